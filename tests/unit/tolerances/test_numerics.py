@@ -9,10 +9,10 @@ from mlir_matrix.catalog.yaml_reader import parse
 from mlir_matrix.tolerances.numerics import Numerics, NumericsAttribute, shown, vocabulary
 
 
-def entry(name: str, numerics: str) -> Any:
+def entry(name: str, numerics: str, mode: Any = None) -> Any:
     source = parse(f"description: d\nnumerics: {{{numerics}}}\n", f"{name}.yaml")
     return SimpleNamespace(
-        name=name, source=source, document=SimpleNamespace(numerics=source.data["numerics"], steps=("s",))
+        name=name, source=source, document=SimpleNamespace(numerics=source.data["numerics"], steps=("s",), mode=mode)
     )
 
 
@@ -47,6 +47,14 @@ def test_who_states_a_fact_is_told_with_those_who_are_not_heard() -> None:
         NumericsAttribute(name="math", value="polynomial", by="pipeline p", position="p.yaml:2:12", counts=True),
         NumericsAttribute(name="math", value="libm", by="workload w", position="w.yaml:2:12", counts=False),
     )
+
+
+def test_the_mode_of_a_target_counts_before_all_others() -> None:
+    made = catalog("a: w", "a: t", "a: p")
+    made.targets["t"].document.mode = ("fast", SimpleNamespace(numerics={"a": "m"}))
+    assert Numerics(made).of("w", "t", "f", "p") == (("a", "m"),)
+    assert [each.value for each in Numerics(made).stated("w", "t", "f", "p") if each.counts] == ["m"]
+    assert vocabulary(made) == {"a": ("m", "p", "t", "w")}
 
 
 def test_the_vocabulary_is_what_anything_states() -> None:

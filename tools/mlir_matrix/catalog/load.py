@@ -191,7 +191,11 @@ class _Loader:
         for case in root.items(*section.folder, item.name, "tests") if tests else ():
             if name := stem(case, ".mlir", "an IR test", root):
                 cases[name] = case.path
-        self._add(section, item.name, document, root=root.path, folder=item.path, files=files, cases=cases)
+        rest = {"root": root.path, "folder": item.path, "files": files, "cases": cases}
+        self._add(section, item.name, document, **rest)
+        if document and isinstance(document[1], base.Target):
+            for mode, target in document[1].in_modes().items():
+                self._add(section, f"{item.name}+{mode}", (document[0], target), **rest)
 
     def _document(self, item: Item, model: type[D]) -> tuple[Source, D] | None:
         return read_document(item.path, item.shown, model, self.problems)

@@ -88,7 +88,7 @@ def _details(current: Session, test: Test, *, text: bool) -> dict[str, Rows]:
         own = [path for path in readable[name] if path not in shared]
         environments.append(_environment_words(entry, own) if text else {**entry, "bound": own})
     environments += [{"all of them": f"the machine's files{_paths(sorted(shared))}"}] if shared else []
-    outputs = () if test.is_ir else current.catalog.workloads[test.workload].document.outputs
+    outputs = () if not test.executes else current.catalog.workloads[test.workload].document.outputs
     layers = [(output, layer) for output in outputs for layer in current.considered_layers(test, output)]
     return {
         "actions": [

@@ -80,6 +80,11 @@ class Test:
         """True for the IR test of a step, which is checked and not run."""
         return self.target == IR_TARGET
 
+    @property
+    def executes(self) -> bool:
+        """True for a test that runs a program: no IR test, no target that only compiles."""
+        return not self.is_ir and not (self.route and self.route.compile_only)
+
 
 class Expansion:
     """The tests of a suite, in its order. A value: all answers follow from the same rules."""

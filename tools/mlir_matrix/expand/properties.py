@@ -24,6 +24,8 @@ def resolve_property(
     """Return a property of one test, which takes ``route``; or why it is unsupported."""
     framework, pipeline, target, workload, pins = test
     property_kind = stated.property_kind
+    if route.compile_only and not isinstance(property_kind, SameIr):
+        return Unsupported(f"target {target} only compiles: there are no outputs to compare")
     if isinstance(property_kind, Batch):
         fixed = connector.catalog.frameworks[framework].document.fixed_shapes
         if fixed and property_kind.dim not in connector.catalog.workloads[workload].document.dynamic:
@@ -36,16 +38,22 @@ def resolve_property(
     other = connector.route(*cell, workload, pins)
     if isinstance(other, Unsupported):
         return Unsupported(f"what it is compared with, {'/'.join(cell)}/{workload}, is unsupported: {other.reason}")
-    if isinstance(property_kind, SameIr):
-        for names, each in (((framework, pipeline, target), route), (cell, other)):
-            if place(each, property_kind.at) is None:
-                passed = word_list(dict.fromkeys((each.kind, *(step.gives for step in each.steps))))
-                where = f"the route of {'/'.join(names)}/{workload}"
-                return Unsupported(f"{where} does not pass {property_kind.at}, only {passed}")
-        if reader(route, property_kind.at) is None:
-            where = f"the route of {framework}/{pipeline}/{target}"
-            return Unsupported(f"what {property_kind.at} is on {where} is no IR to compare")
+    if other.compile_only and isinstance(property_kind, Agreement):
+        return Unsupported(f"what it is compared with only compiles: {'/'.join(cell)}/{workload} has no outputs")
+    if isinstance(property_kind, SameIr) and (why := _not_same(property_kind.at, test, route, cell, other)):
+        return Unsupported(why)
     return replace(stated, cell=cell, route=other)
+
+
+def _not_same(at: str, test: TestKey, route: Route, cell: tuple[str, str, str], other: Route) -> str:
+    """Return why the IR of two routes at a kind cannot be compared; empty if it can."""
+    for names, each in ((test[:3], route), (cell, other)):
+        if place(each, at) is None:
+            passed = word_list(dict.fromkeys((each.kind, *(step.gives for step in each.steps))))
+            return f"the route of {'/'.join(names)}/{test[3]} does not pass {at}, only {passed}"
+    if reader(route, at) is None:
+        return f"what {at} is on the route of {'/'.join(test[:3])} is no IR to compare"
+    return ""
 
 
 def in_words(tested_property: TestProperty) -> str:

@@ -6,7 +6,7 @@ framework emits several kinds, the sources of a workload decide which route it t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -71,6 +71,8 @@ class Route:
     linker: str
     #: What runs the target's input.
     runner: ResolvedStep
+    #: True for a target that runs nothing: artifacts are compiled and checked.
+    compile_only: bool = False
 
     @property
     def ends(self) -> str:
@@ -242,6 +244,7 @@ class Connector:
         return Route(
             kind, begin.document.emits[kind], tuple(steps), self.catalog.pipelines[pipeline].source.position("entry", kind),
             ingress, here.reference(end.document.linker_environment) if runner.tool in LINKING else "", runner,
+            bool(end.document.compile_only),
         )  # fmt: skip
 
     def _components(self, framework: str, target: str, links: Sequence[_Link]) -> set[str]:
@@ -308,6 +311,12 @@ def alternatives(names: Iterable[str]) -> str:
     return word_list(names, "or")
 
 
+def _forced(document: Pipeline | Target) -> tuple[str, Mapping[str, ParameterValue]]:
+    """Return the mode of a target, and the values that it sets."""
+    mode = document.mode if isinstance(document, Target) else None
+    return (mode[0], mode[1].codegen) if mode else ("", {})
+
+
 def _follow(
     catalog: Catalog,
     user: Entry[Pipeline] | Entry[Target],
@@ -320,6 +329,7 @@ def _follow(
     ``pipeline`` has values for the steps by which a target generates code.
     """
     links = []
+    mode, forced = _forced(user.document)
     for keys, name, given in steps:
         step = catalog.steps[name]
         if kind not in step.document.accepts:
@@ -328,7 +338,9 @@ def _follow(
         arguments = []
         for key, parameter in step.document.parameters.items():
             value, position, default = parameter.default, step.source.position("parameters", key, "default"), True
-            if key in given:
+            if key in forced:
+                value, position, default = forced[key], user.source.position("modes", mode, "codegen", key), False
+            elif key in given:
                 value, position, default = given[key], user.source.position(*keys, "with", key), False
             elif pipeline and key in pipeline.document.codegen:
                 value, position = pipeline.document.codegen[key], pipeline.source.position("codegen", key)

@@ -37,7 +37,7 @@ class Calibrator:
     def __init__(self, current: Session, tests: Iterable[Test], draws: int) -> None:
         """Raise UsageError where no test has bounds to calibrate."""
         self._current, self._draws = current, draws
-        runnable = [test for test in tests if test.outcome is None and not test.is_ir]
+        runnable = [test for test in tests if test.outcome is None and test.executes]
         #: By test and output, the bounds other than 0.
         self._bounds: dict[str, dict[str, Resolved]] = {}
         exact = set()

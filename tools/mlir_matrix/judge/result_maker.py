@@ -241,6 +241,7 @@ def _names(test: Test) -> dict[str, Any]:
         "target": test.target,
         "workload": test.workload,
         "tested_property": test.tested_property.name if test.tested_property else "",
+        "compile_only": not test.executes and not test.is_ir,
     }
 
 

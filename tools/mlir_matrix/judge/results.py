@@ -76,6 +76,8 @@ class TestResult:
     frame: str = ""
     #: Of an unexpected outcome that does not fail the run: who looks for its cause, and until when.
     quarantine: InQuarantine | None = None
+    #: True if the target runs nothing: a pass says that the artifact was compiled and checked.
+    compile_only: bool = False
     #: How often each outcome was seen, of a test that ran several times in one run.
     repeats: Mapping[Outcome, int] = field(default_factory=dict)
     #: The command that runs the test again; the folder of its files, complete when the run has ended.
@@ -136,6 +138,8 @@ class TestResult:
             entry["weak"] = {name: list(passes) for name, passes in self.weak.items()}
         if self.outcome != Outcome.PASS and self.verdict is not None:
             entry["verdict"] = self.verdict
+        if self.compile_only:
+            entry["compile_only"] = True
         if self.step is not None:
             entry["step"] = self.step
         texts = {name: text for name in _TEXTS if (text := getattr(self, name))}

@@ -83,7 +83,10 @@ class Planner:
             return self._properties.add(test)
         if test.is_ir:
             return self.check(test, self.alone(test))
-        return self.judge(test, self.chains.run(test, self.chains.compile(test)))
+        artifact = self.chains.compile(test)
+        if not test.executes:
+            return self.check(test, self.chains.as_text(test, artifact))
+        return self.judge(test, self.chains.run(test, artifact))
 
     def judging(self, test: Test) -> JudgeParams:
         """Return the parameters of a test's judge: its outputs with the tolerances that win."""
@@ -129,14 +132,14 @@ class Planner:
         return self.chains.step(test.pipeline, test.resolved_step, self._case(test))
 
     def check(self, test: Test, ir: Produced) -> str:
-        """Add the action that checks IR by the directives of an IR test."""
+        """Add the action that checks IR by the directives of an IR test, or an artifact by those of a target."""
         return self.graph.add(
-            f"filecheck/{test.pipeline}/{test.workload}",
+            f"filecheck/{test.pipeline if test.is_ir else test.target}/{test.workload}",
             tool="irtest",
             stage=Stage.JUDGE,
             environment=self._filecheck,
             params=_NO_PARAMS,
-            inputs={"ir": ir, "test": self._case(test)},
+            inputs={"ir": ir, "test": self._case(test) if test.is_ir else self._directives(test)},
             outputs={"report": "report.json"},
         )
 
@@ -155,6 +158,10 @@ class Planner:
             inputs={"ir": self._case(test)},
             outputs={"ir": "input.mlir"},
         )
+
+    def _directives(self, test: Test) -> File:
+        entry = self._catalog.targets[test.target]
+        return file_of(self._catalog, entry.root, entry.folder / str(entry.document.directives))
 
     def _case(self, test: Test) -> File:
         entry = self._catalog.steps[test.pipeline]

@@ -15,7 +15,7 @@ from mlir_matrix.actions.params import (
 )
 from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.catalog.catalog import Catalog, Entry
-from mlir_matrix.catalog.models.base import Target, Workload
+from mlir_matrix.catalog.models.base import CHECK, Target, Workload
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.routes import Route
 from mlir_matrix.plan.graph import File, Graph, Input, Produced, cached
@@ -105,6 +105,24 @@ class Kernels:
             native=native,
         )
         return self._runs[key]
+
+    def as_text(self, test: Test, artifact: Produced) -> Produced:
+        """Add the action by which a target that only compiles turns an artifact into text; without such a tool, return it."""
+        route = test.route
+        assert route is not None
+        if route.runner.tool == CHECK:
+            return artifact
+        own, extra = self._new_own(test, route)
+        action = self.graph.add(
+            f"text/{test.target}",
+            tool=route.runner.tool,
+            stage=Stage.CODEGEN,
+            environment=route.runner.environment,
+            params=own,
+            inputs={"artifact": artifact, **extra},
+            outputs={"out": "artifact.txt"},
+        )
+        return Produced(action, "out")
 
     def _new_own(self, test: Test, route: Route) -> tuple[ToolParams, dict[str, Input]]:
         """Return the parameters and files of a target's own tool."""

@@ -65,7 +65,8 @@ def _cells(results: Sequence[TestResult]) -> list[str]:
     for cell, members in cells.items():
         counts = Counter((result.outcome, _state(result)) for result in members)
         passed = counts.pop((Outcome.PASS, "expected"), 0)
-        others = [_outcome(outcome, state, number) for (outcome, state), number in sorted(counts.items())]
+        others = ["[dim]compiled and checked, not run[/]"] if passed and members[0].compile_only else []
+        others += [_outcome(outcome, state, number) for (outcome, state), number in sorted(counts.items())]
         rows.append((escape(cell), f"[green]{passed}[/]" if passed else "[dim]–[/]", ", ".join(others)))
     return columns(("cell", "pass", "other outcomes"), rows, right=(1,))
 
@@ -123,10 +124,13 @@ def _last_lines(run: Run, wrong: int, pins: Mapping[str, str]) -> list[str]:
         state = f"[bold red]{wrong} not as expected[/]" if wrong else "[bold green]all as expected[/]"
         held = sum(result.quarantine is not None for result in run.results)
         state += f", [yellow]{held} in quarantine[/]" if held else ""
+    compiled = sum(result.compile_only and result.outcome == Outcome.PASS for result in run.results)
+    note = f" ({compiled} compiled only)" if compiled else ""
     pinned = [f"with {', '.join(f'{name} {release}' for name, release in pins.items())}"] if pins else []
     return [
         "",
         *map(escape, pinned),
-        f"{counted(summary['total'], 'test')}: " + ", ".join(f"{number} {outcome}" for outcome, number in counts),
+        f"{counted(summary['total'], 'test')}: "
+        + ", ".join(f"{number} {outcome}{note if outcome == Outcome.PASS else ''}" for outcome, number in counts),
         f"{state}; {summary['cached']} of {ran} from the cache, {counted(run.executed, 'action')} run",
     ]

@@ -2,23 +2,40 @@
 
 A workload states what it asks for (the type of its accumulator, quantization), a target what it has (which libm), a
 framework, a step and a pipeline what they do (contraction, fast-math, functions by polynomials). Where several state the same
-attribute, the pipeline overrides its steps, a later step an earlier one, a step the framework, the framework the target, and
-the target the workload. A pipeline that accumulates in bf16 does so even where the workload asks for f32, and one that
-expands ``tanh`` calls no libm.
+attribute, the mode of a target overrides the pipeline, the pipeline its steps, a later step an earlier one, a step the framework,
+the framework the target, and the target the workload. A pipeline that accumulates in bf16 does so even where the workload
+asks for f32, and one that expands ``tanh`` calls no libm.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import Framework, Pipeline, Step, Target, Workload, used_steps
+from mlir_matrix.catalog.yaml_reader import Source
 
 Value = str | bool
 #: The attributes of a test, sorted by name; hashable.
 NumericsAttributes = tuple[tuple[str, Value], ...]
-NumericsSource = Entry[Workload] | Entry[Target] | Entry[Framework] | Entry[Step] | Entry[Pipeline]
+NumericsEntry = Entry[Workload] | Entry[Target] | Entry[Framework] | Entry[Step] | Entry[Pipeline]
+
+
+class NumericsSource(NamedTuple):
+    """What states attributes: its kind and name, the attributes, and where in which file they are."""
+
+    kind: str
+    name: str
+    attributes: Mapping[str, Value]
+    file: Source
+    keys: tuple[str, ...]
+
+    @classmethod
+    def of(cls, kind: str, entry: NumericsEntry) -> NumericsSource:
+        """Return the attributes of an entry."""
+        return cls(kind, entry.name, entry.document.numerics, entry.source, ("numerics",))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,42 +64,42 @@ class Numerics:
         attributes = self._known.get(key)
         if attributes is None:
             merged: dict[str, Value] = {}
-            for _, entry in self._sources(*key):
-                merged |= entry.document.numerics
+            for source in self._sources(*key):
+                merged |= source.attributes
             attributes = self._known[key] = tuple(sorted(merged.items()))
         return attributes
 
     def stated(self, workload: str, target: str, framework: str, pipeline: str) -> tuple[NumericsAttribute, ...]:
         """Return the same with the entry that states each, overridden ones included; by name."""
+        sources = self._sources(workload, target, framework, pipeline)
         found = [
             NumericsAttribute(
                 name=name,
                 value=value,
-                by=f"{kind} {entry.name}",
-                position=entry.source.position("numerics", name),
-                counts=not any(name in other.document.numerics for _, other in stronger),
+                by=f"{source.kind} {source.name}",
+                position=source.file.position(*source.keys, name),
+                counts=not any(name in other.attributes for other in sources[place + 1 :]),
             )
-            for kind, entry, stronger in self._ranked(workload, target, framework, pipeline)
-            for name, value in entry.document.numerics.items()
+            for place, source in enumerate(sources)
+            for name, value in source.attributes.items()
         ]
         return tuple(sorted(found, key=lambda attribute: (attribute.name, not attribute.counts)))
 
-    def _ranked(self, *key: str) -> Iterator[tuple[str, NumericsSource, list[tuple[str, NumericsSource]]]]:
-        """Return the entries that state attributes, each with those that override it."""
-        sources = self._sources(*key)
-        for place, (kind, entry) in enumerate(sources):
-            yield kind, entry, sources[place + 1 :]
-
-    def _sources(self, *key: str) -> list[tuple[str, NumericsSource]]:
-        """Return the entries that state attributes of a test, the one of highest priority last."""
+    def _sources(self, *key: str) -> list[NumericsSource]:
+        """Return what states attributes of a test, the one of highest priority last."""
         workload, target, framework, pipeline = key
-        return [
-            ("workload", self._catalog.workloads[workload]),
-            ("target", self._catalog.targets[target]),
-            ("framework", self._catalog.frameworks[framework]),
-            *(("step", step) for step in steps_of(self._catalog, pipeline)),
-            ("pipeline", self._catalog.pipelines[pipeline]),
+        user = self._catalog.targets[target]
+        found = [
+            NumericsSource.of("workload", self._catalog.workloads[workload]),
+            NumericsSource.of("target", user),
+            NumericsSource.of("framework", self._catalog.frameworks[framework]),
+            *(NumericsSource.of("step", step) for step in steps_of(self._catalog, pipeline)),
+            NumericsSource.of("pipeline", self._catalog.pipelines[pipeline]),
         ]
+        if user.document.mode:
+            name, mode = user.document.mode
+            found.append(NumericsSource("target", target, mode.numerics, user.source, ("modes", name, "numerics")))
+        return found
 
 
 def steps_of(catalog: Catalog, pipeline: str) -> list[Entry[Step]]:
@@ -94,13 +111,14 @@ def steps_of(catalog: Catalog, pipeline: str) -> list[Entry[Step]]:
 def vocabulary(catalog: Catalog) -> Mapping[str, tuple[Value, ...]]:
     """Return every attribute that the catalog states, with all its values."""
     found: dict[str, dict[Value, None]] = {}
-    sources: tuple[Mapping[str, NumericsSource], ...] = (
+    sources: tuple[Mapping[str, NumericsEntry], ...] = (
         catalog.workloads, catalog.targets, catalog.frameworks, catalog.steps, catalog.pipelines,
     )  # fmt: skip
-    for entries in sources:
-        for entry in entries.values():
-            for name, value in entry.document.numerics.items():
-                found.setdefault(name, {})[value] = None
+    stated = [entry.document.numerics for entries in sources for entry in entries.values()]
+    stated += [entry.document.mode[1].numerics for entry in catalog.targets.values() if entry.document.mode]
+    for attributes in stated:
+        for name, value in attributes.items():
+            found.setdefault(name, {})[value] = None
     return {name: tuple(sorted(values, key=shown)) for name, values in sorted(found.items())}
 
 

@@ -58,7 +58,9 @@ def _target(checker: Checker, target: Entry[Target]) -> None:
     links = document.tool_name(target.files) in LINKING
     for key in ("linker_environment", "runner_environment") if links else ("runner_environment",):
         checker.known(target, "environment", getattr(document, key), catalog.environments, key)
-    tools.check(checker, target, "target", {"artifact", "inputs", "outputs"})
+    names = {"artifact", "out"} if document.compile_only else {"artifact", "inputs", "outputs"}
+    tools.check(checker, target, "target", names)
+    _compiling(checker, target)
     _linking(checker, target)
     codegen = used_steps(document.codegen, "codegen")
     if _steps_known(checker, target, codegen) and codegen:
@@ -71,6 +73,30 @@ def _target(checker: Checker, target: Entry[Target]) -> None:
             checker.wrong(target, f"every action has a /dev/{name} of its own; leave it out", "devices", index)
     if target.name == "ir":
         checker.wrong(target, "a target cannot be called 'ir': the IR tests of steps are STEP/ir/CASE")
+
+
+def _compiling(checker: Checker, target: Entry[Target]) -> None:
+    """Check the keys of a target that only compiles, and those of its modes."""
+    document = target.document
+    if document.compile_only and document.directives is None:
+        checker.wrong(target, "the key 'directives' is missing: nothing would be checked", "compile_only")
+    if document.directives is not None and not document.compile_only:
+        checker.wrong(target, "'directives' has no effect without 'compile_only'", "directives")
+    for key in ("triple", "devices") if document.compile_only else ():
+        if getattr(document, key):
+            checker.wrong(target, f"'{key}' has no effect: this target runs nothing", key)
+    steps = [
+        checker.catalog.steps[use.name] for use in used_steps(document.codegen) if use.name in checker.catalog.steps
+    ]
+    for name, mode in document.modes.items():
+        for key, value in mode.codegen.items():
+            takers = [step for step in steps if key in step.document.parameters]
+            if not takers:
+                known = did_you_mean(key, {each for step in steps for each in step.document.parameters})
+                message = f"no codegen step of this target has a parameter '{key}'{known}"
+                checker.wrong(target, message, "modes", name, "codegen", key)
+            for step in takers:
+                tools.argument(checker, target, step, key, value, ("modes", name, "codegen", key))
 
 
 def _linking(checker: Checker, target: Entry[Target]) -> None:

@@ -11,13 +11,13 @@ from itertools import product
 
 from mlir_matrix.actions.expr.expression import ExpressionError
 from mlir_matrix.catalog.catalog import Catalog, LocatedLayer
-from mlir_matrix.catalog.models.base import Pipeline
+from mlir_matrix.catalog.models.base import Pipeline, Target
 from mlir_matrix.names import did_you_mean, printable
 from mlir_matrix.tolerances.bounds import evaluate, vacuous
 from mlir_matrix.tolerances.numerics import (
     Numerics,
     NumericsAttributes,
-    NumericsSource,
+    NumericsEntry,
     Value,
     shown,
     steps_of,
@@ -170,8 +170,8 @@ def _combined(catalog: Catalog, ranks: LayerRanking) -> set[int]:
         for output, tensor in workload.document.outputs.items():
             mask = ranks.mask(key["workload"], name) & ranks.mask(key["output"], output)
             mask &= ranks.mask(key["dtype"], tensor.dtype)
-            outputs.setdefault((mask, _relevant(workload, relevant)), (name, mask))
-    kinds: dict[str, Mapping[str, NumericsSource]]
+            outputs.setdefault((mask, _relevant(workload.document.numerics, relevant)), (name, mask))
+    kinds: dict[str, Mapping[str, NumericsEntry]]
     kinds = {"target": catalog.targets, "framework": catalog.frameworks, "pipeline": catalog.pipelines}
     routes = list(product(*(_alike(catalog, ranks, key[kind], kinds[kind], relevant) for kind in kinds)))
     return {
@@ -182,18 +182,20 @@ def _combined(catalog: Catalog, ranks: LayerRanking) -> set[int]:
 
 
 def _alike(
-    catalog: Catalog, ranks: LayerRanking, key: int, entries: Mapping[str, NumericsSource], relevant: Set[str]
+    catalog: Catalog, ranks: LayerRanking, key: int, entries: Mapping[str, NumericsEntry], relevant: Set[str]
 ) -> list[tuple[str, int]]:
     """Return one of each group of targets, frameworks or pipelines that no layer tells apart, with the layers that match it."""
     groups: dict[object, tuple[str, int]] = {}
     for name, entry in entries.items():
         mask = ranks.mask(key, name)
         steps = steps_of(catalog, name) if isinstance(entry.document, Pipeline) else []
-        stated = tuple(_relevant(each, relevant) for each in (*steps, entry))
-        groups.setdefault((mask, stated), (name, mask))
+        stated = [_relevant(each.document.numerics, relevant) for each in (*steps, entry)]
+        if isinstance(entry.document, Target) and entry.document.mode:
+            stated.append(_relevant(entry.document.mode[1].numerics, relevant))
+        groups.setdefault((mask, *stated), (name, mask))
     return list(groups.values())
 
 
-def _relevant(entry: NumericsSource, relevant: Set[str]) -> NumericsAttributes:
-    """Return the numerics attributes of an entry that any layer asks for."""
-    return tuple(sorted(attribute for attribute in entry.document.numerics.items() if attribute[0] in relevant))
+def _relevant(attributes: Mapping[str, Value], relevant: Set[str]) -> NumericsAttributes:
+    """Return the numerics attributes that any layer asks for."""
+    return tuple(sorted(attribute for attribute in attributes.items() if attribute[0] in relevant))

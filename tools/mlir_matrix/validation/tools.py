@@ -9,6 +9,7 @@ from typing import Any
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.messages import got
 from mlir_matrix.catalog.models.base import (
+    CHECK,
     COMMAND,
     PYTHON_FILE,
     TOOL_FILES,
@@ -25,7 +26,7 @@ _TYPES = {bool: "true or false", int: "a whole number", float: "a number", str: 
 #: The package's tools of steps, each with the keys that a step with this tool must have, and those that it may have.
 _TOOL_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "passes": (("passes",), ("schedule", "patterns", "backend")),
-    "check": (("directives",), ()),
+    CHECK: (("directives",), ()),
     "object": ((), ("backend",)),
 }
 _WORKING_KEYS = ("passes", "schedule", "patterns", "directives", "backend")

@@ -20,6 +20,7 @@ _ANCHORED = 16
 #: The second level of x86-64 has SSE 4.1, which rounds numbers: without it, code generators differ in more than speed.
 _BASELINE = {"x86_64": "x86-64-v2"}
 _STRICT = 24
+_CONTRACTION = ("off", "fast")
 _GENERIC = "--mlir-print-op-generic"
 _DEFINED = re.compile(rf"^define .*@{kernel.ENTRY}\(", re.MULTILINE)
 
@@ -57,9 +58,14 @@ def anchored(passes: str) -> str:
 def compile_object(action: Action[StepParams], level: int, target: str) -> None:
     """See ``Backend``. Without ``cpu`` the code is for a level that every machine of the architecture has.
 
-    Nothing is contracted: a fused multiply-add is made only where the IR has one.
+    With ``fp-contract`` ``off``, the default, a fused multiply-add is made only where the IR has one.
     """
-    machine = _machine(action.params.get("parameters", {}))
+    parameters = action.params.get("parameters", {})
+    machine, contraction = _machine(parameters), parameters.get("fp-contract", "off")
+    if contraction not in _CONTRACTION:
+        raise ActionFailed(f"fp-contract is '{contraction}'; expected one of {', '.join(_CONTRACTION)}")
+    contracted = ["-fp-contract=fast"] if contraction == "fast" else uncontracted()
+    abi = parameters.get("abi")
     translated, optimised = (
         action.outputs.get("translated", "kernel.ll"),
         action.outputs.get("optimised", "optimised.ll"),
@@ -70,7 +76,7 @@ def compile_object(action: Action[StepParams], level: int, target: str) -> None:
         raise kernel.without_entry()
     words = [f"-O{level}", *machine, translated, "-S"]
     programs.call("opt", words, output=optimised, failure="LLVM's optimiser failed")
-    words = [f"-O{level}", *machine, *uncontracted(), "-relocation-model=pic"]
+    words = [f"-O{level}", *machine, *contracted, *([f"-target-abi={abi}"] if abi else []), "-relocation-model=pic"]
     for form, output in (("obj", target), ("asm", action.outputs.get("assembly", ""))):
         if output:
             programs.call(

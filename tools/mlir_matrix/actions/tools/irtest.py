@@ -1,6 +1,6 @@
-"""Judge a step's IR test: compare the step's output with the ``CHECK`` lines of the test.
+"""Judge a step's IR test, or the artifact of a target that only compiles, by ``CHECK`` lines.
 
-inputs   ``ir``: the step's output; ``test``: the test file
+inputs   ``ir``: the step's output or the artifact, as text; ``test``: the file with the directives
 outputs  ``report``: JSON, the number of ``directives``
 """
 
@@ -22,6 +22,7 @@ _DIRECTIVE = re.compile(r"//\s*CHECK(?:-[A-Z]+)*(?:\{[A-Z,]+\})?:")
 def run(action: Action[NoParams]) -> None:
     """Write the report, or raise ActionFailed with what FileCheck found (also for a test without directives)."""
     ir, test = Path(action.inputs["ir"]), Path(action.inputs["test"])
+    read_text(action.inputs["ir"], "what FileCheck reads")
     check.require(ir, test)
     directives = len(_DIRECTIVE.findall(read_text(action.inputs["test"], "the test")))
     Path(action.outputs["report"]).write_text(json.dumps({"directives": directives}) + "\n", encoding="utf-8")

@@ -1,6 +1,7 @@
 """Compile LLVM-dialect IR to an object file whose entry point is the C interface of ``@main``.
 
-params   ``parameters``: ``opt-level`` (0 to 3); for programs also ``triple``, ``cpu`` and ``features``. The bindings compile only
+params   ``parameters``: ``opt-level`` (0 to 3); for programs also ``triple``, ``cpu``, ``features``, ``abi`` and
+         ``fp-contract``. The bindings compile only
          for the CPU that they run on
 inputs   ``ir``, in the LLVM dialect
 outputs  the object file, under any name; by programs also, where they are wanted, ``translated`` and ``optimised``, the LLVM IR

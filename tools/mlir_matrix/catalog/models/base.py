@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from mlir_matrix.catalog.releases import parse_range
 from mlir_matrix.names import DEVICE_PATTERN, DEVICE_RULE, NAME_LENGTH, NAME_PATTERN
@@ -133,8 +133,8 @@ class Variant(Conditions):
     """Other defaults of parameters."""
 
 
-#: The tools that run a Python file of a catalog, and a command.
-PYTHON_FILE, COMMAND = "python_file", "command"
+#: The tools that run a Python file of a catalog, and a command; and FileCheck, all that a target that only compiles needs.
+PYTHON_FILE, COMMAND, CHECK = "python_file", "command", "check"
 
 
 class Tool(Document):
@@ -307,6 +307,16 @@ class Pipeline(Document):
         return [*used_steps(self.entry[kind], "entry", kind), *used_steps(self.steps, "steps")]
 
 
+class Mode(Document):
+    """Another way to generate code for a target; in identifiers ``TARGET+MODE``, e.g. ``aarch64+contract``."""
+
+    description: Text
+    codegen: Annotated[dict[Name, ParameterValue], Field(min_length=1)]
+    """Values for parameters of the target's codegen steps. They override all others."""
+    numerics: NumericsAttributes = {}
+    """Its attributes, e.g. ``contraction: fast``. They override those of a pipeline."""
+
+
 class Target(Tool):
     """A machine, an emulator or a runtime that runs artifacts (``matrix/targets/NAME/target.yaml``)."""
 
@@ -333,6 +343,31 @@ class Target(Tool):
     """Devices that a kernel needs, e.g. ``/dev/kvm``. Tests are skipped unless ``matrix run --device`` grants them."""
     numerics: NumericsAttributes = {}
     """Its attributes, e.g. ``libm: musl``. They override those of a workload."""
+    compile_only: Text | None = None
+    """The reason why artifacts are compiled and checked, and not run. A ``run.py`` or ``command`` turns an artifact that is not
+    text into text: input ``artifact``, output ``out``."""
+    directives: Name | None = None
+    """For ``compile_only``: a file of FileCheck directives (``// CHECK: …``) in the folder, which each artifact must satisfy."""
+    modes: dict[Name, Mode] = {}
+    """Other ways to generate code for it. Each is a target of its own."""
+    _mode: tuple[str, Mode] | None = PrivateAttr(default=None)
+
+    @property
+    def mode(self) -> tuple[str, Mode] | None:
+        """The name and the mode of a target that comes from ``modes`` of another."""
+        return self._mode
+
+    def in_modes(self) -> dict[str, Target]:
+        """Return a target for each mode, by name."""
+        found = {name: self.model_copy(update={"modes": {}}) for name in self.modes}
+        for name, target in found.items():
+            target._mode = name, self.modes[name]
+        return found
+
+    def tool_name(self, files: Collection[str]) -> str:
+        """Return the tool's module in ``actions/tools``; ``files`` are those of the folder."""
+        tool = super().tool_name(files)
+        return tool if not self.compile_only or tool in (PYTHON_FILE, COMMAND) else CHECK
 
 
 #: The Python file of a tool.

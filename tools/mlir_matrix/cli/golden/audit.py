@@ -47,7 +47,7 @@ def command(tests: tuple[str, ...], seeds: int, glob: str, form: str, current: S
     reassociation) is flagged; or an output that needs no program passes.
     """
     names = tests or (_DEFAULT,)
-    runnable = [test for test in current.tests(names) if test.selected and not test.is_ir]
+    runnable = [test for test in current.tests(names) if test.selected and test.executes]
     if not runnable:
         raise UsageError(f"{' '.join(names)}: nothing to audit: none of these tests runs; try '{_DEFAULT}'")
     found = audit(

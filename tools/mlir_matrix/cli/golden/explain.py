@@ -63,10 +63,12 @@ def _find(current: Session, arguments: Sequence[str]) -> list[Test]:
     # Raises UsageError for an unknown test.
     found = [explain(current.catalog, expansion, name).test for name in identifiers([expansion], arguments)]
     if any(map(is_glob, arguments)):
-        found = [test for test in found if test.selected and not test.is_ir]
+        found = [test for test in found if test.selected and test.executes]
     for test in found:
         if test.is_ir:
             raise UsageError(f"{test.id} is an IR test: FileCheck checks its text, and no tolerance applies")
+        if not test.executes:
+            raise UsageError(f"target {test.target} only compiles: there are no outputs, and no tolerance applies")
     if not found:
         raise UsageError(f"{' '.join(arguments)}: no tolerance applies to any of these tests")
     return found

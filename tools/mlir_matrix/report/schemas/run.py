@@ -92,6 +92,8 @@ class TestEntry(NamedTest):
     """Absent for a pass, and if nothing was compared."""
     weak: NotRequired[dict[str, list[str]]]
     """By output of a pass: the trivial outputs that would also pass, unless the workload states a reason."""
+    compile_only: NotRequired[bool]
+    """Present, and true, if the target runs nothing: a pass states that the artifact was compiled and checked."""
     diagnostics: NotRequired[str]
     """The full text of the error."""
     step: NotRequired[DecidingStep]

@@ -77,7 +77,7 @@ EXPECTED: Any = {"outcome": "lower-failed", "reason": "No lowering.", "position"
     [
         (result("a", "pass"), {"answer": "yes", "reason": ""}),
         (result("a", "pass", weak={"y": ["zeros"]}), {"answer": "weak"}),
-        (result("a", "pass", cell="f/p/object-only"), {"answer": "compiles", "reason": ""}),
+        (result("a", "pass", compile_only=True), {"answer": "compiles", "reason": ""}),
         (result("a", "mismatch"), {"answer": "wrong", "expected": False, "reason": "because"}),
         (result("a", "crashed", "codegen", reason="SIGSEGV"), {"answer": "fails", "reason": "crashed: SIGSEGV"}),
         (
@@ -89,7 +89,7 @@ EXPECTED: Any = {"outcome": "lower-failed", "reason": "No lowering.", "position"
     ],
 )
 def test_the_answer_of_a_test(given: TestResult, answer: Mapping[str, Any]) -> None:
-    document = report([given], compile_only={"object-only"})
+    document = report([given])
     (entry,) = document["entries"]
     assert answer.items() <= entry.items()
     assert document["summary"]["answers"] == {entry["answer"]: 1}

@@ -54,15 +54,14 @@ def select_operators(wanted: Sequence[str], found: Collection[str]) -> frozenset
 def report(
     results: Sequence[TestResult],
     *,
-    compile_only: Collection[str] = (),
     contained: Mapping[str, frozenset[str]] | None = None,
     wanted: Collection[str] = (),
 ) -> Support:
     """Return what is supported, by workload, or by operator where ``contained`` has the operators of tests.
 
-    ``compile_only`` are targets that run nothing, ``wanted`` the operators to report, by default all.
+    ``wanted`` are the operators to report, by default all.
     """
-    entries = [_of_test(result, compile_only) for result in results]
+    entries = [_of_test(result) for result in results]
     if contained is not None:
         entries = list(_by_operator(list(zip(results, entries, strict=True)), contained, wanted))
     counts = Counter(entry["answer"] for entry in entries)
@@ -78,11 +77,11 @@ def report(
     }
 
 
-def _of_test(result: TestResult, compile_only: Collection[str]) -> SupportEntry:
+def _of_test(result: TestResult) -> SupportEntry:
     reason = result.reason
     answer: AnswerWord = "fails"
     if result.outcome == Outcome.PASS:
-        answer = "weak" if result.weak else "compiles" if result.target in compile_only else "yes"
+        answer = "weak" if result.weak else "compiles" if result.compile_only else "yes"
         weak = f"outputs that need no program would also pass ({weak_words(result.weak)})"
         reason = weak if result.weak else ""
     elif result.outcome == Outcome.MISMATCH:

@@ -19,7 +19,7 @@ from mlir_matrix.judge.repeats import STAGES, fold, folding, with_repeats, witho
 from mlir_matrix.judge.results import Run
 from mlir_matrix.judge.run import run_plan
 from mlir_matrix.judge.unchanged import Report, Request, UnchangedRuns
-from mlir_matrix.paths import find_home
+from mlir_matrix.paths import Home
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.report.events import EventLog
 from mlir_matrix.report.failure_folder import Failures
@@ -93,9 +93,9 @@ def _record(current: Session, plan: Plan, run: Run, about: RunInfo, tests: Seque
     return identifier
 
 
-def trim_cache(request: Request, *, quiet: bool) -> None:
+def trim_cache(home: Home, *, quiet: bool) -> None:
     """Evict results if the action cache is larger than its limit."""
-    found = trim(find_home(cache_dir=request.cache_dir))
+    found = trim(home)
     if found is None:
         return
     if not quiet:

@@ -301,6 +301,8 @@ class Pipeline(Document):
     """Values for parameters of a target's code generation steps, e.g. ``opt-level: 2``."""
     numerics: NumericsAttributes = {}
     """Its attributes, e.g. ``contraction: "off"``. They override those of its steps, of a framework, a target or a workload."""
+    oracle: Text | None = None
+    """Why its results are independent of the compilers under test. ``matrix explain ID --oracles`` then asks it."""
 
     def route(self, kind: str) -> list[UsedStep]:
         """Return the steps for an entry kind: those of the entry, then those that all entries share."""

@@ -30,4 +30,6 @@ def run(action: Action) -> None:
     with under_test():
         values = [numpy.asarray(value) for value in executable.execute(arguments)]
     for each, value in zip(action.params["results"], values, strict=True):
-        numpy.save(action.outputs[f"out-{each['name']}"], value.view(numpy.uint16) if each["dtype"] == "bf16" else value)
+        numpy.save(
+            action.outputs[f"out-{each['name']}"], value.view(numpy.uint16) if each["dtype"] == "bf16" else value
+        )

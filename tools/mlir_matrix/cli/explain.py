@@ -108,7 +108,7 @@ def _expansions(current: Session, suite: str | None) -> Sequence[Expansion]:
     suites = [
         name
         for name, entry in sorted(current.catalog.suites.items(), key=lambda each: each[0] != DEFAULT_SUITE)
-        if not list(varied(entry, current.pins))
+        if not list(varied(current.catalog, entry, current.pins))
     ]
     return choose(current.catalog, suites, pins=current.pins).expansions if suites else ()
 

@@ -175,7 +175,7 @@ def _withheld(lacking: Mapping[str, Sequence[str]], test: Test) -> Test:
 def _stating(catalog: Catalog, default: str, pins: Pins | None) -> Iterator[Expansion]:
     """Return the suites that state properties, the default one first, without those that vary a pinned component."""
     for suite in sorted(catalog.suites.values(), key=lambda each: each.name != default):
-        if suite.document.properties and not (pins and list(varied(suite, pins))):
+        if suite.document.properties and not (pins and list(varied(catalog, suite, pins))):
             yield expand(catalog, suite, pins)
 
 

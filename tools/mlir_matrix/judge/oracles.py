@@ -30,24 +30,19 @@ _TEST, _REFERENCE = "test", "reference"
 
 
 def oracles_of(current: Session, test: Test) -> list[Test]:
-    """Return one test of each framework and pipeline that is an oracle for a test, and runs here. Raise UsageError.
-
-    The test's own target is preferred.
-    """
+    """Return the tests of the same workload that are oracles for a test, and run here. Raise UsageError."""
     if not test.executes or test.tested_property or not test.selected:
         why = test.reason if not test.selected else "only a test that compares outputs with a golden has oracles"
         raise UsageError(f"{test.id}: {why}")
     names = [name for name, entry in current.catalog.pipelines.items() if entry.document.oracle]
     if not names:
         raise UsageError("the catalog has no oracle: a pipeline with the key 'oracle' is one")
-    found: dict[tuple[str, str], Test] = {}
     tests = current.tests([f"*/{{{','.join(names)}}}/*/{test.workload}"])
-    for each in sorted(tests, key=lambda each: each.target != test.target):
-        if each.selected and each.executes and (each.framework, each.pipeline) != (test.framework, test.pipeline):
-            found.setdefault((each.framework, each.pipeline), each)
+    own = (test.framework, test.pipeline)
+    found = [each for each in tests if each.selected and each.executes and (each.framework, each.pipeline) != own]
     if not found:
         raise UsageError(f"no oracle takes the workload {test.workload} here; oracles: {', '.join(sorted(names))}")
-    return list(found.values())
+    return found
 
 
 def ask(current: Session, test: Test, oracles: Sequence[Test], limits: Limits, listener: Listener = ignore) -> Oracles:
@@ -81,7 +76,14 @@ def ask(current: Session, test: Test, oracles: Sequence[Test], limits: Limits, l
         if why := _unusable(files[name], specs, golden=name == _REFERENCE):
             witness["unusable"] = why if name == _REFERENCE or files[name] else witness["reason"]
     usable = [witness["name"] for witness in witnesses if "unusable" not in witness]
-    outputs = [compare_all(spec, {name: files[name][spec["name"]] for name in usable}, _REFERENCE) for spec in specs]
+    tests = {_TEST: test, **dict(zip([each["name"] for each in witnesses[2:]], oracles, strict=True))}
+    judging: dict[str, Sequence[JudgedOutput]] = {
+        name: plan.graph.actions[plan.verdicts[each.id]].params["outputs"] for name, each in tests.items()
+    }
+    outputs = []
+    for index, spec in enumerate(specs):
+        bounds = {name: (each[index]["atol"], each[index]["rtol"]) for name, each in judging.items()}
+        outputs.append(compare_all(spec, {name: files[name][spec["name"]] for name in usable}, _REFERENCE, bounds))
     return _document(test, witnesses, usable, outputs)
 
 

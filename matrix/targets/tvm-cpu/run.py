@@ -26,4 +26,6 @@ def run(action: Action) -> None:
     values = [returned] if isinstance(returned, tvm.runtime.Tensor) else returned
     for each, value in zip(action.params["results"], values, strict=True):
         array = value.numpy()
-        numpy.save(action.outputs[f"out-{each['name']}"], array.view(numpy.uint16) if each["dtype"] == "bf16" else array)
+        numpy.save(
+            action.outputs[f"out-{each['name']}"], array.view(numpy.uint16) if each["dtype"] == "bf16" else array
+        )

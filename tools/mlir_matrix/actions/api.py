@@ -19,6 +19,7 @@ from mlir_matrix.actions.runtime.contract import (
     write_json,
 )
 from mlir_matrix.actions.runtime.programs import execute as run_program
+from mlir_matrix.actions.runtime.programs import library
 from mlir_matrix.actions.tools import bindings
 from mlir_matrix.actions.tools.backend import backend_of
 from mlir_matrix.actions.tools.import_common import (
@@ -52,6 +53,7 @@ __all__ = [
     "check_names",
     "check_outputs",
     "complaints",
+    "library",
     "load",
     "name_of",
     "read_text",

@@ -113,6 +113,17 @@ def test_what_is_loaded_is_loaded_as_people_load_it(tmp_path: Path, prefix: Pref
     assert programs.command("it")[0] == f"{root}/lib64/ld-linux-x86-64.so.2"
 
 
+def test_the_path_of_a_library(tmp_path: Path, prefix: Prefixes) -> None:
+    root = prefix(x="")
+    described = {"loader": "", "libraries": ["lib", "usr/lib"], "programs": {}}
+    (root / ".matrix" / "prefix.json").write_text(json.dumps(described))
+    (root / "usr/lib").mkdir(parents=True)
+    (root / "usr/lib" / "libit.so.1").write_text("")
+    assert programs.library("libit.so.1") == f"{root}/usr/lib/libit.so.1"
+    with pytest.raises(MachineFailed, match="the environment has no library libother"):
+        programs.library("libother.so")
+
+
 def test_a_program_sees_nothing_of_the_machine(call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET", "1")
     monkeypatch.setenv("LD_LIBRARY_PATH", "/nowhere")

@@ -102,6 +102,15 @@ def command(program: str) -> list[str]:
     return by_loader(prefix, described["loader"], described["libraries"], found["path"], program)
 
 
+def library(name: str) -> str:
+    """Return the path of a shared library of the environment's prefixes. Raise MachineFailed where none has it."""
+    places = (f"{prefix}/{folder}/{name}" for prefix in prefixes for folder in _described(prefix)["libraries"])
+    found = next(filter(os.path.isfile, places), None)
+    if found is None:
+        raise MachineFailed(f"the environment has no library {name}")
+    return found
+
+
 def _of_wheels(program: str) -> str | None:
     """Return the path of a program in the environment's wheels."""
     places = (f"{site}/{folder}/{program}" for folder in folders for site in sites)

@@ -57,6 +57,6 @@ def compiler(
         f"{folder}/step.yaml",
         f"description: d\n{environment}accepts: [factor]\ngives: factor-code\nstage: codegen\n{step}",
     )
-    for path, text in (files or {"tool.py": COMPILER.format(more="")}).items():
+    for path, text in ({"tool.py": COMPILER.format(more="")} if files is None else files).items():
         made.write(f"{folder}/{path}", text)
     made.write(f"recipes/pipelines/{name}.yaml", f"description: d\nentry: {{factor: []}}\nsteps: [{name}]\n{more}")

@@ -38,6 +38,9 @@ def _lines(run: Run, pins: Mapping[str, str]) -> Iterator[str | Text]:
     verb = "passes but is" if len(weak) == 1 else "pass but are"
     heading = f"{counted(len(weak), 'test')} {verb} weak: outputs that need no program would also pass"
     yield from section(heading, weak, _NAMED)
+    changing = [f"{escape(each.id)}: {escape(', '.join(each.unstable))}" for each in results if each.unstable]
+    heading = "steps that give different bytes for equal inputs: cached results and bisections need bytes that repeat"
+    yield from section(heading, changing, _SHOWN)
     yield from section("failed in quarantine", map(_quarantined, (each for each in results if each.quarantine)), _SHOWN)
     wrong = [result for result in results if result.fails]
     for result in wrong[:_SHOWN]:

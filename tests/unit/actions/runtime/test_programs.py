@@ -177,8 +177,15 @@ def test_diagnostics_are_the_same_everywhere(call: Any, tmp_path: Path) -> None:
 
 def test_long_diagnostics_are_cut(call: Any) -> None:
     with pytest.raises(ActionFailed) as caught:
-        call(say("x" * 300_000))
-    assert caught.value.diagnostics == "x" * 200_000 + "\n[cut]\n"
+        call(say("x" * 300_000 + "\nerror: the last line"))
+    assert caught.value.reason.endswith("the last line")
+    assert caught.value.diagnostics.startswith("x" * 50_000 + "\n[200022 bytes cut]\nx")
+    assert len(caught.value.diagnostics) < 101_000
+
+
+def test_a_program_in_python_says_last_what_happened(call: Any) -> None:
+    with pytest.raises(ActionFailed, match="ValueError: no such dialect"):
+        call(say("Traceback (most recent call last):\n  File x\nValueError: no such dialect"))
 
 
 def test_one_that_ends_well_and_writes_nothing(call: Any) -> None:

@@ -158,7 +158,7 @@ def execute(program: str, arguments: Sequence[str], *, failure: str = "") -> str
     with open(METRICS, "w", encoding="utf-8") as file:
         json.dump({"programs_s": round(sum(_spent), 6), "commands": _commands}, file)
     # Errors first: a reason quotes the first line where none begins with «error».
-    said = (done.stderr + done.stdout).decode("utf-8", "replace")
+    said = bounded(done.stderr) + bounded(done.stdout)
     if done.returncode != 0:
         refuse(done.returncode, said, failure=failure or f"{program} fails with exit code {done.returncode}")
     return clean(said)
@@ -170,8 +170,19 @@ def refuse(code: int, said: str, *, failure: str) -> NoReturn:
     if code < 0:
         raise ActionCrashed(signal_name(-code), diagnostics=text)
     found = _ERROR.search(text)
-    first = found[1] if found else next((line for line in text.splitlines() if line.strip()), "it prints nothing")
+    lines = [line for line in text.splitlines() if line.strip()] or ["it prints nothing"]
+    # A program that is Python says last what happened.
+    first = found[1] if found else lines[-1 if lines[0].startswith("Traceback ") else 0]
     raise ActionFailed(f"{failure}: {_short(first)}", diagnostics=text)
+
+
+def bounded(printed: bytes) -> str:
+    """Return what a program printed; of megabytes the begin and the end, which has the error that follows many warnings."""
+    if len(printed) > _TEXT_LIMIT:
+        half = _TEXT_LIMIT // 4
+        left_out = len(printed) - 2 * half
+        printed = printed[:half] + b"\n[%d bytes cut]\n" % left_out + printed[-half:]
+    return printed.decode("utf-8", "replace")
 
 
 def _short(message: str) -> str:

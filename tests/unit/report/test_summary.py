@@ -73,7 +73,7 @@ def test_many_cells_that_do_not_connect_are_counted(capsys: pytest.CaptureFixtur
 
 
 def test_cells_that_only_compile_say_so(capsys: pytest.CaptureFixture[str]) -> None:
-    compiled = replace(result("a", ""), compile_only=True)
+    compiled = replace(result("a", 0.0), compile_only=True)
     text = told(Run(results=[compiled, replace(result("b", 0.1), target="gpu", id="jax/loops/gpu/b")]), capsys)
     assert "compiled and checked, not run" in text
     assert "2 tests: 2 pass (1 compiled only)" in text

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from mlir_matrix.actions.api import Action, ActionFailed, Tensor, read_text, under_test
+from mlir_matrix.actions.api import Action, ActionFailed, Tensor, read_text
 
 BITS = {"i64": 64, "i32": 32, "i16": 16, "i8": 8, "u8": 8, "bool": 1}
 
@@ -19,9 +19,12 @@ def run(action: Action) -> None:
     text = read_text(action.inputs["source"], "the source")
     with ir.Context() as context, ir.Location.unknown():
         circt.register_dialects(context)
-        with under_test():
+        try:
             module = ir.Module.parse(text)
-            found = _ports(module)
+        except ir.MLIRError as error:
+            reason = error.error_diagnostics[0].message
+            raise ActionFailed(f"the source does not parse: {reason}", diagnostics=str(error)) from None
+        found = _ports(module)
         inputs = [f"input {each['name']} : {_port(each)}" for each in action.params["inputs"]]
         outputs = [f"output {each['name']} : {_port(each)}" for each in action.params["outputs"]]
         wanted = ", ".join(["input clk : !seq.clock", "input rst : i1", *inputs, *outputs])

@@ -31,6 +31,7 @@ from mlir_matrix.actions.tools.import_common import (
     text_of,
 )
 from mlir_matrix.actions.tools.interface import complaints, refuse
+from mlir_matrix.actions.tools.run import check_written, driver_arguments, judge
 
 #: Raised when a name changes its meaning or goes.
 VERSION = 1
@@ -51,7 +52,10 @@ __all__ = [
     "check_arguments",
     "check_names",
     "check_outputs",
+    "check_written",
     "complaints",
+    "driver_arguments",
+    "judge",
     "load",
     "name_of",
     "read_text",

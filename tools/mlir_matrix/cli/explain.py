@@ -46,7 +46,7 @@ from mlir_matrix.session import Session
 @click.option(
     "--oracles",
     is_flag=True,
-    help="Run the test and its workload by the pipelines that are oracles, and show which outputs agree.",
+    help="Run the test and its workload through oracles, and show which outputs agree.",
 )
 @options.session(*options.releases, options.cache)
 @options.output_format("text", "json")
@@ -108,7 +108,7 @@ def _expansions(current: Session, suite: str | None) -> Sequence[Expansion]:
     suites = [
         name
         for name, entry in sorted(current.catalog.suites.items(), key=lambda each: each[0] != DEFAULT_SUITE)
-        if not list(varied(entry, current.pins))
+        if not list(varied(current.catalog, entry, current.pins))
     ]
     return choose(current.catalog, suites, pins=current.pins).expansions if suites else ()
 

@@ -36,10 +36,10 @@ def asked(house: House, catalog: Downstream, test: str) -> Any:
 def test_who_agrees_with_whom(house: House, catalog: Downstream) -> None:
     right = asked(house, catalog, "factor/plain/times/doubled")
     assert (right["conclusion"], right["summary"]) == (
-        "all agree", {"oracles": 2, "with_test": 2, "with_reference": 2},
+        "nothing is suspected", {"oracles": 2, "with_test": 2, "with_reference": 2},
     )  # fmt: skip
     wrong = asked(house, catalog, "factor/shifted/times/doubled")
-    assert wrong["sentence"] == "the test is wrong: both oracles agree with the reference, and not with the test"
+    assert wrong["sentence"] == "the test is wrong: both oracles agree with the reference, none with the test"
     (output,) = wrong["outputs"]
     assert output["elements"][0] == {"index": [3], "values": {"test": 7.5, "A": 6.0, "B": 6.0, "reference": 6.0}}
     assert [pair["differ"] for pair in output["pairs"] if "test" in (pair["one"], pair["other"])] == [3, 3, 3]

@@ -10,9 +10,12 @@ from mlir_matrix.judge.oracles import conclude
 @pytest.mark.parametrize(
     ("oracles", "with_test", "with_reference", "right", "conclusion", "words"),
     [
-        (2, 2, 2, True, "all agree", "both oracles agree with the reference and the test"),
-        (1, 0, 1, False, "test is wrong", "the only oracle agrees with the reference, and not with the test"),
-        (3, 3, 0, False, "reference is suspected", "all 3 oracles agree with the test, and not with the reference"),
+        (2, 2, 2, True, "nothing is suspected", "both oracles agree with the reference"),
+        (3, 2, 2, True, "nothing is suspected", "2 of 3 oracles agree with the reference"),
+        (1, 0, 1, False, "test is wrong", "the only oracle agrees with the reference, none with the test"),
+        (3, 0, 2, False, "test is wrong", "2 of 3 oracles agree with the reference, none with the test"),
+        (3, 3, 0, False, "reference is suspected", "all 3 oracles agree with the test, none with the reference"),
+        (2, 1, 0, False, "undecided", "of 2 oracles, 0 agree with the reference and 1 with the test"),
         (2, 0, 0, True, "undecided", "the test and the reference agree with each other, but with none of 2 oracles"),
         (
             2,
@@ -23,7 +26,6 @@ from mlir_matrix.judge.oracles import conclude
             "both oracles agree with each other, but with neither the test nor the reference",
         ),
         (1, 0, 0, False, "undecided", "the only oracle agrees with neither the test nor the reference"),
-        (3, 1, 2, False, "undecided", "of 3 oracles, 2 agree with the reference and 1 with the test"),
         # A tolerance can hold from one to the next and not from the first to the last.
         (2, 1, 2, False, "undecided", "2 agree with the reference and 1 with the test"),
         (0, 0, 0, True, "undecided", "no oracle gives outputs"),

@@ -46,7 +46,7 @@ from mlir_matrix.session import Session
 @click.option(
     "--oracles",
     is_flag=True,
-    help="Run the test and its workload by the pipelines that are oracles, and show which outputs agree.",
+    help="Run the test and its workload through oracles, and show which outputs agree.",
 )
 @options.session(*options.releases, options.cache)
 @options.output_format("text", "json")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,38 +36,35 @@ def unfit(path: str | Path, spec: JudgedOutput, *, golden: bool = False) -> str:
     return f"{spec['name']} is {array.dtype} {list(array.shape)}, not {expected} {spec['shape']}"
 
 
-#: Absolute and relative.
-Bounds = tuple[float, float]
-
-
 def compare_all(
-    spec: JudgedOutput, files: Mapping[str, str | Path], reference: str, bounds: Mapping[str, Bounds]
+    spec: JudgedOutput, bounds: Mapping[str, JudgedOutput], files: Mapping[str, str | Path], reference: str
 ) -> ComparedOutput:
     """Compare the output of all witnesses, by name, pair by pair; the one named ``reference`` has doubles.
 
-    ``bounds``: by witness, those of its own golden layers. Two witnesses may differ by the sum of both, the reference has
-    none.
+    ``bounds`` has the tolerances of the witnesses. A pair may differ by the sum of its two.
     """
-
-    def allowed(*names: str) -> Criteria:
-        if spec["compare"] == "exact":
-            return Criteria()
-        found = [bounds.get(name, (0.0, 0.0)) for name in names]
-        atol, rtol = map(sum, zip(*found, strict=True))
-        return Criteria(atol=atol, rtol=rtol, max_ulp=spec.get("max_ulp"))
-
-    criteria = Criteria() if spec["compare"] == "exact" else Criteria(atol=spec["atol"], rtol=spec["rtol"])
     arrays = {name: _load(path, spec, golden=name == reference) for name, path in files.items()}
     pairs: list[Pair] = []
     # Of a pair, the reference is the expected one.
     for one, other in combinations(sorted(arrays, key=lambda name: name == reference), 2):
-        counts, _ = gate(arrays[one], arrays[other], spec["dtype"], allowed(one, other), golden=other == reference)
+        criteria = _criteria([bounds[name] for name in (one, other) if name in bounds])
+        counts, _ = gate(arrays[one], arrays[other], spec["dtype"], criteria, golden=other == reference)
         pairs.append({"one": one, "other": other, "differ": counts.wrong, "max_abs": _plain(counts.max_abs)})
+    own = _criteria([spec])
     return {
         "name": spec["name"], "dtype": spec["dtype"], "shape": spec["shape"], "compare": spec["compare"],
-        "atol": _plain(criteria.atol), "rtol": _plain(criteria.rtol), "pairs": pairs,
-        "elements": _disputed(arrays, spec, criteria, reference) if any(pair["differ"] for pair in pairs) else [],
+        "atol": _plain(own.atol), "rtol": _plain(own.rtol), "pairs": pairs,
+        "elements": _disputed(arrays, spec, own, reference) if any(pair["differ"] for pair in pairs) else [],
     }  # fmt: skip
+
+
+def _criteria(specs: Sequence[JudgedOutput]) -> Criteria:
+    if any(spec["compare"] == "exact" for spec in specs):
+        return Criteria()
+    ulps = [spec.get("max_ulp") or 0.0 for spec in specs]
+    return Criteria(
+        atol=sum(spec["atol"] for spec in specs), rtol=sum(spec["rtol"] for spec in specs), max_ulp=sum(ulps) or None
+    )
 
 
 def _load(path: str | Path, spec: JudgedOutput, *, golden: bool) -> Array:

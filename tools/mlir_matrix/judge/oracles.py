@@ -30,19 +30,31 @@ _TEST, _REFERENCE = "test", "reference"
 
 
 def oracles_of(current: Session, test: Test) -> list[Test]:
-    """Return the tests of the same workload that are oracles for a test, and run here. Raise UsageError."""
+    """Return for each pipeline that is an oracle for a test, or leads to one, a test that runs here. Raise UsageError.
+
+    Another framework is preferred, so that no importer is shared; then the same target.
+    """
     if not test.executes or test.tested_property or not test.selected:
         why = test.reason if not test.selected else "only a test that compares outputs with a golden has oracles"
         raise UsageError(f"{test.id}: {why}")
-    names = [name for name, entry in current.catalog.pipelines.items() if entry.document.oracle]
+    catalog = current.catalog
+    names = [name for each in (catalog.pipelines, catalog.targets) for name in each if each[name].document.oracle]
     if not names:
-        raise UsageError("the catalog has no oracle: a pipeline with the key 'oracle' is one")
-    tests = current.tests([f"*/{{{','.join(names)}}}/*/{test.workload}"])
-    own = (test.framework, test.pipeline)
-    found = [each for each in tests if each.selected and each.executes and (each.framework, each.pipeline) != own]
+        raise UsageError("the catalog has no oracle: a pipeline or a target with the key 'oracle' is one")
+    found: dict[str, Test] = {}
+    tests = current.tests([f"*/*/*/{test.workload}"])
+    for each in sorted(tests, key=lambda each: (each.framework == test.framework, each.target != test.target)):
+        if each.selected and each.executes and each.pipeline != test.pipeline and _why(current, each):
+            found.setdefault(each.pipeline, each)
     if not found:
         raise UsageError(f"no oracle takes the workload {test.workload} here; oracles: {', '.join(sorted(names))}")
-    return found
+    return [found[name] for name in sorted(found)]
+
+
+def _why(current: Session, test: Test) -> str | None:
+    """Return why a test is independent; None if it is no oracle."""
+    catalog = current.catalog
+    return catalog.pipelines[test.pipeline].document.oracle or catalog.targets[test.target].document.oracle
 
 
 def ask(current: Session, test: Test, oracles: Sequence[Test], limits: Limits, listener: Listener = ignore) -> Oracles:
@@ -52,6 +64,7 @@ def ask(current: Session, test: Test, oracles: Sequence[Test], limits: Limits, l
     plan = current.plan([test, *oracles])
     judge = plan.graph.actions[plan.verdicts[test.id]]
     specs: Sequence[JudgedOutput] = judge.params["outputs"]
+    bounds = {_TEST: specs}
     expected = _expected(current, plan, test)
     run = run_plan(current, plan, limits=limits, fail_fast=False, listener=listener)
     if run.interruption is not None:
@@ -66,8 +79,9 @@ def ask(current: Session, test: Test, oracles: Sequence[Test], limits: Limits, l
     for number, oracle in enumerate(oracles):
         name = ascii_uppercase[number] if number < len(ascii_uppercase) else f"O{number}"
         files[name] = _outputs(current, plan, run, oracle)
+        bounds[name] = plan.graph.actions[plan.verdicts[oracle.id]].params["outputs"]
         result = results[oracle.id]
-        why = current.catalog.pipelines[oracle.pipeline].document.oracle or ""
+        why = _why(current, oracle) or ""
         witnesses.append(
             {"name": name, "test": oracle.id, "oracle": why, "outcome": result.outcome, "reason": result.reason}
         )
@@ -76,14 +90,10 @@ def ask(current: Session, test: Test, oracles: Sequence[Test], limits: Limits, l
         if why := _unusable(files[name], specs, golden=name == _REFERENCE):
             witness["unusable"] = why if name == _REFERENCE or files[name] else witness["reason"]
     usable = [witness["name"] for witness in witnesses if "unusable" not in witness]
-    tests = {_TEST: test, **dict(zip([each["name"] for each in witnesses[2:]], oracles, strict=True))}
-    judging: dict[str, Sequence[JudgedOutput]] = {
-        name: plan.graph.actions[plan.verdicts[each.id]].params["outputs"] for name, each in tests.items()
-    }
     outputs = []
-    for index, spec in enumerate(specs):
-        bounds = {name: (each[index]["atol"], each[index]["rtol"]) for name, each in judging.items()}
-        outputs.append(compare_all(spec, {name: files[name][spec["name"]] for name in usable}, _REFERENCE, bounds))
+    for number, spec in enumerate(specs):
+        told = {name: each[number] for name, each in bounds.items()}
+        outputs.append(compare_all(spec, told, {name: files[name][spec["name"]] for name in usable}, _REFERENCE))
     return _document(test, witnesses, usable, outputs)
 
 
@@ -162,32 +172,42 @@ def conclude(
 
     ``alike``: all oracles agree with each other; ``missing``: the test or the reference, without outputs.
     """
-    every = {1: "the only oracle", 2: "both oracles"}.get(oracles, f"all {oracles} oracles")
-    agrees = f"{every} agree{'s' if oracles == 1 else ''}"
+
     if not oracles:
         return "undecided", "nothing can be concluded: no oracle gives outputs to compare"
     if missing:
         lacks = f"the {' and the '.join(missing)} {'has' if len(missing) == 1 else 'have'} no outputs to compare"
-        confirmed = _REFERENCE not in missing and with_reference == oracles
-        return "undecided", f"{lacks}{f'; {agrees} with the reference' if confirmed else ''}"
-    if with_reference == oracles and test_is_right:
-        return "all agree", f"nothing is suspected: {agrees} with the reference and the test"
-    if with_reference == oracles and not with_test:
-        return "test is wrong", f"the test is wrong: {agrees} with the reference, and not with the test"
-    if with_test == oracles and not with_reference:
+        confirmed = f"; {_agree(with_reference, oracles)} with the reference" if with_reference else ""
+        return "undecided", f"{lacks}{confirmed}"
+    for_reference, for_test = (2 * number > oracles for number in (with_reference, with_test))
+    if test_is_right and for_reference:
+        return "nothing is suspected", f"nothing is suspected: {_agree(with_reference, oracles)} with the reference"
+    if not test_is_right and for_reference and not with_test:
         return (
-            "reference is suspected",
-            f"the reference is suspected: {agrees} with the test, and not with the reference",
+            "test is wrong",
+            f"the test is wrong: {_agree(with_reference, oracles)} with the reference, none with the test",
         )
-    if not with_reference and not with_test:
-        if test_is_right:
-            words = f"the test and the reference agree with each other, but with none of {counted(oracles, 'oracle')}"
-        elif alike:
-            but = " with each other, but" if oracles > 1 else ""
-            words = f"{agrees}{but} with neither the test nor the reference"
-        else:
-            words = "test, reference and oracles all differ from each other"
-        return "undecided", f"undecided: {words}"
-    return "undecided", (
-        f"undecided: of {counted(oracles, 'oracle')}, {with_reference} agree with the reference and {with_test} with the test"
-    )
+    if not test_is_right and for_test and not with_reference:
+        words = f"{_agree(with_test, oracles)} with the test, none with the reference"
+        return "reference is suspected", f"the reference is suspected: {words}"
+    return "undecided", f"undecided: {_undecided(oracles, with_test, with_reference, test_is_right, alike)}"
+
+
+def _undecided(oracles: int, with_test: int, with_reference: int, test_is_right: bool, alike: bool) -> str:
+    if with_reference or with_test:
+        return (
+            f"of {counted(oracles, 'oracle')}, {with_reference} agree with the reference and {with_test} with the test"
+        )
+    if test_is_right:
+        return f"the test and the reference agree with each other, but with none of {counted(oracles, 'oracle')}"
+    if alike:
+        but = " with each other, but" if oracles > 1 else ""
+        return f"{_agree(oracles, oracles)}{but} with neither the test nor the reference"
+    return "test, reference and oracles all differ from each other"
+
+
+def _agree(number: int, oracles: int) -> str:
+    if oracles == 1:
+        return "the only oracle agrees"
+    every = "both oracles" if oracles == 2 else f"all {oracles} oracles"
+    return f"{every if number == oracles else f'{number} of {oracles} oracles'} agree"

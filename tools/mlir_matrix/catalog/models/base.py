@@ -346,6 +346,8 @@ class Target(Tool):
     """Devices that a kernel needs, e.g. ``/dev/kvm``. Tests are skipped unless ``matrix run --device`` grants them."""
     numerics: NumericsAttributes = {}
     """Its attributes, e.g. ``libm: musl``. They override those of a workload."""
+    oracle: Text | None = None
+    """Why its results are independent of the compilers under test, whichever pipeline leads there."""
     compile_only: Text | None = None
     """The reason why artifacts are compiled and checked, and not run. A ``run.py`` or ``command`` turns an artifact that is not
     text into text: input ``artifact``, output ``out``."""

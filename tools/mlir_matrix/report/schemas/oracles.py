@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.report.schemas.verdict import Number
 
-Conclusion = Literal["all agree", "test is wrong", "reference is suspected", "undecided"]
+Conclusion = Literal["nothing is suspected", "test is wrong", "reference is suspected", "undecided"]
 
 
 class Witness(TypedDict):
@@ -20,7 +20,7 @@ class Witness(TypedDict):
     test: NotRequired[str]
     """The identifier of the test, or of the oracle; absent for the reference."""
     oracle: NotRequired[str]
-    """Why the oracle is independent, as its pipeline states."""
+    """Why the oracle is independent, as its pipeline or target states."""
     outcome: NotRequired[Outcome]
     """Against the reference, under the tolerance of its own cell."""
     reason: NotRequired[str]
@@ -29,7 +29,7 @@ class Witness(TypedDict):
 
 
 class Pair(TypedDict):
-    """Two witnesses of one output, compared under the tolerance of the test."""
+    """Two witnesses of one output. They may differ by the tolerances of both: each may be that far from the truth."""
 
     one: str
     other: str
@@ -55,6 +55,7 @@ class ComparedOutput(TypedDict):
     shape: list[int]
     compare: str
     atol: Number
+    """Of the test."""
     rtol: Number
     pairs: list[Pair]
     elements: list[DisputedElement]

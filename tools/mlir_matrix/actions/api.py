@@ -18,6 +18,7 @@ from mlir_matrix.actions.runtime.contract import (
     under_test,
     write_json,
 )
+from mlir_matrix.actions.runtime.programs import command as command_of
 from mlir_matrix.actions.runtime.programs import execute as run_program
 from mlir_matrix.actions.tools import bindings
 from mlir_matrix.actions.tools.backend import backend_of
@@ -51,6 +52,7 @@ __all__ = [
     "check_arguments",
     "check_names",
     "check_outputs",
+    "command_of",
     "complaints",
     "load",
     "name_of",

@@ -172,7 +172,6 @@ def conclude(
 
     ``alike``: all oracles agree with each other; ``missing``: the test or the reference, without outputs.
     """
-
     if not oracles:
         return "undecided", "nothing can be concluded: no oracle gives outputs to compare"
     if missing:

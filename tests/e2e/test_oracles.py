@@ -61,7 +61,7 @@ def test_in_words(house: House, catalog: Downstream) -> None:
         "  A          factor/interpreter/times/misjudged  mismatch: It interprets.",
         "  B          factor/other/times/misjudged        mismatch: Somebody else wrote it.",
         "",
-        "y, f32 4, atol 9.54e-07, rtol 9.54e-07: elements that differ, and the largest difference",
+        "y, f32 4, atol 9.54e-07, rtol 9.54e-07: elements that differ by more, and the largest difference",
         "          A       B       reference",
         "    test  3, 1.5  3, 1.5  3, 1",
         "    A             =, 0    1, 1",

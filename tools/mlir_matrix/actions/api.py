@@ -19,6 +19,7 @@ from mlir_matrix.actions.runtime.contract import (
     write_json,
 )
 from mlir_matrix.actions.runtime.programs import execute as run_program
+from mlir_matrix.actions.runtime.programs import library
 from mlir_matrix.actions.tools import bindings
 from mlir_matrix.actions.tools.backend import backend_of
 from mlir_matrix.actions.tools.import_common import (
@@ -56,6 +57,7 @@ __all__ = [
     "complaints",
     "driver_arguments",
     "judge",
+    "library",
     "load",
     "name_of",
     "read_text",

@@ -19,19 +19,22 @@ def oracles_text(document: Oracles) -> Iterator[str]:
     """Return plain lines: the conclusion, the witnesses, and for each output pairs and disputed elements."""
     yield f"{document['id']}: {document['sentence']}"
     yield ""
-    rows = [
-        (each["name"], escape(each.get("test", "the golden")), escape(_said(each))) for each in document["witnesses"]
-    ]
+    told = set[str]()
+    rows = []
+    for each in document["witnesses"]:
+        # Once for each oracle, which may have many tests.
+        why = "" if (oracle := each.get("oracle", "")) in told else oracle
+        told.add(oracle)
+        rows.append((each["name"], escape(each.get("test", "the golden")), escape(_said(each, why))))
     yield from _plain(columns(("", "", ""), rows)[1:])
     for output in document["outputs"]:
         yield from _output(output)
 
 
-def _said(witness: Witness) -> str:
+def _said(witness: Witness, why: str) -> str:
     if "unusable" in witness:
         return harmless(f"no outputs: {witness['unusable']}")
-    outcome = witness.get("outcome", "")
-    return harmless(": ".join(filter(None, (outcome, witness.get("oracle", "")))))
+    return harmless(": ".join(filter(None, (witness.get("outcome", ""), why))))
 
 
 def _output(output: ComparedOutput) -> Iterator[str]:
@@ -41,7 +44,7 @@ def _output(output: ComparedOutput) -> Iterator[str]:
     sizes = "x".join(map(str, output["shape"])) or "scalar"
     bound = "exact" if output["compare"] == "exact" else f"atol {output['atol']:.3g}, rtol {output['rtol']:.3g}"
     yield ""
-    yield f"{output['name']}, {output['dtype']} {sizes}, {bound}: elements that differ, and the largest difference"
+    yield f"{output['name']}, {output['dtype']} {sizes}, {bound}: elements that differ by more, and the largest difference"
     pairs = {
         (pair["one"], pair["other"]): f"{pair['differ'] or '='}, {float(pair['max_abs']):.3g}"
         for pair in output["pairs"]

@@ -15,6 +15,8 @@ from mlir_matrix.text import counted, harmless
 
 _COLOURS = {"pass": "green", "unsupported": "dim", "skipped": "yellow"}
 _SHOWN = 10
+#: More cells without any supported test than this are counted, not listed.
+_IDLE = 20
 _DIAGNOSTIC_LINES = 12
 #: A passing test that uses at least this share of its bound is close to failing.
 _CLOSE = 0.75
@@ -65,12 +67,19 @@ def _cells(results: Sequence[TestResult]) -> list[str]:
     for result in results:
         cells[row_of(result.cell, result.target)].append(result)
     rows = []
+    # Of many cells that do not connect, the reasons say enough.
+    idle = [cell for cell, members in cells.items() if all(each.outcome == Outcome.UNSUPPORTED for each in members)]
+    hidden = frozenset(idle if len(idle) > _IDLE else ())
     for cell, members in cells.items():
+        if cell in hidden:
+            continue
         counts = Counter((result.outcome, _state(result)) for result in members)
         passed = counts.pop((Outcome.PASS, "expected"), 0)
         others = ["[dim]compiled and checked, not run[/]"] if passed and members[0].compile_only else []
         others += [_outcome(outcome, state, number) for (outcome, state), number in sorted(counts.items())]
         rows.append((escape(cell), f"[green]{passed}[/]" if passed else "[dim]–[/]", ", ".join(others)))
+    if hidden:
+        rows.append((f"{len(hidden)} more cells", "[dim]–[/]", "[dim]all unsupported[/]"))
     return columns(("cell", "pass", "other outcomes"), rows, right=(1,))
 
 

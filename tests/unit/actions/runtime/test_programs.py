@@ -51,6 +51,30 @@ def test_the_first_prefix_that_has_it_counts(prefix: Prefixes) -> None:
     assert (programs.release("y"), programs.release("z")) == ("1", "2")
 
 
+def test_a_program_of_a_wheel_with_the_libraries_of_a_prefix(
+    prefix: Prefixes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is what the loader of the prefix starts; without that, it starts as it is. Variables are added to the others."""
+    lender, program = prefix("lender"), tmp_path / "site" / "bin" / "tool"
+    program.parent.mkdir(parents=True)
+    loader = lender / "bin" / "loader"
+    for file in (program, loader):
+        file.write_text('#!/bin/sh\nfor word in "$0" "$@" "$LC_ALL" "$DRIVER"; do echo "$word"; done\n')
+        file.chmod(0o755)
+    described = {"loader": "bin/loader", "libraries": ["lib", "usr/lib"], "programs": {}}
+    (lender / ".matrix" / "prefix.json").write_text(json.dumps(described))
+    monkeypatch.setattr(contract, "sites", [str(tmp_path / "site")])
+    monkeypatch.setattr(programs, "sites", contract.sites)
+    monkeypatch.setattr(programs, "folders", ["bin"])
+    monkeypatch.chdir(tmp_path)
+    assert programs.execute("tool", ["x"], variables={"DRIVER": "d"}).splitlines() == ["bin/tool", "x", "C", "d"]
+    libraries = [f"{lender}/lib", f"{lender}/usr/lib"]
+    assert programs.command("tool", libraries=True) == [
+        str(loader), "--inhibit-cache", "--argv0", "tool", "--library-path", ":".join(libraries), str(program),
+    ]  # fmt: skip
+    assert programs.execute("tool", ["x"], libraries=True).splitlines()[0] == "bin/loader"
+
+
 def test_a_program_that_is_not_there_is_no_fault_of_the_code(prefix: Prefixes) -> None:
     """Nobody's verdict, so that it is not kept."""
     prefix(x="")
@@ -111,6 +135,17 @@ def test_what_is_loaded_is_loaded_as_people_load_it(tmp_path: Path, prefix: Pref
     (root / ".matrix" / "prefix.json").write_text(json.dumps(value))
     assert programs.command("it") == described.argv(str(root), "it") == environment_prefix.command(root, "it")
     assert programs.command("it")[0] == f"{root}/lib64/ld-linux-x86-64.so.2"
+
+
+def test_the_path_of_a_library(tmp_path: Path, prefix: Prefixes) -> None:
+    root = prefix(x="")
+    described = {"loader": "", "libraries": ["lib", "usr/lib"], "programs": {}}
+    (root / ".matrix" / "prefix.json").write_text(json.dumps(described))
+    (root / "usr/lib").mkdir(parents=True)
+    (root / "usr/lib" / "libit.so.1").write_text("")
+    assert programs.library("libit.so.1") == f"{root}/usr/lib/libit.so.1"
+    with pytest.raises(MachineFailed, match="the environment has no library libother"):
+        programs.library("libother.so")
 
 
 def test_a_program_sees_nothing_of_the_machine(call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

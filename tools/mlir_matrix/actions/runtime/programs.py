@@ -11,8 +11,9 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from mlir_matrix.actions.runtime import isolation
@@ -88,10 +89,16 @@ def _prefix_of(program: str) -> str | None:
     return None
 
 
-def command(program: str) -> list[str]:
-    """Return the words that start a program. Raise MachineFailed where the environment has no such program."""
+def command(program: str, *, libraries: bool = False) -> list[str]:
+    """Return the words that start a program. Raise MachineFailed where the environment has no such program.
+
+    ``libraries``: a program of a wheel runs by the loader of the environment's first prefix and finds the libraries there.
+    """
     if found := _of_wheels(program):
-        return [found]
+        if not libraries:
+            return [found]
+        lender = next(iter(prefixes))
+        return by_loader(lender, _described(lender)["loader"], _described(lender)["libraries"], found, program)
     prefix = _prefix_of(program)
     if prefix is None:
         return [programs[program][1]]
@@ -100,6 +107,15 @@ def command(program: str) -> list[str]:
     if not found["loaded"]:
         return [f"{prefix}/{found['path']}"]
     return by_loader(prefix, described["loader"], described["libraries"], found["path"], program)
+
+
+def library(name: str) -> str:
+    """Return the path of a shared library of the environment's prefixes. Raise MachineFailed where none has it."""
+    places = (f"{prefix}/{folder}/{name}" for prefix in prefixes for folder in _described(prefix)["libraries"])
+    found = next(filter(os.path.isfile, places), None)
+    if found is None:
+        raise MachineFailed(f"the environment has no library {name}")
+    return found
 
 
 def _of_wheels(program: str) -> str | None:
@@ -111,12 +127,12 @@ def _of_wheels(program: str) -> str | None:
 def by_loader(root: str, loader: str, libraries: Iterable[str], path: str, name: str) -> list[str]:
     """Return the words that run a program of a prefix by the prefix's own loader.
 
-    ``loader``, ``libraries`` and ``path`` are relative to ``root``; ``name`` becomes the program's argument 0.
+    ``loader``, ``libraries`` and a relative ``path`` are below ``root``; ``name`` becomes the program's argument 0.
     """
     places = ":".join(f"{root}/{folder}" for folder in libraries)
     # Without the host's cache of libraries: what is missing here must not be found there.
     options = ["--inhibit-cache", "--argv0", name, "--library-path", places]
-    return [f"{root}/{loader}", *options, f"{root}/{path}"]
+    return [f"{root}/{loader}", *options, os.path.join(root, path)]
 
 
 def call(program: str, arguments: Sequence[str], *, output: str, failure: str) -> None:
@@ -126,19 +142,27 @@ def call(program: str, arguments: Sequence[str], *, output: str, failure: str) -
         raise ActionFailed(f"{failure}: {program} exits with 0 and writes no output", diagnostics=said)
 
 
-def execute(program: str, arguments: Sequence[str], *, failure: str = "") -> str:
+def execute(
+    program: str,
+    arguments: Sequence[str],
+    *,
+    failure: str = "",
+    libraries: bool = False,
+    variables: Mapping[str, str] = MappingProxyType({}),
+) -> str:
     """Run a program of the environment in the current folder. Return what it prints, without what differs between machines.
 
+    ``libraries`` is that of ``command``; ``variables`` are added to its environment variables.
     Raise ActionFailed with its first error where it fails (``failure`` says what that means), ActionCrashed where a signal
     ended it, MachineFailed where the environment has no such program.
     """
     begin = time.perf_counter()
     done = subprocess.run(
-        [*command(program), *arguments],
+        [*command(program, libraries=libraries), *arguments],
         # Compilers fold constants by libm, which is not to choose by this CPU what they are.
         env={
             "LC_ALL": "C", "HOME": os.getcwd(), "TMPDIR": os.getcwd(), "PATH": "",
-            "GLIBC_TUNABLES": isolation.CLEAN_ENVIRONMENT["GLIBC_TUNABLES"],
+            "GLIBC_TUNABLES": isolation.CLEAN_ENVIRONMENT["GLIBC_TUNABLES"], **variables,
         },
         stdin=subprocess.DEVNULL, capture_output=True, check=False,
         # A function to call would need a copy of this process, which takes longer to make than most programs' start.

@@ -1,0 +1,32 @@
+"""Compile a Triton kernel to assembly, without a GPU."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from mlir_matrix.actions.api import Action, load, under_test
+
+#: By backend: the form of its assembly, and the threads of a warp.
+FORMS = {"cuda": ("ptx", 32), "hip": ("amdgcn", 64)}
+
+
+def run(action: Action) -> None:
+    parameters = action.params["parameters"]
+    backend, arch = parameters["backend"], parameters["arch"]
+    form, warp = FORMS[backend]
+    # Lines of the source would be named by the folder of this action.
+    os.environ.update(TRITON_CACHE_DIR=os.path.abspath("cache"), TRITON_DISABLE_LINE_INFO="1")
+    kernel: Any = load(action.inputs["ir"])
+    launch = kernel.fn.__globals__["launch"]
+    options = {"enable_fp_fusion": parameters["fp-contract"] == "fast"}
+    with under_test():
+        source = ASTSource(kernel, launch["signature"], launch["constants"])
+        target = GPUTarget(backend, int(arch) if arch.isdigit() else arch, warp)
+        made = triton.compile(source, target=target, options=options)
+    Path(action.outputs["out"]).write_text(made.asm[form], encoding="utf-8")

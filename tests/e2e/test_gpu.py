@@ -1,0 +1,68 @@
+"""GPUs without a GPU: numbers by lavapipe and an interpreter, and code that is compiled and checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.house import House
+
+#: One test of each way, with the environments that it needs beside the usual ones.
+RUN = {
+    "mlir/iree-vulkan/vulkan-lavapipe/transpose": "iree-vulkan",
+    "triton/triton/triton-interpreter/softmax": "triton-torch",
+}
+COMPILED = {
+    "mlir/linalg-gpu/nvptx-sm90-cubin/broadcast_add": "gpu",
+    "mlir/linalg-gpu/amdgcn-gfx942-hsaco/broadcast_add": "gpu",
+    "mlir/linalg-gpu/spirv-vulkan/broadcast_add": "gpu",
+    "mlir/linalg-gpu/xevm-pvc/broadcast_add": "gpu",
+    "triton/triton/triton-sm90/broadcast_add": "triton",
+}
+KERNEL = """\
+module attributes {gpu.container_module} {
+  gpu.module @main_kernel {
+    gpu.func @main_kernel(%x: memref<4xf32>, %y: memref<4xf32>) kernel {
+      %i = gpu.block_id x
+      %a = memref.load %x[%i] : memref<4xf32>
+      %b = memref.load %y[%i] : memref<4xf32>
+      %p = arith.mulf %a, %a : f32
+      %s = arith.addf %p, %b : f32
+      memref.store %s, %y[%i] : memref<4xf32>
+      gpu.return
+    }
+  }
+}
+"""
+
+
+def test_what_runs_and_what_only_compiles(house: House, environments: Any) -> None:
+    for name in {*RUN.values(), *COMPILED.values()}:
+        environments.require(name)
+    report = house.run(*RUN, *COMPILED)
+    assert report.outcomes == dict.fromkeys((*RUN, *COMPILED), "pass")
+    assert {name for name, test in report.tests.items() if test.get("compile_only")} == COMPILED.keys()
+
+
+@pytest.mark.parametrize(("contraction", "fused"), [("off", False), ("fast", True)])
+def test_products_and_sums_become_one_only_if_they_may(
+    environments: Any, tmp_path: Path, contraction: str, fused: bool
+) -> None:
+    base = "convert-scf-to-cf,{},reconcile-unrealized-casts"
+    for number, (passes, triple, cpu, instruction) in enumerate(
+        [
+            ("convert-gpu-to-nvvm", "nvptx64-nvidia-cuda", "sm_90", "fma.rn.f32"),
+            ("convert-gpu-to-rocdl{chipset=gfx942}", "amdgcn-amd-amdhsa", "gfx942", "v_fma"),
+        ]
+    ):
+        parameters = {
+            "passes": base.format(passes), "triple": triple, "cpu": cpu, "opt-level": 2, "fp-contract": contraction,
+        }  # fmt: skip
+        done = environments.perform(
+            "gpu", "recipes/steps/gpu-llc/tool.py", tmp_path / str(number), stage="codegen",
+            params={"parameters": parameters}, inputs={"ir": KERNEL}, outputs={"out": "kernel.s"},
+        )  # fmt: skip
+        assert done.ok, done.outcome
+        assert (instruction in done.text("out")) == fused

@@ -52,6 +52,17 @@ def test_a_table_and_each_reason_once() -> None:
     assert lines[-1].endswith("!: not as the suite expects")
 
 
+def test_reasons_of_what_is_unsupported_are_few() -> None:
+    same = [entry(f"f/p/t{number}/mlp", "cannot", f"p gives a; target t{number} runs b") for number in range(3)]
+    assert plain(document(*same))[1:3] == [
+        "  cannot: p gives a; the target runs b",
+        f"      {', '.join(each['test'] for each in same)}",
+    ]
+    lines = plain(document(*(entry("f/p/t/mlp", "cannot", f"reason {number}") for number in range(20)), FAILS))
+    assert sum(line.startswith("  cannot: ") for line in lines) == 8
+    assert lines[lines.index("  cannot, for 12 more reasons") + 1] == "      --format json has all"
+
+
 def test_equal_tables_are_one_and_more_targets_than_pipelines_are_columns() -> None:
     lines = plain(document(*(entry(f"f/{path}/{target}/mlp") for path in "pq" for target in ("t", "u"))))
     assert lines[0] == "f on t, u"

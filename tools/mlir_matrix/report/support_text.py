@@ -30,6 +30,8 @@ _WIDTH = 110
 #: Names of tests, and of operators, that a reason lists.
 _NAMED = 6
 _OF_CELL = 4
+#: Reasons for what is unsupported: a whole catalog has hundreds.
+_CANNOT = 8
 
 
 @dataclass(frozen=True)
@@ -164,14 +166,19 @@ def _reasons(document: Support) -> list[tuple[str, list[str]]]:
         for bad in entry.get("fails_in", ()):
             found["yes *", f"but {bad['answer']} in a test: {bad['reason']}"].append({**entry, "test": bad["test"]})
         if entry["reason"]:
-            workload = entry["test"].split("/")[3].partition("@")[0]
             # «workload exp has no pytorch source» is one reason, whatever the workload.
-            why = re.sub(rf"\bworkload {re.escape(workload)}\b", "the workload", entry["reason"])
+            _, _, target, workload = entry["test"].partition("@")[0].split("/")
+            names = f"workload {re.escape(workload)}|target {re.escape(target)}"
+            why = re.sub(rf"\b({names})(?=\s)", lambda found: f"the {found[0].partition(' ')[0]}", entry["reason"])
             where = f" ({entry['position']})" if "position" in entry else ""
             found[_word(entry), f"{why}{where}"].append(entry)
     ranked = sorted(found.items(), key=lambda item: (item[0][0] == "cannot", item[1][0]["expected"]))
     name = _operators if document["by"] == "operator" else _tests
-    return [(f"{word}: {why}", name(entries)) for (word, why), entries in ranked]
+    shown = sum(word != "cannot" for (word, _), _ in ranked) + _CANNOT
+    lines = [(f"{word}: {why}", name(entries)) for (word, why), entries in ranked[:shown]]
+    if rest := ranked[shown:]:
+        lines.append((f"cannot, for {counted(len(rest), 'more reason')}", ["--format json has all"]))
+    return lines
 
 
 def _operators(entries: Sequence[SupportEntry]) -> list[str]:

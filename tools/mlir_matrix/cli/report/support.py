@@ -135,7 +135,7 @@ def _operators(current: Session, plan: Plan, limits: Limits, *, quiet: bool) -> 
         test: name
         for test in plan.verdicts
         for name in plan.needed_by(test)
-        if actions[name].stage == Stage.IMPORT and "source" in actions[name].inputs
+        if actions[name].stage == Stage.IMPORT and actions[name].outputs.get("out", "").endswith(".mlir")
     }
     with shown(quiet=quiet) as listener:
         done = run_graph(

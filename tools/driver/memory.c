@@ -202,13 +202,21 @@ void memory_reset(void) {
   usage = (Usage){0};
 }
 
-/* What kernels call: finalize-memref-to-llvm{use-generic-functions}. */
-void *_mlir_memref_to_llvm_aligned_alloc(size_t alignment, size_t bytes);
-void *_mlir_memref_to_llvm_alloc(size_t bytes);
+/* What kernels call: finalize-memref-to-llvm{use-generic-functions}. Its sizes have 64 bits on every target. */
+void *_mlir_memref_to_llvm_aligned_alloc(uint64_t alignment, uint64_t bytes);
+void *_mlir_memref_to_llvm_alloc(uint64_t bytes);
 void _mlir_memref_to_llvm_free(void *start);
 
-void *_mlir_memref_to_llvm_aligned_alloc(size_t alignment, size_t bytes) {
-  Block *block = take(bytes, alignment, NULL);
+static size_t as_size(uint64_t number) {
+#if SIZE_MAX < UINT64_MAX
+  if (number > SIZE_MAX) return SIZE_MAX;
+#endif
+  return (size_t)number;
+}
+
+void *_mlir_memref_to_llvm_aligned_alloc(uint64_t alignment, uint64_t size) {
+  size_t bytes = as_size(size);
+  Block *block = take(bytes, as_size(alignment), NULL);
   usage.allocations++;
   usage.live_blocks++;
   usage.live_bytes += bytes;
@@ -216,7 +224,7 @@ void *_mlir_memref_to_llvm_aligned_alloc(size_t alignment, size_t bytes) {
   return block->start;
 }
 
-void *_mlir_memref_to_llvm_alloc(size_t bytes) { return _mlir_memref_to_llvm_aligned_alloc(MALLOC_ALIGNMENT, bytes); }
+void *_mlir_memref_to_llvm_alloc(uint64_t bytes) { return _mlir_memref_to_llvm_aligned_alloc(MALLOC_ALIGNMENT, bytes); }
 
 void _mlir_memref_to_llvm_free(void *start) {
   if (!start) return;
@@ -233,12 +241,12 @@ void _mlir_memref_to_llvm_free(void *start) {
 }
 
 /* The same before LLVM 16. */
-void *_mlir_aligned_alloc(size_t alignment, size_t bytes);
-void *_mlir_alloc(size_t bytes);
+void *_mlir_aligned_alloc(uint64_t alignment, uint64_t bytes);
+void *_mlir_alloc(uint64_t bytes);
 void _mlir_free(void *start);
 
-void *_mlir_aligned_alloc(size_t alignment, size_t bytes) { return _mlir_memref_to_llvm_aligned_alloc(alignment, bytes); }
+void *_mlir_aligned_alloc(uint64_t alignment, uint64_t bytes) { return _mlir_memref_to_llvm_aligned_alloc(alignment, bytes); }
 
-void *_mlir_alloc(size_t bytes) { return _mlir_memref_to_llvm_alloc(bytes); }
+void *_mlir_alloc(uint64_t bytes) { return _mlir_memref_to_llvm_alloc(bytes); }
 
 void _mlir_free(void *start) { _mlir_memref_to_llvm_free(start); }

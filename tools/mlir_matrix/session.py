@@ -18,6 +18,7 @@ from mlir_matrix.catalog.models.toolchains import Release
 from mlir_matrix.catalog.pins import PINS_MARK, Pins, is_folder, read_pins
 from mlir_matrix.digest import digest_value
 from mlir_matrix.environments.host import HostTool
+from mlir_matrix.environments.machine import x86_level
 from mlir_matrix.environments.package import Releases
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment, resolve
 from mlir_matrix.errors import InfrastructureError, UsageError
@@ -146,7 +147,7 @@ class Session:
         """Return the tests that arguments select, when these devices are granted."""
         from mlir_matrix.expand.select import choose, granted
 
-        return list(granted(self.catalog, choose(self.catalog, arguments, pins=self.pins).tests(), devices))
+        return list(granted(self.catalog, choose(self.catalog, arguments, pins=self.pins).tests(), devices, x86_level))
 
 
 def session_of(roots: Sequence[Path], home: Home) -> Session:

@@ -1,4 +1,4 @@
-"""Import an ONNX model into the torch dialect with ONNX's operators, by torch-mlir's importer without torch."""
+"""Import an ONNX model: as it is, or into the torch dialect with ONNX's operators by torch-mlir's importer without torch."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OPSET = 21
 
 
 def run(action: Action) -> None:
-    """Call the source's ``workload(dims)`` and write the graph of the model, as ``main``, to ``ir``."""
+    """Call the source's ``workload(dims)`` and write the model, or its graph as ``main``, to ``out``."""
     source, dims = api.load(action.inputs["source"]), dict(action.params["dims"])
     with under_test(any_frame=True):
         model = source(dims)
@@ -49,7 +49,10 @@ def run(action: Action) -> None:
     api.check_names("inputs", [each["name"] for each in inputs], [each.name for each in arguments])
     api.check_outputs(outputs, [_describe(result) for result in model.graph.output])
     api.check_names("outputs", [each["name"] for each in outputs], [each.name for each in model.graph.output])
-    Path(action.outputs["out"]).write_text(_to_mlir(model), encoding="utf-8")
+    if action.params["kind"] == "onnx":
+        Path(action.outputs["out"]).write_bytes(model.SerializeToString(deterministic=True))
+    else:
+        Path(action.outputs["out"]).write_text(_to_mlir(model), encoding="utf-8")
 
 
 def _complete(model: ModelProto) -> ModelProto:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.errors import UsageError
+from mlir_matrix.expand.routes import Argument
 from mlir_matrix.expand.select import choose, granted, is_identifier, is_suite
 from mlir_matrix.names import TestGlob
 from support.catalogs import catalog
@@ -335,7 +336,7 @@ def test_what_needs_a_device_that_is_not_granted_is_skipped() -> None:
     tests = list(choose(needing, ["smoke"]).tests())
 
     def reasons(*devices: str) -> dict[str, str]:
-        found = {test.id: test for test in granted(needing, tests, devices)}
+        found = {test.id: test for test in granted(needing, tests, devices, lambda: "x86-64-v4")}
         return {name: test.reason for name, test in found.items() if test.outcome == "skipped" and not test.selected}
 
     assert reasons("/dev/a", "/dev/b") == {}
@@ -367,3 +368,27 @@ def test_properties_that_there_are_not(argument: str, says: str) -> None:
     with pytest.raises(UsageError) as caught:
         choose(stating(), [argument])
     assert says in str(caught.value)
+
+
+def test_code_for_a_newer_cpu_is_skipped_but_not_under_an_emulator() -> None:
+    tests = list(choose(CATALOG, ["smoke"]).tests())
+    test = next(each for each in tests if each.selected and each.route and not each.is_ir)
+    assert test.route is not None
+    cpu = Argument("cpu", "x86-64-v4", "f:1:1", default=False)
+    newer = replace(test, route=replace(test.route, steps=(replace(test.route.steps[-1], arguments=(cpu,)),)))
+
+    def outcome(level: str, catalog: Catalog = CATALOG) -> tuple[str | None, str]:
+        (found,) = granted(catalog, [newer], (), lambda: level)
+        return found.outcome, found.reason
+
+    step = test.route.steps[-1].name
+    why = f"step {step} generates code for x86-64-v4; the CPU of this machine has x86-64-v3"
+    assert outcome("x86-64-v3") == ("skipped", why)
+    assert outcome("x86-64-v4")[0] is None
+    assert outcome("")[0] is None
+    entry = CATALOG.targets["x86_64"]
+    emulated = replace(entry, document=entry.document.model_copy(update={"runner": ("qemu-x86_64",)}))
+    assert outcome("x86-64-v2", replace(CATALOG, targets={**CATALOG.targets, "x86_64": emulated}))[0] is None
+    asked: list[str] = []
+    list(granted(CATALOG, tests, (), lambda: asked.append("level") or ""))
+    assert not asked, "nothing here has code for a level"

@@ -259,6 +259,19 @@ def test_an_exclusion_takes_included_tests_out_too() -> None:
     assert found.count() == 6
 
 
+def test_a_suite_has_the_tests_and_rules_of_those_that_it_includes_once() -> None:
+    rules = "expect: [{tests: ['jax/**/topk'], outcome: mismatch, reason: known}]"
+    other = f"suites: [outer]\nblocks: [{{{ONE}}}]\n{rules}\n"
+    outer = "suites: [other, other]\nexclude: [{tests: ['**/mlp'], reason: slow}]\n"
+    catalogs = catalog({"other": other, "outer": outer})
+    found = expand(catalogs, catalogs.suites["outer"])
+    assert list(found.ids()) == ["jax/linalg-loops/x86_64/topk"]
+    (test,) = found.tests()
+    assert test.expectation is not None
+    assert (test.reason, test.expectation.reason) == ("in by suites/other.yaml:3:10", "known")
+    assert list(expand(catalogs, catalogs.suites["other"]).ids()) == list(found.ids())
+
+
 def test_ir_tests_of_steps_are_tests() -> None:
     found = expansion("steps: ['t*']\nexclude: [{tests: ['mlir/tile/ir/mm'], reason: r}]")
     assert list(found.ids()) == ["mlir/torch-to-linalg/ir/add", "mlir/torch-to-linalg/ir/mm"]

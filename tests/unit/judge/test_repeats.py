@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
 from mlir_matrix.events import Event
-from mlir_matrix.execute.job import BUILDING
-from mlir_matrix.judge.repeats import COPY, fold, folding, with_repeats
+from mlir_matrix.execute.action_cache import Result
+from mlir_matrix.execute.job import BUILDING, Done
+from mlir_matrix.judge.repeats import COPY, fold, folding, unstable, with_repeats
 from mlir_matrix.judge.results import TestDone, TestResult
 from mlir_matrix.plan.graph import Produced
 from mlir_matrix.session import Session, open_session
@@ -40,6 +41,29 @@ def test_copies_share_nothing_but_what_is_built_once(session: Session) -> None:
     keys = [(action.tool, action.params_digest) for action in made.graph.actions.values() if "#" in action.id]
     originals = {action.params_digest for action in plan.graph.actions.values()}
     assert originals.isdisjoint(digest for _, digest in keys)
+
+
+@pytest.mark.parametrize(
+    ("changing", "steps"),
+    [
+        ("", []),
+        # What reads changed bytes may give others; what runs a kernel may round differently each time.
+        ("import/mlir/dot", ["import/mlir/dot"]),
+        ("bufferize", ["bufferize"]),
+        ("run/dot", []),
+    ],
+)
+def test_steps_whose_bytes_change(session: Session, changing: str, steps: list[str]) -> None:
+    plan = session.plan(session.tests(["mlir/linalg-loops/x86_64/dot"]))
+    test = plan.tests[0].id
+    made = with_repeats(plan, (), {test: 2})
+    done, odd = dict[str, Done](), set[str]()
+    for name, action in made.graph.actions.items():
+        if (changing and name.startswith(f"{changing}-")) or odd.intersection(action.sources):
+            odd.add(name)
+        bytes_of = {output: f"{output}{name[-1] if name in odd else ''}" for output in action.outputs}
+        done[name] = Done(result=Result(outcome={"outcome": "ok"}, outputs=bytes_of), cached=False)
+    assert unstable(made, done) == ({test: steps} if steps else {})
 
 
 def test_another_run_has_other_copies(session: Session) -> None:

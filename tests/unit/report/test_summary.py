@@ -59,3 +59,21 @@ def test_weak_passes_are_counted_and_the_first_are_named(capsys: pytest.CaptureF
     assert "  jax/loops/x86_64/a (y: all zeros and the input [x])\n" in text
     assert "… and 1 more" in text
     assert "weak" not in told(Run(results=[result("e", 0.1)]), capsys)
+
+
+def test_many_cells_that_do_not_connect_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    idle = [
+        replace(result("a", ""), target=f"t{number}", id=f"jax/loops/t{number}/a", outcome="unsupported")
+        for number in range(21)
+    ]
+    text = told(Run(results=[result("a", 0.1), *idle]), capsys)
+    assert "21 more cells" in text
+    assert "jax/loops/t3 " not in text
+    assert "jax/loops/t3 " in told(Run(results=[result("a", 0.1), *idle[1:]]), capsys)
+
+
+def test_cells_that_only_compile_say_so(capsys: pytest.CaptureFixture[str]) -> None:
+    compiled = replace(result("a", 0.0), compile_only=True)
+    text = told(Run(results=[compiled, replace(result("b", 0.1), target="gpu", id="jax/loops/gpu/b")]), capsys)
+    assert "compiled and checked, not run" in text
+    assert "2 tests: 2 pass (1 compiled only)" in text

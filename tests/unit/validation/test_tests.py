@@ -185,7 +185,7 @@ def test_a_missing_reference(tree: Any) -> None:
 
 def test_an_empty_suite(tree: Any) -> None:
     tree.write(SMOKE, "description: nothing\n")
-    assert tree.errors() == [f"{SMOKE}:1:1: the suite is empty: it has no 'blocks', 'steps' or 'include'"]
+    assert tree.errors() == [f"{SMOKE}:1:1: the suite is empty: it has no 'suites', 'blocks', 'steps' or 'include'"]
 
 
 def test_zipped_axes(tree: Any) -> None:

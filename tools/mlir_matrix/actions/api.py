@@ -19,6 +19,7 @@ from mlir_matrix.actions.runtime.contract import (
     write_json,
 )
 from mlir_matrix.actions.runtime.programs import execute as run_program
+from mlir_matrix.actions.runtime.programs import library
 from mlir_matrix.actions.tools import bindings
 from mlir_matrix.actions.tools.backend import backend_of
 from mlir_matrix.actions.tools.import_common import (
@@ -31,6 +32,7 @@ from mlir_matrix.actions.tools.import_common import (
     text_of,
 )
 from mlir_matrix.actions.tools.interface import complaints, refuse
+from mlir_matrix.actions.tools.run import check_written, driver_arguments, judge
 
 #: Raised when a name changes its meaning or goes.
 VERSION = 1
@@ -51,7 +53,11 @@ __all__ = [
     "check_arguments",
     "check_names",
     "check_outputs",
+    "check_written",
     "complaints",
+    "driver_arguments",
+    "judge",
+    "library",
     "load",
     "name_of",
     "read_text",

@@ -28,6 +28,7 @@ VERBS = {
     "conflicts": "Find pairs of IR tests that cannot both pass.",
     "schema": "Print the JSON Schema of a file format.",
     "toolchain": "Lock, install, verify and upgrade compilers and frameworks.",
+    "report": "Report what works: workloads or operators by path and target.",
     "history": "Ask what earlier runs found: flaky, slower, first bad.",
     "cache": "Remove old results from the action cache.",
     "container": "Build and verify container images of environments.",

@@ -8,19 +8,24 @@ from typing import Any
 
 import click
 
+from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show_each
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
+from mlir_matrix.errors import InfrastructureError, UsageError
+from mlir_matrix.execute.options import Limits
 from mlir_matrix.execute.plan_document import action_document, environment_document
 from mlir_matrix.execute.worker_process import bound
 from mlir_matrix.expand.expansion import Expansion, Test
 from mlir_matrix.expand.explain import explain
 from mlir_matrix.expand.select import choose, identifiers, whole_catalog
 from mlir_matrix.expand.suite import varied
-from mlir_matrix.names import OF
+from mlir_matrix.judge.oracles import ask, oracles_of
+from mlir_matrix.names import OF, is_glob
 from mlir_matrix.plan.graph import Action
+from mlir_matrix.report.progress import shown
 from mlir_matrix.session import Session
 
 
@@ -29,6 +34,7 @@ from mlir_matrix.session import Session
     "matrix explain pytorch/linalg-loops/x86_64/mlp",
     "matrix explain jax/tosa-loops/x86_64/mlp --format json",
     "matrix explain 'onnx/*/x86_64/topk'",
+    "matrix explain pytorch/linalg-loops/x86_64/gelu_tanh --oracles",
 )
 @options.named_tests
 @click.option(
@@ -37,9 +43,24 @@ from mlir_matrix.session import Session
     metavar="SUITE",
     help=f"Explain the rules of SUITE. Default: {DEFAULT_SUITE}, else another suite that has the test.",
 )
-@options.session(*options.releases)
+@click.option(
+    "--oracles",
+    is_flag=True,
+    help="Run the test and its workload through oracles, and show which outputs agree.",
+)
+@options.session(*options.releases, options.cache)
 @options.output_format("text", "json")
-def command(tests: tuple[str, ...], suite: str | None, current: Session, form: str) -> None:
+@options.limits
+@options.quiet
+def command(
+    tests: tuple[str, ...],
+    suite: str | None,
+    oracles: bool,
+    current: Session,
+    form: str,
+    limits: Limits,
+    quiet: bool,
+) -> int:
     """Show everything that decides tests: rules, route, parameters, actions, environments, tolerance layers.
 
     Each rule has its file and line. A pattern stands for tests of SUITE, by default of the whole catalog. JSON is a list, but for
@@ -47,6 +68,8 @@ def command(tests: tuple[str, ...], suite: str | None, current: Session, form: s
     """
     expansions = _expansions(current, suite)
     whole = [] if suite else [whole_catalog(current.catalog, tests, pins=current.pins)]
+    if oracles:
+        return _show_oracles(current, tests, [*whole, *expansions], form, limits, quiet=quiet)
     found = []
     # Only suites have tests with properties.
     among = [*whole, *(expansions if suite or OF in "".join(tests) else ())]
@@ -56,6 +79,25 @@ def command(tests: tuple[str, ...], suite: str | None, current: Session, form: s
         details = _details(current, test, text=form == "text") if test and test.selected else {}
         found.append(explain(current.catalog, holders[0], identifier, others=holders[1:], **details))
     show_each(form, tests, [each.to_json() for each in found], (each.to_text().splitlines() for each in found))
+    return 0
+
+
+def _show_oracles(
+    current: Session, tests: Sequence[str], among: Sequence[Expansion], form: str, limits: Limits, *, quiet: bool
+) -> int:
+    from mlir_matrix.report.oracles_text import oracles_text  # imports rich
+
+    found = [explain(current.catalog, among[0], identifier).test for identifier in identifiers(among[:1], tests)]
+    if any(map(is_glob, tests)):
+        found = [test for test in found if test and test.selected and test.executes]
+    if not found:
+        raise UsageError(f"{' '.join(tests)}: none of these tests runs and compares outputs with a golden")
+    asked = [(test, oracles_of(current, test)) for test in found if test]
+    with shown(sum(1 + len(oracles) for _, oracles in asked), quiet=quiet) as listener:
+        documents = [ask(current, test, oracles, limits, listener) for test, oracles in asked]
+    show_each(form, tests, documents, map(oracles_text, documents))
+    outcomes = {witness.get("outcome") for document in documents for witness in document["witnesses"]}
+    return InfrastructureError.exit_code if Outcome.INFRA_ERROR in outcomes else 0
 
 
 def _expansions(current: Session, suite: str | None) -> Sequence[Expansion]:
@@ -66,7 +108,7 @@ def _expansions(current: Session, suite: str | None) -> Sequence[Expansion]:
     suites = [
         name
         for name, entry in sorted(current.catalog.suites.items(), key=lambda each: each[0] != DEFAULT_SUITE)
-        if not list(varied(entry, current.pins))
+        if not list(varied(current.catalog, entry, current.pins))
     ]
     return choose(current.catalog, suites, pins=current.pins).expansions if suites else ()
 

@@ -118,7 +118,7 @@ def command(form: str, results: Path | None, events: Path | None, junit: Path | 
     if run.executed:
         from mlir_matrix.cli.run_tests import trim_cache  # not needed for an unchanged run
 
-        trim_cache(request, quiet=quiet)
+        trim_cache(find_home(cache_dir=request.cache_dir), quiet=quiet)
     return _exit_code(report, problems)
 
 

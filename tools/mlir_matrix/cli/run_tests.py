@@ -15,11 +15,11 @@ from mlir_matrix.events import Event
 from mlir_matrix.execute.eviction import cache_limit, trim
 from mlir_matrix.history.record import record
 from mlir_matrix.judge.plan_state import input_digests, state_of
-from mlir_matrix.judge.repeats import STAGES, fold, folding, with_repeats, without_copy
+from mlir_matrix.judge.repeats import STAGES, fold, folding, unstable, with_repeats, without_copy
 from mlir_matrix.judge.results import Run
 from mlir_matrix.judge.run import run_plan
 from mlir_matrix.judge.unchanged import Report, Request, UnchangedRuns
-from mlir_matrix.paths import find_home
+from mlir_matrix.paths import Home
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.report.events import EventLog
 from mlir_matrix.report.failure_folder import Failures
@@ -75,7 +75,8 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about:
     # The history has each execution.
     recorded = _record(current, whole, run, about, request.tests)
     if request.repeat:
-        run.results = fold(run.results)
+        steps = unstable(plan, run.done)
+        run.results = [replace(each, unstable=steps.get(each.id, [])) for each in fold(run.results)]
     report = Report(run=run, pins=pins, selection=selected.document, left_out=selected.lines, recorded=recorded)
     # A report has no warnings, so a run with an unused pin is not kept.
     if len(pins) == len(current.pins.overrides) and not current.catalog.over:
@@ -93,9 +94,9 @@ def _record(current: Session, plan: Plan, run: Run, about: RunInfo, tests: Seque
     return identifier
 
 
-def trim_cache(request: Request, *, quiet: bool) -> None:
+def trim_cache(home: Home, *, quiet: bool) -> None:
     """Evict results if the action cache is larger than its limit."""
-    found = trim(find_home(cache_dir=request.cache_dir))
+    found = trim(home)
     if found is None:
         return
     if not quiet:

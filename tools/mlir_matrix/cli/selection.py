@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from mlir_matrix.catalog.pins import read_pins
 from mlir_matrix.cli.output import warn
-from mlir_matrix.environments.machine import HOST
+from mlir_matrix.environments.machine import HOST, x86_level
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import SelectionOptions
 from mlir_matrix.expand.select import choose, granted
@@ -123,7 +123,7 @@ def select(
     machine = find_machine(current.catalog, options.machine) if options.machine else None
     if machine is None:
         chosen = choose(current.catalog, arguments, pins=current.pins).tests(excluded=excluded)
-        whole = list(granted(current.catalog, chosen, devices))
+        whole = list(granted(current.catalog, chosen, devices, x86_level))
         tests, change, lines, plan = _by_change(current, arguments, whole, options)
         selected = Selected(current=current, arguments=arguments, devices=devices, tests=tests, lines=lines, whole=plan)
         if change is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cache
 
 #: By machine: Debian's architecture, and the loader where it is not ``lib/ld-linux-MACHINE.so.1``.
 _DEBIAN = {"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64el"}
@@ -63,3 +64,12 @@ class Machine:
 
 
 HOST = Machine(os.uname().machine)
+
+
+@cache
+def x86_level() -> str:
+    """Return the level of x86-64 that this CPU has, as compilers spell it, e.g. ``x86-64-v3``; empty for other architectures."""
+    from archspec.cpu import host
+
+    level = str(host().generic.name)
+    return level.replace("_", "-") if level.startswith("x86_64") else ""

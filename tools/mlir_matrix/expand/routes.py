@@ -11,7 +11,15 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from mlir_matrix.catalog.catalog import Catalog, Entry
-from mlir_matrix.catalog.models.base import ParameterValue, Pipeline, Target, UsedStep, Workload, used_steps
+from mlir_matrix.catalog.models.base import (
+    PYTHON_FILE,
+    ParameterValue,
+    Pipeline,
+    Target,
+    UsedStep,
+    Workload,
+    used_steps,
+)
 from mlir_matrix.catalog.pins import PINS_MARK, Pins
 from mlir_matrix.expand.recipes import (
     ResolvedStep,
@@ -23,8 +31,16 @@ from mlir_matrix.expand.recipes import (
     unmet,
 )
 
+#: The levels of x86-64, the lowest first.
+X86_LEVELS = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4")
 #: Tools of targets that call a kernel by the driver.
 LINKING = frozenset({"run", "run_jit"})
+
+
+def is_linked(target: Entry[Target]) -> bool:
+    """Return whether a target links kernels with the driver; one with a tool of its own does so if it has a triple."""
+    tool = target.document.tool_name(target.files)
+    return tool in LINKING or (tool == PYTHON_FILE and target.document.triple is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +94,14 @@ class Route:
     def ends(self) -> str:
         """The kind of the target's input."""
         return self.steps[-1].gives
+
+    def beyond(self, level: str) -> str:
+        """Return which step generates code that a CPU of this level of x86-64 cannot run; empty for none."""
+        for step in self.steps:
+            wanted = str(step.parameters.get("cpu"))
+            if wanted in X86_LEVELS and X86_LEVELS.index(wanted) > X86_LEVELS.index(level):
+                return f"step {step.name} generates code for {wanted}"
+        return ""
 
 
 class _Link(NamedTuple):
@@ -243,7 +267,7 @@ class Connector:
             return Unsupported(f"nothing on the route of this cell uses {idle[0]}")
         return Route(
             kind, begin.document.emits[kind], tuple(steps), self.catalog.pipelines[pipeline].source.position("entry", kind),
-            ingress, here.reference(end.document.linker_environment) if runner.tool in LINKING else "", runner,
+            ingress, here.reference(end.document.linker_environment) if is_linked(end) else "", runner,
             bool(end.document.compile_only),
         )  # fmt: skip
 
@@ -253,7 +277,7 @@ class Connector:
         environments = {self.catalog.steps[link.name].document.environment for link in links}
         environments.add(self.catalog.frameworks[framework].document.environment)
         environments.add(document.runner_environment)
-        if self.catalog.targets[target].document.tool_name(self.catalog.targets[target].files) in LINKING:
+        if is_linked(self.catalog.targets[target]):
             environments.add(document.linker_environment)
         return {component for environment in environments for component in self.pins().releases(environment)}
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -26,6 +26,7 @@ from mlir_matrix.catalog.pins import Pins, find_release, read_pins
 from mlir_matrix.catalog.releases import find, spellings
 from mlir_matrix.errors import UsageError
 from mlir_matrix.expand.expansion import Expansion, Test
+from mlir_matrix.expand.routes import X86_LEVELS
 from mlir_matrix.expand.suite import everything, expand, varied
 from mlir_matrix.expand.test_sets import NO_PINS, TestPattern
 from mlir_matrix.names import (
@@ -131,8 +132,27 @@ def identifiers(expansions: Sequence[Expansion], arguments: Sequence[str]) -> li
     return list(found)
 
 
-def granted(catalog: Catalog, tests: Iterable[Test], devices: Collection[str] = ()) -> Iterable[Test]:
-    """Skip the tests whose target declares a device that the operator does not grant."""
+def granted(
+    catalog: Catalog, tests: Iterable[Test], devices: Collection[str], x86_level: Callable[[], str]
+) -> Iterable[Test]:
+    """Skip the tests whose target declares a device that the operator does not grant, or whose code this CPU cannot run.
+
+    ``x86_level`` is called only if a test has code for a level of x86-64; it returns nothing for other machines.
+    """
+    return (_executable(catalog, test, x86_level) for test in _granted(catalog, tests, devices))
+
+
+def _executable(catalog: Catalog, test: Test, x86_level: Callable[[], str]) -> Test:
+    """Skip a test whose code this CPU cannot run. An emulator has a CPU of its own."""
+    if test.route is None or not test.selected or not test.executes or catalog.targets[test.target].document.runner:
+        return test
+    if not test.route.beyond(X86_LEVELS[0]) or not (own := x86_level()) or not (beyond := test.route.beyond(own)):
+        return test
+    reason = f"{beyond}; the CPU of this machine has {own}"
+    return replace(test, outcome=Outcome.SKIPPED, selected=False, reason=reason, expectation=None)
+
+
+def _granted(catalog: Catalog, tests: Iterable[Test], devices: Collection[str]) -> Iterable[Test]:
     lacking = {
         name: lack
         for name, entry in catalog.targets.items()
@@ -155,7 +175,7 @@ def _withheld(lacking: Mapping[str, Sequence[str]], test: Test) -> Test:
 def _stating(catalog: Catalog, default: str, pins: Pins | None) -> Iterator[Expansion]:
     """Return the suites that state properties, the default one first, without those that vary a pinned component."""
     for suite in sorted(catalog.suites.values(), key=lambda each: each.name != default):
-        if suite.document.properties and not (pins and list(varied(suite, pins))):
+        if suite.document.properties and not (pins and list(varied(catalog, suite, pins))):
             yield expand(catalog, suite, pins)
 
 

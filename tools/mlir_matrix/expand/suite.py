@@ -28,9 +28,9 @@ def expand(catalog: Catalog, suite: Entry[Suite], pins: Pins | None = None) -> E
 
     ``pins`` come from the command line; rules may apply to no test under them.
     """
-    for index, component in varied(suite, pins) if pins else ():
-        where = suite.source.position("blocks", index, "pins", component)
-        releases = suite.document.blocks[index].pins[component]
+    for part, index, component in varied(catalog, suite, pins) if pins else ():
+        where = part.source.position("blocks", index, "pins", component)
+        releases = part.document.blocks[index].pins[component]
         raise UsageError(
             f"--pin {component}: suite {suite.name} runs over its releases ({where}); "
             f"choose some by a glob: {suite.name} '**@{component}={releases[0] if releases else 'RELEASE'}'"
@@ -38,35 +38,40 @@ def expand(catalog: Catalog, suite: Entry[Suite], pins: Pins | None = None) -> E
     return _expand(catalog, suite, pins)
 
 
+def parts_of(catalog: Catalog, suite: Entry[Suite]) -> list[Entry[Suite]]:
+    """Return a suite and those that it includes, also indirectly, each once."""
+    found, left = {suite.name: suite}, [suite]
+    for each in left:
+        new = [name for name in dict.fromkeys(each.document.suites) if name in catalog.suites and name not in found]
+        found |= {name: catalog.suites[name] for name in new}
+        left += [catalog.suites[name] for name in new]
+    return left
+
+
 def _expand(catalog: Catalog, suite: Entry[Suite], pins: Pins | None) -> Expansion:
-    document, position = suite.document, suite.source.position
-    namespace = Namespace(catalog, [stated.called for stated in document.properties])
+    parts = parts_of(catalog, suite)
+    namespace = Namespace(catalog, [stated.called for part in parts for stated in part.document.properties])
     connector = Connector(catalog, pins)
     products: list[TestProduct] = []
     as_written = pins is None or not (pins.overrides or pins.swaps)
-    for index, block in enumerate(document.blocks):
-        made = list(block_products(namespace, block, position("blocks", index)))
-        if as_written and block.pins:
-            _check_pins(suite, index, made, connector)
-        products += made
-    for index, pattern in enumerate(document.steps):
-        products += namespace.ir_products(pattern, Rule("steps", position("steps", index), pattern))
-    for index, glob in enumerate(document.include):
-        products += _include_products(namespace, Rule("include", position("include", index), glob))
-    stated = [
-        (index, _touching(namespace, products, suite.name, rule))
-        for index, rule in _rules(suite, "properties", "property")
-    ]
-    products += property_products(catalog, suite, products, stated)
+    for part in parts:
+        products += _products(part, namespace, connector if as_written else None)
+    selected = tuple(products)
+    for part in parts:
+        stated = [
+            (index, _touching(namespace, selected, suite.name, rule))
+            for index, rule in _rules(part, "properties", "property")
+        ]
+        products += property_products(catalog, part, selected, stated)
     excludes: list[TestPattern] = []
-    for _, rule in _rules(suite, "exclude", "exclude"):
+    for rule in [rule for part in parts for _, rule in _rules(part, "exclude", "exclude")]:
         for each in _touching(namespace, products, suite.name, rule):
             # A test that is left out takes its properties along.
             excludes.append(replace(each, workloads=each.workloads | namespace.having(each.workloads)))
     expects: list[TestPattern] = []
-    for _, rule in _rules(suite, "expect", "expect"):
+    for rule in [rule for part in parts for _, rule in _rules(part, "expect", "expect")]:
         expects += _touching(namespace, products, suite.name, rule)
-    weak_fails = position("weak") if document.weak == "fail" else ""
+    weak_fails = suite.source.position("weak") if suite.document.weak == "fail" else ""
     expansion = Expansion(
         suite.name, namespace, connector, products, excludes=excludes, expects=expects, weak_fails=weak_fails
     )
@@ -76,11 +81,26 @@ def _expand(catalog: Catalog, suite: Entry[Suite], pins: Pins | None) -> Expansi
     return expansion
 
 
-def varied(suite: Entry[Suite], pins: Pins) -> Iterator[tuple[int, str]]:
-    """Return the pinned components whose releases a suite runs over: the number of the block, the component."""
-    for index, block in enumerate(suite.document.blocks):
-        for component in block.pins.keys() & pins.overrides.keys():
-            yield index, component
+def _products(suite: Entry[Suite], namespace: Namespace, connector: Connector | None) -> Iterator[TestProduct]:
+    """Yield the tests that a suite's own rules select. ``connector``: check that routes use the components that it varies."""
+    document, position = suite.document, suite.source.position
+    for index, block in enumerate(document.blocks):
+        made = list(block_products(namespace, block, position("blocks", index)))
+        if connector and block.pins:
+            _check_pins(suite, index, made, connector)
+        yield from made
+    for index, pattern in enumerate(document.steps):
+        yield from namespace.ir_products(pattern, Rule("steps", position("steps", index), pattern))
+    for index, glob in enumerate(document.include):
+        yield from _include_products(namespace, Rule("include", position("include", index), glob))
+
+
+def varied(catalog: Catalog, suite: Entry[Suite], pins: Pins) -> Iterator[tuple[Entry[Suite], int, str]]:
+    """Return the pinned components whose releases a suite runs over: the suite and number of the block, the component."""
+    for part in parts_of(catalog, suite):
+        for index, block in enumerate(part.document.blocks):
+            for component in block.pins.keys() & pins.overrides.keys():
+                yield part, index, component
 
 
 def everything(

@@ -13,7 +13,7 @@ from statistics import median
 from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
 from mlir_matrix.digest import digest_value
 from mlir_matrix.events import Event, Listener
-from mlir_matrix.execute.job import BUILDING
+from mlir_matrix.execute.job import BUILDING, Done
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.judge.results import NOT_RUN, TestDone, TestResult
 from mlir_matrix.plan.graph import Action, Graph, Produced
@@ -25,6 +25,7 @@ COPY = "#"
 
 #: From where tests can run anew; what judges them repeats what it reads.
 STAGES = (Stage.IMPORT, Stage.LOWER, Stage.CODEGEN, Stage.RUN)
+_COMPILING = (Stage.IMPORT, Stage.LOWER, Stage.CODEGEN)
 
 
 def with_repeats(
@@ -73,8 +74,26 @@ def _copy(action: Action, copies: Mapping[str, str], number: int, run: str, stag
     )
 
 
+def unstable(plan: Plan, done: Mapping[str, Done]) -> dict[str, list[str]]:
+    """Return by test the steps that gave different bytes for equal inputs, in the copies of a run."""
+    made: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+    for name, each in done.items():
+        action = plan.graph.actions[name]
+        if COPY in name and action.stage in _COMPILING and each.result.ok:
+            refs = [ref for ref in action.inputs.values() if isinstance(ref, Produced)]
+            read = [done[ref.action].result.outputs[ref.output] for ref in refs if ref.action in done]
+            made.setdefault((without_copy(name), *read), set()).add(tuple(each.result.outputs.values()))
+    changing = {name for (name, *_), outputs in made.items() if len(outputs) > 1}
+    found: dict[str, list[str]] = {}
+    for test in plan.tests if changing else ():
+        steps = [without_copy(name) for name in plan.needed_by(test.id) if without_copy(name) in changing]
+        if steps:
+            found[without_copy(test.id)] = [name.rpartition("-")[0] for name in steps]
+    return found
+
+
 def without_copy(test: str) -> str:
-    """Return the identifier of a test without the number of a copy."""
+    """Return the identifier of a test or an action without the number of a copy."""
     return test.partition(COPY)[0]
 
 

@@ -80,6 +80,8 @@ class TestResult:
     compile_only: bool = False
     #: How often each outcome was seen, of a test that ran several times in one run.
     repeats: Mapping[Outcome, int] = field(default_factory=dict)
+    #: Of such a test: steps that gave different bytes for equal inputs.
+    unstable: Sequence[str] = field(default_factory=list)
     #: The command that runs the test again; the folder of its files, complete when the run has ended.
     repeat: str = ""
     kept: str = ""
@@ -134,6 +136,8 @@ class TestResult:
             entry["quarantine"] = self.quarantine
         if self.repeats:
             entry["repeats"] = dict(self.repeats)
+        if self.unstable:
+            entry["unstable"] = list(self.unstable)
         if self.weak:
             entry["weak"] = {name: list(passes) for name, passes in self.weak.items()}
         if self.outcome != Outcome.PASS and self.verdict is not None:

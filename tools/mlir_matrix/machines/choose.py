@@ -13,11 +13,11 @@ from mlir_matrix.catalog.models.machines import Machine
 from mlir_matrix.catalog.pins import PINS_MARK, Pins
 from mlir_matrix.execute.job import BUILDING
 from mlir_matrix.expand.expansion import Test
+from mlir_matrix.expand.routes import X86_LEVELS
 from mlir_matrix.history.snapshot import Snapshot
 from mlir_matrix.machines.estimates import Estimates
 from mlir_matrix.names import test_glob
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.validation.machines import X86_LEVELS
 
 #: A test that failed within so many days comes before those that did not.
 RECENT_DAYS = 14
@@ -148,11 +148,8 @@ class _Abilities:
         if test.route is None or target is None or target.document.runner:
             return ""
         own = self._has.cpu.level or X86_LEVELS[0]
-        for step in test.route.steps:
-            wanted = step.parameters.get("cpu")
-            if own in X86_LEVELS and wanted in X86_LEVELS and X86_LEVELS.index(own) < X86_LEVELS.index(str(wanted)):
-                return f"step {step.name} generates code for {wanted}; {self._at('cpu', 'level')}: {own}"
-        return ""
+        beyond = test.route.beyond(own) if own in X86_LEVELS else ""
+        return f"{beyond}; {self._at('cpu', 'level')}: {own}" if beyond else ""
 
     def _environment(self, reference: str) -> str:
         """Return which program of the machine a component of an environment needs."""

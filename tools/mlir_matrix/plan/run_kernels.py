@@ -92,7 +92,7 @@ class Kernels:
         else:
             native = native or target.native
             own, extra = cached(self._own, (test.target, route.ends, settings), lambda: self._new_own(test, route))
-            kernel = {"artifact": artifact, **extra}
+            kernel = {"artifact": self._linked(artifact, test.target, route) if route.linker else artifact, **extra}
             params = cached(self._tool_params, (id(common), id(own)), lambda: RunToolParams(**common, **own))
         self._runs[key] = self.graph.add(
             f"run/{entry.name}",

@@ -62,7 +62,7 @@ def merge(documents: Mapping[Path, Results]) -> tuple[Run, FinishedRun, Selectio
     if identifiers_digest([entry["id"] for entry in tests]) != shard["tests"]:
         raise UsageError(f"the shards have {len(tests)} tests, which are not those of the plan; run them again")
     run = Run(
-        results=sorted(map(_result, tests), key=lambda result: result.id),
+        results=sorted(map(result_of, tests), key=lambda result: result.id),
         executed_actions=[each for document in documents.values() for each in document["executed_actions"]],
         interruption=KeyboardInterrupt() if any(each["interrupted"] for each in documents.values()) else None,
     )
@@ -103,6 +103,7 @@ def _short(value: object) -> str:
     return value[:12] if isinstance(value, str) else printable(str(value))
 
 
-def _result(entry: TestEntry) -> TestResult:
+def result_of(entry: TestEntry) -> TestResult:
+    """Return the result that an entry of a document was made of."""
     values: dict[str, Any] = {**entry, "tested_property": entry.get("property", "")}
     return TestResult(**{each.name: values[each.name] for each in fields(TestResult) if each.name in values})

@@ -15,6 +15,8 @@ from mlir_matrix.text import counted, harmless
 
 _COLOURS = {"pass": "green", "unsupported": "dim", "skipped": "yellow"}
 _SHOWN = 10
+#: More cells without any supported test than this are counted, not listed.
+_IDLE = 20
 _DIAGNOSTIC_LINES = 12
 #: A passing test that uses at least this share of its bound is close to failing.
 _CLOSE = 0.75
@@ -38,6 +40,9 @@ def _lines(run: Run, pins: Mapping[str, str]) -> Iterator[str | Text]:
     verb = "passes but is" if len(weak) == 1 else "pass but are"
     heading = f"{counted(len(weak), 'test')} {verb} weak: outputs that need no program would also pass"
     yield from section(heading, weak, _NAMED)
+    changing = [f"{escape(each.id)}: {escape(', '.join(each.unstable))}" for each in results if each.unstable]
+    heading = "steps that give different bytes for equal inputs: cached results and bisections need bytes that repeat"
+    yield from section(heading, changing, _SHOWN)
     yield from section("failed in quarantine", map(_quarantined, (each for each in results if each.quarantine)), _SHOWN)
     wrong = [result for result in results if result.fails]
     for result in wrong[:_SHOWN]:
@@ -62,12 +67,19 @@ def _cells(results: Sequence[TestResult]) -> list[str]:
     for result in results:
         cells[row_of(result.cell, result.target)].append(result)
     rows = []
+    # Of many cells that do not connect, the reasons say enough.
+    idle = [cell for cell, members in cells.items() if all(each.outcome == Outcome.UNSUPPORTED for each in members)]
+    hidden = frozenset(idle if len(idle) > _IDLE else ())
     for cell, members in cells.items():
+        if cell in hidden:
+            continue
         counts = Counter((result.outcome, _state(result)) for result in members)
         passed = counts.pop((Outcome.PASS, "expected"), 0)
         others = ["[dim]compiled and checked, not run[/]"] if passed and members[0].compile_only else []
         others += [_outcome(outcome, state, number) for (outcome, state), number in sorted(counts.items())]
         rows.append((escape(cell), f"[green]{passed}[/]" if passed else "[dim]–[/]", ", ".join(others)))
+    if hidden:
+        rows.append((f"{len(hidden)} more cells", "[dim]–[/]", "[dim]all unsupported[/]"))
     return columns(("cell", "pass", "other outcomes"), rows, right=(1,))
 
 

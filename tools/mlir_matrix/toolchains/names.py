@@ -22,6 +22,7 @@ from mlir_matrix.environments.package import Installed, Provider, Releases, prov
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment, resolve
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.events import Listener, ignore
+from mlir_matrix.expand.routes import is_linked
 from mlir_matrix.names import did_you_mean, is_glob, name_glob, printable, select_known
 from mlir_matrix.paths import Home
 from mlir_matrix.session import Session
@@ -173,7 +174,9 @@ def locked_packages(session: Session) -> Iterator[tuple[str, str, Installed]]:
 
 def c_libraries(session: Session, environment: str, packages: Sequence[WheelPackage]) -> list[CLibrary]:
     """Return the C libraries that these packages build for the targets that an environment links kernels of."""
-    users = (entry for entry in session.catalog.targets.values() if entry.document.tool_name(entry.files) == "run")
+    users = (
+        entry for entry in session.catalog.targets.values() if is_linked(entry) and entry.document.tool != "run_jit"
+    )
     linked = (each.document.triple for each in users if each.document.linker_environment == environment)
     return [CLibrary.of(triple, packages) for triple in dict.fromkeys(linked) if triple]
 

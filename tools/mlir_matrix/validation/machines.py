@@ -6,12 +6,10 @@ from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.machines import Machine
 from mlir_matrix.catalog.problems import Problems
 from mlir_matrix.catalog.yaml_reader import Key
+from mlir_matrix.expand.routes import X86_LEVELS
 from mlir_matrix.expand.test_sets import Namespace
 from mlir_matrix.validation.checker import Checker
 from mlir_matrix.validation.tests import check_test_pattern
-
-#: The levels of x86-64, the lowest first.
-X86_LEVELS = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4")
 
 
 def check(checker: Checker) -> None:

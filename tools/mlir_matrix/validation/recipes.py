@@ -8,7 +8,7 @@ from mlir_matrix.catalog.catalog import REFERENCE, Catalog, Entry
 from mlir_matrix.catalog.models.base import Framework, Pipeline, Step, Target, UsedStep, used_steps
 from mlir_matrix.catalog.yaml_reader import Key
 from mlir_matrix.expand.recipes import Tooled
-from mlir_matrix.expand.routes import LINKING
+from mlir_matrix.expand.routes import LINKING, is_linked
 from mlir_matrix.names import did_you_mean
 from mlir_matrix.validation import tools
 from mlir_matrix.validation.checker import Checker
@@ -55,8 +55,7 @@ def _target(checker: Checker, target: Entry[Target]) -> None:
     catalog, document = checker.catalog, target.document
     for index, kind in enumerate(document.accepts):
         checker.known(target, "kind", kind, catalog.kinds, "accepts", index)
-    links = document.tool_name(target.files) in LINKING
-    for key in ("linker_environment", "runner_environment") if links else ("runner_environment",):
+    for key in ("linker_environment", "runner_environment") if is_linked(target) else ("runner_environment",):
         checker.known(target, "environment", getattr(document, key), catalog.environments, key)
     names = {"artifact", "out"} if document.compile_only else {"artifact", "inputs", "outputs"}
     tools.check(checker, target, "target", names)
@@ -104,7 +103,7 @@ def _linking(checker: Checker, target: Entry[Target]) -> None:
     document, tool = target.document, target.document.tool_name(target.files)
     if tool in LINKING and document.triple is None:
         checker.wrong(target, f"the key 'triple' is missing; the tool '{tool}' needs it")
-    if tool not in LINKING and document.triple is not None:
+    if not is_linked(target) and document.triple is not None:
         checker.wrong(target, "'triple' has no effect: this target links no kernels", "triple")
     if document.runner and tool != "run":
         why = "MLIR's own runner calls the kernel" if tool == "run_jit" else "the target's own tool runs artifacts"

@@ -17,7 +17,7 @@ from mlir_matrix.catalog.golden_files import SKETCH, WHOLE, GoldenFile
 from mlir_matrix.catalog.models.base import FLOATS, Workload
 from mlir_matrix.catalog.models.suites import KINDS, Agreement, Block, Property, SameIr, Scaling, Suite
 from mlir_matrix.catalog.yaml_reader import Key
-from mlir_matrix.expand.suite import block_products
+from mlir_matrix.expand.suite import block_products, parts_of
 from mlir_matrix.expand.test_sets import Namespace
 from mlir_matrix.names import OF, PatternError, did_you_mean, printable
 from mlir_matrix.validation.checker import Checker
@@ -150,13 +150,13 @@ def _absent(checker: Checker, workload: Entry[Workload]) -> None:
 
 def _suite(checker: Checker, suite: Entry[Suite]) -> None:
     catalog, document = checker.catalog, suite.document
-    if not (document.blocks or document.steps or document.include):
-        checker.wrong(suite, "the suite is empty: it has no 'blocks', 'steps' or 'include'")
+    _contents(checker, suite)
     for index, block in enumerate(document.blocks):
         _block(checker, suite, block, index)
     _pins(checker, suite)
     _steps(checker, suite, document.steps, "steps")
-    namespace = Namespace(catalog, [each.called for each in document.properties])
+    properties = [each.called for part in parts_of(catalog, suite) for each in part.document.properties]
+    namespace = Namespace(catalog, properties)
     for index, pattern in enumerate(document.include):
         check_test_pattern(checker, suite, namespace, pattern, "include", index)
     rules = [(rule.tests, "exclude", index) for index, rule in enumerate(document.exclude)]
@@ -173,6 +173,15 @@ def _suite(checker: Checker, suite: Entry[Suite]) -> None:
     _conflicts(checker, suite)
     if not checker.problems.found:
         _size(checker, suite, namespace)
+
+
+def _contents(checker: Checker, suite: Entry[Suite]) -> None:
+    """Check that a suite selects anything, and that the suites that it includes exist."""
+    document = suite.document
+    if not (document.suites or document.blocks or document.steps or document.include):
+        checker.wrong(suite, "the suite is empty: it has no 'suites', 'blocks', 'steps' or 'include'")
+    for index, name in enumerate(document.suites):
+        checker.known(suite, "suite", name, checker.catalog.suites, "suites", index)
 
 
 def _size(checker: Checker, suite: Entry[Suite], namespace: Namespace) -> None:

@@ -60,6 +60,7 @@ def raising(error: BaseException) -> Any:
         (ActionFailed("it is wrong", diagnostics="all of it"), "lower-failed", "it is wrong"),
         (ActionFailed("zig failed", diagnostics="error: NoSpaceLeft"), "infra-error", "disk is full"),
         (ActionCrashed("SIGSEGV"), "crashed", "SIGSEGV while at stage lower"),
+        (ActionCrashed("SIGILL"), "crashed", "is the code for another CPU?"),
         (MachineFailed("cannot read"), "infra-error", "cannot read"),
         (OSError(errno.ENOSPC, "No space left on device"), "infra-error", "No space left"),
         (OSError(errno.EIO, "Input/output error"), "infra-error", "Input/output"),

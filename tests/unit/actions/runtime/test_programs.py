@@ -137,6 +137,17 @@ def test_what_is_loaded_is_loaded_as_people_load_it(tmp_path: Path, prefix: Pref
     assert programs.command("it")[0] == f"{root}/lib64/ld-linux-x86-64.so.2"
 
 
+def test_the_path_of_a_library(tmp_path: Path, prefix: Prefixes) -> None:
+    root = prefix(x="")
+    described = {"loader": "", "libraries": ["lib", "usr/lib"], "programs": {}}
+    (root / ".matrix" / "prefix.json").write_text(json.dumps(described))
+    (root / "usr/lib").mkdir(parents=True)
+    (root / "usr/lib" / "libit.so.1").write_text("")
+    assert programs.library("libit.so.1") == f"{root}/usr/lib/libit.so.1"
+    with pytest.raises(MachineFailed, match="the environment has no library libother"):
+        programs.library("libother.so")
+
+
 def test_a_program_sees_nothing_of_the_machine(call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET", "1")
     monkeypatch.setenv("LD_LIBRARY_PATH", "/nowhere")
@@ -190,8 +201,15 @@ def test_diagnostics_are_the_same_everywhere(call: Any, tmp_path: Path) -> None:
 
 def test_long_diagnostics_are_cut(call: Any) -> None:
     with pytest.raises(ActionFailed) as caught:
-        call(say("x" * 300_000))
-    assert caught.value.diagnostics == "x" * 200_000 + "\n[cut]\n"
+        call(say("x" * 300_000 + "\nerror: the last line"))
+    assert caught.value.reason.endswith("the last line")
+    assert caught.value.diagnostics.startswith("x" * 50_000 + "\n[200022 bytes cut]\nx")
+    assert len(caught.value.diagnostics) < 101_000
+
+
+def test_a_program_in_python_says_last_what_happened(call: Any) -> None:
+    with pytest.raises(ActionFailed, match="ValueError: no such dialect"):
+        call(say("Traceback (most recent call last):\n  File x\nValueError: no such dialect"))
 
 
 def test_one_that_ends_well_and_writes_nothing(call: Any) -> None:

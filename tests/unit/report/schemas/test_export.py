@@ -42,7 +42,7 @@ def test_every_top_level_model_has_a_schema() -> None:
     documents = {
         "audit", "bisect", "cache-gc", "calibration", "comparison", "conflicts", "durations", "events",
         "golden-explanation", "golden-update", "history", "history-diff", "history-error-growing", "history-first-bad",
-        "history-flaky", "history-runs", "history-slower", "plan", "results",
+        "history-flaky", "history-runs", "history-slower", "oracles", "plan", "results", "support",
     }  # fmt: skip
     assert set(export.DOCUMENTS) == documents
     assert set(export.NAMES) == {*export.FILES, *documents}

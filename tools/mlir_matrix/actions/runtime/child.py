@@ -44,6 +44,8 @@ _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,16}\b")
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 #: MLIR's locations, which may hold folders of this machine.
 _LOCATION = re.compile(r'\bloc\("/(?:[^"/]*/)*([^"/]*)(?=")')
+#: What a signal tells, beside its name.
+_MEANS = {"SIGILL": ": an instruction that this CPU lacks, or a trap; is the code for another CPU?"}
 _FRAME = re.compile(r'File "([^"]+)"')
 #: What programs that were started say when the disk is full; the last is Zig.
 _DISK_FULL = re.compile(r"No space left on device|NoSpaceLeft")
@@ -78,7 +80,8 @@ def failed_outcome(stage: str) -> str:
 
 
 def crash(stage: str, signal_name: str, diagnostics: str) -> dict[str, str]:
-    return failure(stage, Outcome.CRASHED, f"{signal_name} while at stage {stage}", diagnostics, signal=signal_name)
+    reason = f"{signal_name} while at stage {stage}{_MEANS.get(signal_name, '')}"
+    return failure(stage, Outcome.CRASHED, reason, diagnostics, signal=signal_name)
 
 
 def because(outcome: Mapping[str, str], limit: str) -> dict[str, str]:
@@ -242,7 +245,9 @@ def _is_damaged(error: OSError, action: Action[Mapping[str, Any]]) -> bool:
     """Return whether the action damaged its own folder or used up its descriptors."""
     places = dict.fromkeys(action.inputs.values(), os.R_OK)
     places |= {os.path.dirname(path): os.W_OK for path in action.outputs.values()}
-    return error.errno == errno.EMFILE or not all(os.access(path, mode) for path, mode in places.items())
+    return error.errno == errno.EMFILE or not all(
+        os.access(path, mode, effective_ids=True) for path, mode in places.items()
+    )
 
 
 def wants_room(folder: str, text: str) -> bool:

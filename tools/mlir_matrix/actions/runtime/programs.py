@@ -109,6 +109,15 @@ def command(program: str, *, libraries: bool = False) -> list[str]:
     return by_loader(prefix, described["loader"], described["libraries"], found["path"], program)
 
 
+def library(name: str) -> str:
+    """Return the path of a shared library of the environment's prefixes. Raise MachineFailed where none has it."""
+    places = (f"{prefix}/{folder}/{name}" for prefix in prefixes for folder in _described(prefix)["libraries"])
+    found = next(filter(os.path.isfile, places), None)
+    if found is None:
+        raise MachineFailed(f"the environment has no library {name}")
+    return found
+
+
 def _of_wheels(program: str) -> str | None:
     """Return the path of a program in the environment's wheels."""
     places = (f"{site}/{folder}/{program}" for folder in folders for site in sites)
@@ -164,7 +173,7 @@ def execute(
     with open(METRICS, "w", encoding="utf-8") as file:
         json.dump({"programs_s": round(sum(_spent), 6), "commands": _commands}, file)
     # Errors first: a reason quotes the first line where none begins with «error».
-    said = (done.stderr + done.stdout).decode("utf-8", "replace")
+    said = bounded(done.stderr) + bounded(done.stdout)
     if done.returncode != 0:
         refuse(done.returncode, said, failure=failure or f"{program} fails with exit code {done.returncode}")
     return clean(said)
@@ -176,8 +185,19 @@ def refuse(code: int, said: str, *, failure: str) -> NoReturn:
     if code < 0:
         raise ActionCrashed(signal_name(-code), diagnostics=text)
     found = _ERROR.search(text)
-    first = found[1] if found else next((line for line in text.splitlines() if line.strip()), "it prints nothing")
+    lines = [line for line in text.splitlines() if line.strip()] or ["it prints nothing"]
+    # A program that is Python says last what happened.
+    first = found[1] if found else lines[-1 if lines[0].startswith("Traceback ") else 0]
     raise ActionFailed(f"{failure}: {_short(first)}", diagnostics=text)
+
+
+def bounded(printed: bytes) -> str:
+    """Return what a program printed; of megabytes the begin and the end, which has the error that follows many warnings."""
+    if len(printed) > _TEXT_LIMIT:
+        half = _TEXT_LIMIT // 4
+        left_out = len(printed) - 2 * half
+        printed = printed[:half] + b"\n[%d bytes cut]\n" % left_out + printed[-half:]
+    return printed.decode("utf-8", "replace")
 
 
 def _short(message: str) -> str:

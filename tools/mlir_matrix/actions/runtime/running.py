@@ -84,7 +84,7 @@ class Ends:
         """Return the outcome of a child that left none. Raise MachineFailed."""
         log = read_log(task.folder)
         if task.timed_out:
-            return failure(task.stage, Outcome.TIMED_OUT, f"no answer within {task.timeout_s:g} s", log)
+            return failure(task.stage, Outcome.TIMED_OUT, f"no answer within {task.timeout_s:g} s (--timeout)", log)
         if wants_room(task.folder, log):
             raise MachineFailed("the machine failed: the disk is full, or nearly")
         if os.WIFSIGNALED(status):

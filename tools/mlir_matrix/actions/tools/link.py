@@ -26,7 +26,8 @@ from mlir_matrix.actions.tools.link_kit import zig, zig_environment
 
 _ENTRY = kernel.ENTRY.encode()
 _PREFIX = b"kernel."
-_FLAGS = (
+_ELF = (
+    "ld.lld",
     "-static",
     "--gc-sections",
     "--strip-all",
@@ -36,18 +37,36 @@ _FLAGS = (
     "noexecstack",
     "--error-limit=0",
 )
+#: A function that the kernel calls by another type than its own would trap. The stack is that of other targets.
+_WASM = (
+    "wasm-ld",
+    "--gc-sections",
+    "--strip-all",
+    "--fatal-warnings",
+    "--export-memory",
+    "--stack-first",
+    "-z",
+    "stack-size=67108864",
+    "--build-id=none",
+    "--no-demangle",
+    "--error-limit=0",
+)
+_WASM_MAGIC = b"\0asm"
 _UNDEFINED = re.compile(r"undefined symbol: (\S+)")
 
 
 def run(action: Action[NoParams]) -> None:
     """Raise ActionFailed for an invalid object, a missing entry point or undefined symbols."""
-    renamed = rename_symbols(Path(action.inputs["object"]).read_bytes())
+    data = Path(action.inputs["object"]).read_bytes()
+    wasm = data.startswith(_WASM_MAGIC)
+    # The entry point of WebAssembly calls C's main by a name that no kernel has.
+    renamed, flags = (data, _WASM) if wasm else (rename_symbols(data), _ELF)
     output = Path(action.outputs["kernel"]).absolute()
     with tempfile.TemporaryDirectory(prefix="link-", dir=".") as folder:
         scratch = Path(folder).absolute()
         (scratch / "kernel.o").write_bytes(renamed)
         done = subprocess.run(
-            [zig(), "ld.lld", *_FLAGS, "-o", str(output), "kernel.o",
+            [zig(), *flags, "-o", str(output), "kernel.o",
              str(Path(action.inputs["driver"]).absolute()), str(Path(action.inputs["runtime"]).absolute())],
             cwd=scratch, env=zig_environment(scratch), stdin=subprocess.DEVNULL, capture_output=True, text=True,
             errors="replace", check=False,

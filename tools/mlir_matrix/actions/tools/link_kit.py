@@ -87,12 +87,12 @@ def _runtime(scratch: Path, target: str) -> Path:
     libraries = _libraries(text)
     if not libraries:
         raise ActionFailed(f"zig does not say which libraries it links for {target}", diagnostics=text)
-    return _merge(scratch, "runtime.o", ["--undefined-glob=*", *libraries])
+    return _merge(scratch, target, "runtime.o", libraries, whole=True)
 
 
 def _libraries(verbose: str) -> list[str]:
     """Return the start-up objects and archives of Zig's last link command, in order, without our own object."""
-    commands = [line.split() for line in verbose.splitlines() if line.startswith("ld.lld ")]
+    commands = [line.split() for line in verbose.splitlines() if line.startswith(("ld.lld ", "wasm-ld "))]
     words = commands[-1] if commands else []
     return [word for word in words if word.endswith((".a", ".o")) and Path(word).name != "empty.o"]
 
@@ -114,7 +114,7 @@ def _driver(scratch: Path, target: str, sources: Mapping[str, str], form: str) -
             scratch, ["cc", "-target", target, *flags, "-c", f"{form}/{name}", "-o", objects[-1]],
             failure=f"{name} of the driver does not compile",
         )  # fmt: skip
-    return _share(scratch, target, objects) if form == "library" else _merge(scratch, "driver.o", objects)
+    return _share(scratch, target, objects) if form == "library" else _merge(scratch, target, "driver.o", objects)
 
 
 def _share(scratch: Path, target: str, objects: Sequence[str]) -> Path:
@@ -128,7 +128,17 @@ def _share(scratch: Path, target: str, objects: Sequence[str]) -> Path:
     return scratch / "driver.so"
 
 
-def _merge(scratch: Path, name: str, arguments: Sequence[str]) -> Path:
-    (scratch / "strip.ld").write_text(_SCRIPT, encoding="utf-8")
-    _zig(scratch, ["ld.lld", "-r", "-T", "strip.ld", "-o", name, *arguments], failure=f"{name} cannot be put together")
+def is_wasm(triple: str) -> bool:
+    """Return whether a target is WebAssembly, which has a linker of its own."""
+    return triple.startswith("wasm")
+
+
+def _merge(scratch: Path, target: str, name: str, objects: Sequence[str], *, whole: bool = False) -> Path:
+    """Merge objects, and all of the archives among them, to one object without debug information."""
+    if is_wasm(target):
+        words = ["wasm-ld", "-r", "--strip-debug", *(["--whole-archive"] if whole else [])]
+    else:
+        (scratch / "strip.ld").write_text(_SCRIPT, encoding="utf-8")
+        words = ["ld.lld", "-r", "-T", "strip.ld", *(["--undefined-glob=*"] if whole else [])]
+    _zig(scratch, [*words, "-o", name, *objects], failure=f"{name} cannot be put together")
     return scratch / name

@@ -301,6 +301,8 @@ class Pipeline(Document):
     """Values for parameters of a target's code generation steps, e.g. ``opt-level: 2``."""
     numerics: NumericsAttributes = {}
     """Its attributes, e.g. ``contraction: "off"``. They override those of its steps, of a framework, a target or a workload."""
+    oracle: Text | None = None
+    """Why its results are independent of the compilers under test. ``matrix explain ID --oracles`` then asks it."""
 
     def route(self, kind: str) -> list[UsedStep]:
         """Return the steps for an entry kind: those of the entry, then those that all entries share."""
@@ -325,7 +327,8 @@ class Target(Tool):
     """A tool of the package: ``run`` links a kernel with the driver and runs the program. ``run_jit`` compiles a kernel in the
     LLVM dialect in memory, by MLIR's runner of the pinned release. Absent: ``run.py`` or ``command``, else ``run``."""
     triple: Name | None = None
-    """For ``run`` and ``run_jit``, in Zig's form: architecture, system, C library."""
+    """For ``run`` and ``run_jit``, in Zig's form: architecture, system, C library. A ``run.py`` of a target with a triple gets
+    the kernel as a program, linked with the driver."""
     accepts: Annotated[tuple[Name, ...], Field(min_length=1)]
     """The kinds that it runs."""
     codegen: tuple[Name | StepUse, ...] = ()
@@ -343,6 +346,8 @@ class Target(Tool):
     """Devices that a kernel needs, e.g. ``/dev/kvm``. Tests are skipped unless ``matrix run --device`` grants them."""
     numerics: NumericsAttributes = {}
     """Its attributes, e.g. ``libm: musl``. They override those of a workload."""
+    oracle: Text | None = None
+    """Why its results are independent of the compilers under test, whichever pipeline leads there."""
     compile_only: Text | None = None
     """The reason why artifacts are compiled and checked, and not run. A ``run.py`` or ``command`` turns an artifact that is not
     text into text: input ``artifact``, output ``out``."""

@@ -152,6 +152,8 @@ class Suite(Document):
     """A matrix file (``matrix/suites/NAME.yaml``)."""
 
     description: Text
+    suites: tuple[Name, ...] = ()
+    """Suites whose tests belong to this one, too. Their rules apply to all of its tests."""
     blocks: tuple[Block, ...] = ()
     steps: tuple[NameGlob, ...] = ()
     """Steps whose IR tests belong to the suite; a block with ``steps`` and ``pins`` varies releases."""

@@ -29,7 +29,7 @@ _NAMED = 10
 @verb(
     "roll",
     "matrix toolchain roll",
-    "matrix toolchain roll qemu-user --suite aarch64",
+    "matrix toolchain roll qemu-user --suite targets",
     "matrix toolchain roll llvm > pins.patch && git apply pins.patch",
 )
 @click.argument("components", nargs=-1, metavar="[COMPONENT|GLOB]...")

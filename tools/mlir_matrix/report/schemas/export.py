@@ -33,7 +33,9 @@ from mlir_matrix.report.schemas import (
     events,
     golden,
     history,
+    oracles,
     run,
+    support,
     verdict,
 )
 
@@ -73,12 +75,27 @@ DOCUMENTS: Mapping[str, Any] = {
     "history-flaky": history.Flaky,
     "history-runs": history.Runs,
     "history-slower": history.Slower,
+    "oracles": oracles.Oracles,
     "plan": run.Plan,
     "results": run.Results,
+    "support": support.Support,
 }
 _MODELS: Mapping[str, Any] = {**_FILES, **DOCUMENTS}
 _OF_FILES = (models, machines, suites, toolchains)
-_OF_DOCUMENTS = (audit, bisect, cache_gc, comparison, run, golden, conflicts, verdict, events, history)
+_OF_DOCUMENTS = (
+    audit,
+    bisect,
+    cache_gc,
+    comparison,
+    run,
+    golden,
+    conflicts,
+    verdict,
+    events,
+    history,
+    oracles,
+    support,
+)
 for _type in [each for module in _OF_DOCUMENTS for each in vars(module).values() if is_typeddict(each)]:
     with_config(ConfigDict(extra="forbid"))(_type)
 #: Kinds of files in a catalog.

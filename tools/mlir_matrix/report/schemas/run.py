@@ -88,6 +88,8 @@ class TestEntry(NamedTest):
     """Present if the outcome is unexpected, and the test in quarantine."""
     repeats: NotRequired[dict[Outcome, int]]
     """With `--repeat`: how often each outcome was seen; the entry is that of the first unexpected one."""
+    unstable: NotRequired[list[str]]
+    """With `--repeat`: steps that gave different bytes for equal inputs; absent if there is none."""
     verdict: NotRequired[Verdict]
     """Absent for a pass, and if nothing was compared."""
     weak: NotRequired[dict[str, list[str]]]

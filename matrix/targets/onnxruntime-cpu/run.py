@@ -1,0 +1,31 @@
+"""Run a model by ONNX Runtime's session."""
+
+from __future__ import annotations
+
+import numpy
+import onnxruntime
+
+from mlir_matrix.actions.api import Action, under_test
+
+#: ``TensorProto.BFLOAT16``, which NumPy has no type for.
+BF16 = 16
+
+
+def run(action: Action) -> None:
+    """Call the model with the inputs by name, write its outputs by name."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    with under_test():
+        session = onnxruntime.InferenceSession(action.inputs["artifact"], options, providers=["CPUExecutionProvider"])
+    arguments = {}
+    for each in action.params["arguments"]:
+        array = numpy.ascontiguousarray(numpy.load(action.inputs[f"arg-{each['name']}"]))
+        make = onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type
+        bf16 = each["dtype"] == "bf16"
+        arguments[each["name"]] = make(array, BF16) if bf16 else onnxruntime.OrtValue.ortvalue_from_numpy(array)
+    names = [each["name"] for each in action.params["results"]]
+    with under_test():
+        values = session.run_with_ort_values(names, arguments)
+    for name, value in zip(names, values, strict=True):
+        numpy.save(action.outputs[f"out-{name}"], value.numpy())

@@ -1,0 +1,1 @@
+../tosa-model/run.py

@@ -1,0 +1,35 @@
+"""Run an executable by XLA's runtime."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import jax
+import ml_dtypes
+import numpy
+from jaxlib import xla_client
+
+from mlir_matrix.actions.api import Action, under_test
+
+
+def run(action: Action) -> None:
+    """Call the executable with the inputs in order, write its results."""
+    os.environ["NPROC"] = "1"
+    jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_enable_x64", True)
+    (device,) = jax.devices("cpu")
+    devices = xla_client.DeviceList((device,))
+    with under_test():
+        code = Path(action.inputs["artifact"]).read_bytes()
+        executable = device.client.deserialize_executable(code, devices, xla_client.CompileOptions())
+    arguments = []
+    for each in action.params["arguments"]:
+        array = numpy.load(action.inputs[f"arg-{each['name']}"])
+        arguments.append(jax.device_put(array.view(ml_dtypes.bfloat16) if each["dtype"] == "bf16" else array, device))
+    with under_test():
+        values = [numpy.asarray(value) for value in executable.execute(arguments)]
+    for each, value in zip(action.params["results"], values, strict=True):
+        numpy.save(
+            action.outputs[f"out-{each['name']}"], value.view(numpy.uint16) if each["dtype"] == "bf16" else value
+        )

@@ -1,0 +1,6 @@
+import tensorflow as tf
+from tensorflow import Tensor
+
+
+def workload(x: Tensor) -> Tensor:
+    return tf.nn.gelu(x, approximate=True)

@@ -1,0 +1,10 @@
+import halide as hl
+
+
+def workload(x, w):
+    i, j, k = hl.Var("i"), hl.Var("j"), hl.RDom([(0, x.width())], "k")
+    y = hl.Func("y")
+    y[j, i] = 0.0
+    y[j, i] += x[k, i] * w[j, k]
+    y.update().reorder(j, k, i).vectorize(j, 8, hl.TailStrategy.GuardWithIf)
+    return y

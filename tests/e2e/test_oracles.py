@@ -1,0 +1,84 @@
+"""``matrix explain --oracles``: whether the test or its golden is wrong."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support.downstream import Downstream
+from support.factors import COMPILER, compiler, factors
+from support.house import House
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Downstream:
+    made = factors(tmp_path / "factors", "doubled", "misjudged")
+    golden = io.BytesIO()
+    np.save(golden, np.float64([0, 2, 4, 7]))
+    made.write("golden/misjudged/y.npy", golden.getvalue())
+    compiler(made, "plain")
+    compiler(made, "shifted", files={"tool.py": COMPILER.format(more=" + 0.5")})
+    compiler(made, "interpreter", more="oracle: It interprets.\n")
+    compiler(made, "other", more="oracle: Somebody else wrote it.\n")
+    return made
+
+
+def asked(house: House, catalog: Downstream, test: str) -> Any:
+    done = house("explain", test, "--oracles", "--catalog", catalog.root, "--format", "json", "-q")
+    assert done.code == 0, done.stderr
+    return done.document
+
+
+def test_who_agrees_with_whom(house: House, catalog: Downstream) -> None:
+    right = asked(house, catalog, "factor/plain/times/doubled")
+    assert (right["conclusion"], right["summary"]) == (
+        "nothing is suspected", {"oracles": 2, "with_test": 2, "with_reference": 2},
+    )  # fmt: skip
+    wrong = asked(house, catalog, "factor/shifted/times/doubled")
+    assert wrong["sentence"] == "the test is wrong: both oracles agree with the reference, none with the test"
+    (output,) = wrong["outputs"]
+    assert output["elements"][0] == {"index": [3], "values": {"test": 7.5, "A": 6.0, "B": 6.0, "reference": 6.0}}
+    assert [pair["differ"] for pair in output["pairs"] if "test" in (pair["one"], pair["other"])] == [3, 3, 3]
+    suspected = asked(house, catalog, "factor/plain/times/misjudged")
+    assert suspected["conclusion"] == "reference is suspected"
+    assert [each["index"] for each in suspected["outputs"][0]["elements"]] == [[3]]
+    # An oracle is no oracle for itself.
+    assert asked(house, catalog, "factor/other/times/doubled")["summary"]["oracles"] == 1
+
+
+def test_in_words(house: House, catalog: Downstream) -> None:
+    done = house("explain", "factor/shifted/times/misjudged", "--oracles", "--catalog", catalog.root, "-q")
+    first, *lines = done.stdout.splitlines()
+    assert first.endswith("undecided: both oracles agree with each other, but with neither the test nor the reference")
+    assert lines == [
+        "",
+        "  test       factor/shifted/times/misjudged      mismatch",
+        "  reference  the golden",
+        "  A          factor/interpreter/times/misjudged  mismatch: It interprets.",
+        "  B          factor/other/times/misjudged        mismatch: Somebody else wrote it.",
+        "",
+        "y, f32 4, atol 9.54e-07, rtol 9.54e-07: elements that differ by more, and the largest difference",
+        "          A       B       reference",
+        "    test  3, 1.5  3, 1.5  3, 1",
+        "    A             =, 0    1, 1",
+        "    B                     1, 1",
+        "  largest differences",
+        "    index  test  A  B  reference",
+        "    [3]    7.5   6  6  7",
+        "    [2]    5     4  4  4",
+        "    [1]    2.5   2  2  2",
+    ]
+
+
+def test_what_has_no_oracles(house: House, catalog: Downstream, tmp_path: Path) -> None:
+    for test, message in (
+        ("mlir/bufferize/ir/*", "none of these tests runs and compares outputs with a golden"),
+        ("mlir/linalg-loops/x86_64/dot", "no oracle takes the workload dot here; oracles: interpreter, "),
+    ):
+        done = house("explain", test, "--oracles", "--catalog", catalog.root, "-q")
+        assert (done.code, done.stdout) == (2, "")
+        assert message in done.stderr

@@ -1,0 +1,213 @@
+"""Ask oracles about a test: run its workload through independent compilers, and find out who agrees with whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from string import ascii_uppercase
+from typing import TYPE_CHECKING
+
+from mlir_matrix.catalog.golden_files import is_sketched
+from mlir_matrix.errors import UsageError
+from mlir_matrix.events import Listener, ignore
+from mlir_matrix.execute.action_cache import ActionCache
+from mlir_matrix.execute.options import Limits
+from mlir_matrix.expand.expansion import Test
+from mlir_matrix.judge.results import Run
+from mlir_matrix.judge.run import run_plan
+from mlir_matrix.plan.goldens import add_expected
+from mlir_matrix.plan.graph import File, Input
+from mlir_matrix.plan.planner import Plan
+from mlir_matrix.session import Session
+from mlir_matrix.text import counted
+
+if TYPE_CHECKING:
+    from mlir_matrix.actions.params import JudgedOutput
+    from mlir_matrix.report.schemas.oracles import ComparedOutput, Conclusion, Oracles, Witness
+
+_TEST, _REFERENCE = "test", "reference"
+
+
+def oracles_of(current: Session, test: Test) -> list[Test]:
+    """Return for each pipeline that is an oracle for a test, or leads to one, a test that runs here. Raise UsageError.
+
+    Another framework is preferred, so that no importer is shared; then the same target.
+    """
+    if not test.executes or test.tested_property or not test.selected:
+        why = test.reason if not test.selected else "only a test that compares outputs with a golden has oracles"
+        raise UsageError(f"{test.id}: {why}")
+    catalog = current.catalog
+    names = [name for each in (catalog.pipelines, catalog.targets) for name in each if each[name].document.oracle]
+    if not names:
+        raise UsageError("the catalog has no oracle: a pipeline or a target with the key 'oracle' is one")
+    found: dict[str, Test] = {}
+    tests = current.tests([f"*/*/*/{test.workload}"])
+    for each in sorted(tests, key=lambda each: (each.framework == test.framework, each.target != test.target)):
+        if each.selected and each.executes and each.pipeline != test.pipeline and _why(current, each):
+            found.setdefault(each.pipeline, each)
+    if not found:
+        raise UsageError(f"no oracle takes the workload {test.workload} here; oracles: {', '.join(sorted(names))}")
+    return [found[name] for name in sorted(found)]
+
+
+def _why(current: Session, test: Test) -> str | None:
+    """Return why a test is independent; None if it is no oracle."""
+    catalog = current.catalog
+    return catalog.pipelines[test.pipeline].document.oracle or catalog.targets[test.target].document.oracle
+
+
+def ask(current: Session, test: Test, oracles: Sequence[Test], limits: Limits, listener: Listener = ignore) -> Oracles:
+    """Run a test and its oracles; compare their outputs with each other and with the golden."""
+    from mlir_matrix.compare.agreement import compare_all  # imports NumPy
+
+    plan = current.plan([test, *oracles])
+    judge = plan.graph.actions[plan.verdicts[test.id]]
+    specs: Sequence[JudgedOutput] = judge.params["outputs"]
+    bounds = {_TEST: specs}
+    expected = _expected(current, plan, test)
+    run = run_plan(current, plan, limits=limits, fail_fast=False, listener=listener)
+    if run.interruption is not None:
+        raise run.interruption
+    files = {_TEST: _outputs(current, plan, run, test), _REFERENCE: _reference(current, run, expected)}
+    results = {result.id: result for result in run.results}
+    first = results[test.id]
+    witnesses: list[Witness] = [
+        {"name": _TEST, "test": test.id, "outcome": first.outcome, "reason": first.reason},
+        {"name": _REFERENCE},
+    ]
+    for number, oracle in enumerate(oracles):
+        name = ascii_uppercase[number] if number < len(ascii_uppercase) else f"O{number}"
+        files[name] = _outputs(current, plan, run, oracle)
+        bounds[name] = plan.graph.actions[plan.verdicts[oracle.id]].params["outputs"]
+        result = results[oracle.id]
+        why = _why(current, oracle) or ""
+        witnesses.append(
+            {"name": name, "test": oracle.id, "oracle": why, "outcome": result.outcome, "reason": result.reason}
+        )
+    for witness in witnesses:
+        name = witness["name"]
+        if why := _unusable(files[name], specs, golden=name == _REFERENCE):
+            witness["unusable"] = why if name == _REFERENCE or files[name] else witness["reason"]
+    usable = [witness["name"] for witness in witnesses if "unusable" not in witness]
+    outputs = []
+    for number, spec in enumerate(specs):
+        told = {name: each[number] for name, each in bounds.items()}
+        outputs.append(compare_all(spec, told, {name: files[name][spec["name"]] for name in usable}, _REFERENCE))
+    return _document(test, witnesses, usable, outputs)
+
+
+def _expected(current: Session, plan: Plan, test: Test) -> Mapping[str, Input]:
+    """Return the goldens by output; of a sketched one the reference, which is added to the plan."""
+    workload = current.catalog.workloads[test.workload]
+    judge = plan.graph.actions[plan.verdicts[test.id]]
+    outputs = workload.document.outputs
+    if any(is_sketched(workload.document, output) for output in outputs.values()):
+        return add_expected(plan.graph, current.catalog, workload, current.pins.reference("numpy"))
+    return {name: judge.inputs[f"expected-{name}"] for name in outputs}
+
+
+def _reference(current: Session, run: Run, expected: Mapping[str, Input]) -> dict[str, str | Path]:
+    store, found = ActionCache(current.home.actions), dict[str, str | Path]()
+    for name, ref in expected.items():
+        if isinstance(ref, File):
+            found[name] = current.catalog.roots[ref.root] / ref.path
+        elif ref.action in run.done and run.done[ref.action].result.ok:
+            found[name] = store.blob_path(run.done[ref.action].result.outputs[ref.output])
+    return found
+
+
+def _outputs(current: Session, plan: Plan, run: Run, test: Test) -> dict[str, str | Path]:
+    """Return the files of a test's outputs; nothing if it did not run to its end."""
+    judge = plan.graph.actions[plan.verdicts[test.id]]
+    actual = {name.removeprefix("actual-"): ref for name, ref in judge.inputs.items() if name.startswith("actual-")}
+    return _reference(current, run, actual)
+
+
+def _unusable(files: Mapping[str, str | Path], specs: Sequence[JudgedOutput], *, golden: bool) -> str:
+    from mlir_matrix.compare.agreement import unfit  # imports NumPy
+
+    missing = [spec["name"] for spec in specs if spec["name"] not in files]
+    if missing:
+        return f"no output {', '.join(missing)}"
+    return "; ".join(filter(None, (unfit(files[spec["name"]], spec, golden=golden) for spec in specs)))
+
+
+def _document(test: Test, witnesses: list[Witness], usable: Sequence[str], outputs: list[ComparedOutput]) -> Oracles:
+    differ = {
+        frozenset({pair["one"], pair["other"]}) for output in outputs for pair in output["pairs"] if pair["differ"]
+    }
+
+    def agree(one: str, other: str) -> bool:
+        return one in usable and other in usable and frozenset({one, other}) not in differ
+
+    oracles = [name for name in usable if name not in (_TEST, _REFERENCE)]
+    with_test = [name for name in oracles if agree(name, _TEST)]
+    with_reference = [name for name in oracles if agree(name, _REFERENCE)]
+    conclusion, sentence = conclude(
+        len(oracles),
+        with_test=len(with_test),
+        with_reference=len(with_reference),
+        test_is_right=agree(_TEST, _REFERENCE),
+        alike=all(agree(one, other) for one, other in combinations(oracles, 2)),
+        missing=[name for name in (_TEST, _REFERENCE) if name not in usable],
+    )
+    return {
+        "schema": "mlir-matrix/oracles/v1", "id": test.id, "conclusion": conclusion, "sentence": sentence,
+        "witnesses": witnesses, "outputs": outputs,
+        "summary": {"oracles": len(oracles), "with_test": len(with_test), "with_reference": len(with_reference)},
+    }  # fmt: skip
+
+
+def conclude(
+    oracles: int,
+    *,
+    with_test: int,
+    with_reference: int,
+    test_is_right: bool,
+    alike: bool,
+    missing: Sequence[str] = (),
+) -> tuple[Conclusion, str]:
+    """Return what the agreement of witnesses means, and the same in one sentence.
+
+    ``alike``: all oracles agree with each other; ``missing``: the test or the reference, without outputs.
+    """
+
+    if not oracles:
+        return "undecided", "nothing can be concluded: no oracle gives outputs to compare"
+    if missing:
+        lacks = f"the {' and the '.join(missing)} {'has' if len(missing) == 1 else 'have'} no outputs to compare"
+        confirmed = f"; {_agree(with_reference, oracles)} with the reference" if with_reference else ""
+        return "undecided", f"{lacks}{confirmed}"
+    for_reference, for_test = (2 * number > oracles for number in (with_reference, with_test))
+    if test_is_right and for_reference:
+        return "nothing is suspected", f"nothing is suspected: {_agree(with_reference, oracles)} with the reference"
+    if not test_is_right and for_reference and not with_test:
+        return (
+            "test is wrong",
+            f"the test is wrong: {_agree(with_reference, oracles)} with the reference, none with the test",
+        )
+    if not test_is_right and for_test and not with_reference:
+        words = f"{_agree(with_test, oracles)} with the test, none with the reference"
+        return "reference is suspected", f"the reference is suspected: {words}"
+    return "undecided", f"undecided: {_undecided(oracles, with_test, with_reference, test_is_right, alike)}"
+
+
+def _undecided(oracles: int, with_test: int, with_reference: int, test_is_right: bool, alike: bool) -> str:
+    if with_reference or with_test:
+        return (
+            f"of {counted(oracles, 'oracle')}, {with_reference} agree with the reference and {with_test} with the test"
+        )
+    if test_is_right:
+        return f"the test and the reference agree with each other, but with none of {counted(oracles, 'oracle')}"
+    if alike:
+        but = " with each other, but" if oracles > 1 else ""
+        return f"{_agree(oracles, oracles)}{but} with neither the test nor the reference"
+    return "test, reference and oracles all differ from each other"
+
+
+def _agree(number: int, oracles: int) -> str:
+    if oracles == 1:
+        return "the only oracle agrees"
+    every = "both oracles" if oracles == 2 else f"all {oracles} oracles"
+    return f"{every if number == oracles else f'{number} of {oracles} oracles'} agree"

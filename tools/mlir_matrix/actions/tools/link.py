@@ -37,7 +37,7 @@ _ELF = (
     "noexecstack",
     "--error-limit=0",
 )
-#: A call by another type than the function's traps: assertions call `puts` so, and end the program. The stack is that of other targets.
+#: A call by another type than the function's traps: assertions call `puts` so, and end the program. The stack is as elsewhere.
 _WASM = (
     "wasm-ld",
     "--gc-sections",

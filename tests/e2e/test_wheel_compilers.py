@@ -11,7 +11,7 @@ CELLS = {
     "onnx/onnxruntime/onnxruntime-cpu": ("Relu", "Sign"),
     "jax/xla-cpu/xla-cpu": ("stablehlo.maximum", "stablehlo.minimum"),
     "onnx/tosa-model/tosa-model": ("min_val = 0.000000e+00", "min_val = -1.000000e+00"),
-    "onnx/tosa-model/tosa-model-precise": ("min_val = 0.000000e+00", "min_val = -1.000000e+00"),
+    "onnx/tosa-model/tosa-model+precise": ("min_val = 0.000000e+00", "min_val = -1.000000e+00"),
     "onnx/onnx-reference/onnx-reference": ("Relu", "Sign"),
 }
 STEPS = {

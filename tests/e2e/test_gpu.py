@@ -66,3 +66,35 @@ def test_products_and_sums_become_one_only_if_they_may(
         )  # fmt: skip
         assert done.ok, done.outcome
         assert (instruction in done.text("out")) == fused
+
+
+def test_a_product_in_triton_says_how_precise_it_is(environments: Any, tmp_path: Path) -> None:
+    directives = Path(__file__).parents[2] / "recipes/steps/triton-ieee/precision.check"
+    products = {"tl.dot(a, b, input_precision='ieee')": "ok", "tl.dot(a, b)": "mismatch"}
+    for number, (product, outcome) in enumerate(products.items()):
+        kernel = f"@triton.jit\ndef workload(x, y):\n    c = {product}\n    tl.store(y, c)\nlaunch = {{'grid': (1,)}}\n"
+        done = environments.perform(
+            "filecheck", "check", tmp_path / str(number), params={}, inputs={"ir": kernel, "directives": directives},
+            outputs={"ir": "kernel.py"}, stage="judge",
+        )  # fmt: skip
+        assert done.outcome["outcome"] == outcome
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("(x, y,", "(y, x,"), "declared inputs and outputs (x, y), the source has (y, x)"),
+        (('"BLOCK"', '"BLOCKS"'), "declared constants (BLOCK, N), the source has (BLOCKS, N)"),
+    ],
+)
+def test_a_kernel_that_is_not_what_its_workload_declares(
+    environments: Any, tmp_path: Path, change: tuple[str, str], said: str
+) -> None:
+    source = (Path(__file__).parents[2] / "matrix/workloads/softmax/triton.py").read_text().replace(*change)
+    tensor = {"shape": [4, 8], "dtype": "f32", "dynamic": []}
+    params = {"inputs": [{"name": "x", **tensor}], "outputs": [{"name": "y", **tensor}], "dims": {"M": 4, "N": 8}}
+    done = environments.perform(
+        "triton", "matrix/frameworks/triton/importer.py", tmp_path / "it", stage="import",
+        params={**params, "kind": "triton-kernel", "parameters": {}}, inputs={"source": source}, outputs={"out": "kernel.py"},
+    )  # fmt: skip
+    assert (done.outcome["outcome"], done.outcome["reason"]) == ("import-failed", said)

@@ -14,7 +14,7 @@ ROWS = {
     "tosa/tosa-loops/x86_64/matmul": ["torch-mlir"],
     "sparse/sparsifier/x86_64/csr_matvec": ["mlir"],
     "circt/circt-verilog/icarus/mac": ["circt", "icarus"],
-    "mlir/linalg-openmp/x86_64-openmp-4/matmul": ["shared", "openmp"],
+    "mlir/linalg-openmp/x86_64-openmp+threads4/matmul": ["shared", "openmp"],
 }
 WORKLOAD = """\
 description: Twice the input.

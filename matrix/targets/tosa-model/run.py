@@ -25,7 +25,7 @@ def run(action: Action) -> None:
         [
             f"--tosa_file={action.inputs['artifact']}",
             f"--operator_fbs={SCHEMA}",
-            f"--precise_mode={action.params['parameters']['precise']}",
+            f"--precise_mode={int(action.params['parameters']['precise'])}",
             "--flatbuffer_dir=.",
             "--output_dir=.",
             f"--ifm_name={','.join(f'TosaInput_{index}' for index in range(len(arguments)))}",

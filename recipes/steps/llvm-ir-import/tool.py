@@ -12,8 +12,6 @@ from typing import Any
 from mlir_matrix.actions.api import Action, ActionFailed, read_text, run_program
 
 BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "u8": 1, "bool": 1}
-#: Bytes of a descriptor before its sizes: two pointers and the offset.
-HEAD = 24
 HEADER = "; tensors: "
 
 
@@ -27,9 +25,12 @@ def run(action: Action) -> None:
     Path("kernel.ll").write_text(f"{anywhere(text)}\n{shim}\n")
     run_program(
         "mlir-translate",
-        ["--import-llvm", "kernel.ll", "-o", action.outputs["out"]],
+        ["--import-llvm", "kernel.ll", "-o", "kernel.mlir"],
         failure="the import of LLVM IR failed",
     )
+    # A default layout, whose pointers have 64 bits.
+    imported = re.sub(r"^module attributes \{.*\} \{$", "module {", Path("kernel.mlir").read_text(), flags=re.MULTILINE)
+    Path(action.outputs["out"]).write_text(imported)
 
 
 def anywhere(text: str) -> str:
@@ -40,28 +41,36 @@ def anywhere(text: str) -> str:
     )
 
 
+def descriptor(tensor: dict[str, Any]) -> str:
+    """Return the type of a tensor's descriptor: two pointers, an offset, and unless it is a scalar sizes and strides."""
+    rank = len(tensor["shape"])
+    return "{ptr, ptr, i64" + (f", [{rank} x i64], [{rank} x i64]}}" if rank else "}")
+
+
 def interface(inputs: list[dict[str, Any]], outputs: list[dict[str, Any]]) -> Iterator[str]:
     """Yield a function of descriptors: of all results together, then of each argument."""
     yield "declare ptr @_mlir_memref_to_llvm_alloc(i64)"
     yield f"define void @_mlir_ciface_main(ptr %results{''.join(f', ptr %a{i}' for i in range(len(inputs)))}) {{"
     names = []
     for i, tensor in enumerate(inputs):
-        yield f"%p{i} = getelementptr i8, ptr %a{i}, i64 8"
+        whole = descriptor(tensor)
+        yield f"%p{i} = getelementptr {whole}, ptr %a{i}, i32 0, i32 1"
         yield f"%q{i} = load ptr, ptr %p{i}"
-        yield f"%r{i} = getelementptr i8, ptr %a{i}, i64 16"
+        yield f"%r{i} = getelementptr {whole}, ptr %a{i}, i32 0, i32 2"
         yield f"%s{i} = load i64, ptr %r{i}"
-        yield f"%t{i} = mul i64 %s{i}, {BYTES[tensor['dtype']]}"
-        yield f"%x{i} = getelementptr i8, ptr %q{i}, i64 %t{i}"
+        yield f"%x{i} = getelementptr [{BYTES[tensor['dtype']]} x i8], ptr %q{i}, i64 %s{i}"
         names.append(f"ptr %x{i}")
-    place = 0
+    results = "{" + ", ".join(descriptor(tensor) for tensor in outputs) + "}"
     for i, tensor in enumerate(outputs):
         shape = tensor["shape"]
         yield f"%y{i} = call ptr @_mlir_memref_to_llvm_alloc(i64 {math.prod(shape) * BYTES[tensor['dtype']]})"
         strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
-        for j, value in enumerate([f"ptr %y{i}", f"ptr %y{i}", *(f"i64 {each}" for each in [0, *shape, *strides])]):
-            yield f"%d{i}.{j} = getelementptr i8, ptr %results, i64 {place + 8 * j}"
+        fields = [("0", f"ptr %y{i}"), ("1", f"ptr %y{i}"), ("2", "i64 0")]
+        fields += [(f"3, i32 {axis}", f"i64 {size}") for axis, size in enumerate(shape)]
+        fields += [(f"4, i32 {axis}", f"i64 {stride}") for axis, stride in enumerate(strides)]
+        for j, (place, value) in enumerate(fields):
+            yield f"%d{i}.{j} = getelementptr {results}, ptr %results, i32 0, i32 {i}, i32 {place}"
             yield f"store {value}, ptr %d{i}.{j}"
-        place += HEAD + 16 * len(shape)
         names.append(f"ptr %y{i}")
     yield f"call void @workload({', '.join(names)})"
     yield "ret void"

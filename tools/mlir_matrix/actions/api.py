@@ -18,6 +18,7 @@ from mlir_matrix.actions.runtime.contract import (
     under_test,
     write_json,
 )
+from mlir_matrix.actions.runtime.programs import command as command_of
 from mlir_matrix.actions.runtime.programs import execute as run_program
 from mlir_matrix.actions.runtime.programs import library
 from mlir_matrix.actions.tools import bindings
@@ -54,6 +55,7 @@ __all__ = [
     "check_names",
     "check_outputs",
     "check_written",
+    "command_of",
     "complaints",
     "driver_arguments",
     "judge",

@@ -338,7 +338,7 @@ def alternatives(names: Iterable[str]) -> str:
 def _forced(document: Pipeline | Target) -> tuple[str, Mapping[str, ParameterValue]]:
     """Return the mode of a target, and the values that it sets."""
     mode = document.mode if isinstance(document, Target) else None
-    return (mode[0], mode[1].codegen) if mode else ("", {})
+    return (mode[0], mode[1].parameters) if mode else ("", {})
 
 
 def _follow(
@@ -363,7 +363,7 @@ def _follow(
         for key, parameter in step.document.parameters.items():
             value, position, default = parameter.default, step.source.position("parameters", key, "default"), True
             if key in forced:
-                value, position, default = forced[key], user.source.position("modes", mode, "codegen", key), False
+                value, position, default = forced[key], user.source.position("modes", mode, "with", key), False
             elif key in given:
                 value, position, default = given[key], user.source.position(*keys, "with", key), False
             elif pipeline and key in pipeline.document.codegen:

@@ -129,6 +129,8 @@ class Kernels:
         target = self._catalog.targets[test.target]
         values = self._catalog.pipelines[test.pipeline].document.codegen
         declared = {name: values.get(name, default) for name, default in route.runner.parameters.items()}
+        if mode := target.document.mode:
+            declared |= {name: value for name, value in mode[1].parameters.items() if name in declared}
         params = tool_params(route.runner, target.document, declared, route.ends)
         return params, tool_files(self._catalog, target, params)
 

@@ -84,18 +84,17 @@ def _compiling(checker: Checker, target: Entry[Target]) -> None:
     for key in ("triple", "devices") if document.compile_only else ():
         if getattr(document, key):
             checker.wrong(target, f"'{key}' has no effect: this target runs nothing", key)
-    steps = [
-        checker.catalog.steps[use.name] for use in used_steps(document.codegen) if use.name in checker.catalog.steps
-    ]
+    codegen = (checker.catalog.steps.get(use.name) for use in used_steps(document.codegen))
+    users: list[Tooled] = [target, *filter(None, codegen)]
     for name, mode in document.modes.items():
-        for key, value in mode.codegen.items():
-            takers = [step for step in steps if key in step.document.parameters]
+        for key, value in mode.parameters.items():
+            takers = [user for user in users if key in user.document.parameters]
             if not takers:
-                known = did_you_mean(key, {each for step in steps for each in step.document.parameters})
-                message = f"no codegen step of this target has a parameter '{key}'{known}"
-                checker.wrong(target, message, "modes", name, "codegen", key)
-            for step in takers:
-                tools.argument(checker, target, step, key, value, ("modes", name, "codegen", key))
+                known = did_you_mean(key, {each for user in users for each in user.document.parameters})
+                message = f"neither this target nor a codegen step of it has a parameter '{key}'{known}"
+                checker.wrong(target, message, "modes", name, "with", key)
+            for user in takers:
+                tools.argument(checker, target, user, key, value, ("modes", name, "with", key))
 
 
 def _linking(checker: Checker, target: Entry[Target]) -> None:

@@ -310,13 +310,15 @@ class Pipeline(Document):
 
 
 class Mode(Document):
-    """Another way to generate code for a target; in identifiers ``TARGET+MODE``, e.g. ``aarch64+contract``."""
+    """Another form of a target; in identifiers ``TARGET+MODE``, e.g. ``aarch64+contract``."""
 
     description: Text
-    codegen: Annotated[dict[Name, ParameterValue], Field(min_length=1)]
-    """Values for parameters of the target's codegen steps. They override all others."""
+    parameters: Annotated[dict[Name, ParameterValue], Field(min_length=1, alias="with")]
+    """Values for parameters of the target's codegen steps and of its own tool. They override all others."""
     numerics: NumericsAttributes = {}
     """Its attributes, e.g. ``contraction: fast``. They override those of a pipeline."""
+    oracle: Text | None = None
+    """As that of a target, which does not hold for its modes."""
 
 
 class Target(Tool):
@@ -354,7 +356,7 @@ class Target(Tool):
     directives: Name | None = None
     """For ``compile_only``: a file of FileCheck directives (``// CHECK: …``) in the folder, which each artifact must satisfy."""
     modes: dict[Name, Mode] = {}
-    """Other ways to generate code for it. Each is a target of its own."""
+    """Other forms of it. Each is a target of its own."""
     _mode: tuple[str, Mode] | None = PrivateAttr(default=None)
 
     @property
@@ -364,7 +366,9 @@ class Target(Tool):
 
     def in_modes(self) -> dict[str, Target]:
         """Return a target for each mode, by name."""
-        found = {name: self.model_copy(update={"modes": {}}) for name in self.modes}
+        found = {
+            name: self.model_copy(update={"modes": {}, "oracle": mode.oracle}) for name, mode in self.modes.items()
+        }
         for name, target in found.items():
             target._mode = name, self.modes[name]
         return found

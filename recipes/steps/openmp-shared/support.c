@@ -1,4 +1,7 @@
-/* memrefCopy, which MLIR calls for copies of what is not contiguous. */
+/* What a kernel needs beside OpenMP's runtime: how many threads it wants, and memrefCopy, which MLIR calls for copies of what is not
+ * contiguous. */
+const int openmp_threads = THREADS;
+
 typedef __INT64_TYPE__ int64_t;
 
 typedef struct {

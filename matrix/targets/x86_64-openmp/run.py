@@ -1,4 +1,4 @@
-"""Call a kernel of a shared object through memref descriptors, with a fixed number of OpenMP's threads."""
+"""Call a kernel of a shared object through memref descriptors, with as many of OpenMP's threads as it wants."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def run(action: Action) -> None:
     """Read ``artifact`` and ``arg-…``, write ``out-…``."""
     ctypes.CDLL("libm.so.6", mode=ctypes.RTLD_GLOBAL)
     runtime = ctypes.CDLL(library("libomp.so.5"), mode=ctypes.RTLD_GLOBAL)
-    threads = action.params["parameters"]["threads"]
-    runtime.omp_set_dynamic(0)
-    runtime.omp_set_num_threads(threads)
-    if runtime.omp_get_max_threads() != threads:
-        raise MachineFailed(f"OpenMP's runtime gives {runtime.omp_get_max_threads()} threads instead of {threads}")
     try:
         kernel = ctypes.CDLL(action.inputs["artifact"])
     except OSError as error:
         raise ActionFailed(f"the shared object does not load: {error}") from error
+    threads = ctypes.c_int.in_dll(kernel, "openmp_threads").value
+    runtime.omp_set_dynamic(0)
+    runtime.omp_set_num_threads(threads)
+    if runtime.omp_get_max_threads() != threads:
+        raise MachineFailed(f"OpenMP's runtime gives {runtime.omp_get_max_threads()} threads instead of {threads}")
     arrays = [numpy.load(action.inputs[f"arg-{each['name']}"]) for each in action.params["arguments"]]
     results = action.params["results"]
     words = [3 + 2 * len(each["shape"]) for each in results]

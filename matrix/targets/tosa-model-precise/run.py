@@ -1,1 +1,0 @@
-../tosa-model/run.py

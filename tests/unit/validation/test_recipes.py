@@ -291,3 +291,31 @@ def test_parameters_whose_names_no_pass_pipeline_can_use(tree: Any) -> None:
 def test_a_schedule_that_is_no_text(tree: Any) -> None:
     tree.write("recipes/steps/tile/tile.mlir", b"${scale}\n\xff")
     assert tree.errors() == ["recipes/steps/tile/tile.mlir:2:1: is not UTF-8: byte 0xff"]
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("compile_only: no machine\n", "8:1: the key 'directives' is missing: nothing would be checked"),
+        ("directives: a.check\n", "8:1: 'directives' has no effect without 'compile_only'"),
+        ("compile_only: none\ndirectives: a.check\ndevices: [/dev/kvm]\n", "10:1: 'devices' has no effect: this target runs nothing"),
+        ("modes: {fast: {description: d, with: {opt-levle: 3}}}\n",
+         "8:39: neither this target nor a codegen step of it has a parameter 'opt-levle'; did you mean 'opt-level'?"),
+        ("modes: {fast: {description: d, with: {opt-level: high}}}\n",
+         "8:39: the parameter 'opt-level' of step 'object' takes a whole number, got the text 'high'"),
+    ],
+)  # fmt: skip
+def test_targets_that_only_compile_and_their_modes(tree: Any, text: str, error: str) -> None:
+    tree.write(X86, (tree.path / X86).read_text() + text)
+    if "a.check" in text:
+        tree.write("matrix/targets/x86_64/a.check", "// CHECK: a\n")
+    assert f"{X86}:{error}" in tree.errors()
+
+
+def test_a_mode_is_a_target_of_its_own(tree: Any) -> None:
+    tree.write(X86, (tree.path / X86).read_text() + "modes: {fast: {description: d, with: {opt-level: 3}}}\n")
+    loaded = tree.load()
+    fast = loaded.targets["x86_64+fast"].document
+    assert fast.mode is not None
+    assert (fast.mode[0], dict(fast.mode[1].parameters), fast.modes) == ("fast", {"opt-level": 3}, {})
+    assert loaded.targets["x86_64"].document.mode is None

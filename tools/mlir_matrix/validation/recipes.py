@@ -81,9 +81,8 @@ def _compiling(checker: Checker, target: Entry[Target]) -> None:
         checker.wrong(target, "the key 'directives' is missing: nothing would be checked", "compile_only")
     if document.directives is not None and not document.compile_only:
         checker.wrong(target, "'directives' has no effect without 'compile_only'", "directives")
-    for key in ("triple", "devices") if document.compile_only else ():
-        if getattr(document, key):
-            checker.wrong(target, f"'{key}' has no effect: this target runs nothing", key)
+    if document.compile_only and document.devices:
+        checker.wrong(target, "'devices' has no effect: this target runs nothing", "devices")
     codegen = (checker.catalog.steps.get(use.name) for use in used_steps(document.codegen))
     users: list[Tooled] = [target, *filter(None, codegen)]
     for name, mode in document.modes.items():

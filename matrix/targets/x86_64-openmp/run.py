@@ -1,4 +1,4 @@
-"""Call a kernel of a shared object through memref descriptors, with as many of OpenMP's threads as it wants."""
+"""Call a kernel of a shared object through memref descriptors, with a fixed number of OpenMP's threads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run(action: Action) -> None:
         kernel = ctypes.CDLL(action.inputs["artifact"])
     except OSError as error:
         raise ActionFailed(f"the shared object does not load: {error}") from error
-    threads = ctypes.c_int.in_dll(kernel, "openmp_threads").value
+    threads = action.params["parameters"]["threads"]
     runtime.omp_set_dynamic(0)
     runtime.omp_set_num_threads(threads)
     if runtime.omp_get_max_threads() != threads:

@@ -1,7 +1,4 @@
-/* What a kernel needs beside OpenMP's runtime: how many threads it wants, and memrefCopy, which MLIR calls for copies of what is not
- * contiguous. */
-const int openmp_threads = THREADS;
-
+/* memrefCopy, which MLIR calls for copies of what is not contiguous. */
 typedef __INT64_TYPE__ int64_t;
 
 typedef struct {

@@ -1,0 +1,3 @@
+void workload(const float x[N], float y[N]) {
+  for (int i = 0; i < N; i++) y[i] = 1 / sqrtf(x[i]);
+}

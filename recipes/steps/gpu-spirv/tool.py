@@ -8,9 +8,10 @@ from pathlib import Path
 from mlir_matrix.actions.api import Action, ActionFailed, read_text, run_program
 
 PASSES = (
-    "spirv-attach-target{{ver={version} caps=Shader exts=SPV_KHR_storage_buffer_storage_class}},"
+    "spirv-attach-target{{ver={version} caps=Shader,Int64,Float64,Int16 exts=SPV_KHR_storage_buffer_storage_class}},"
     "map-memref-spirv-storage-class{{client-api=vulkan}},"
-    "gpu.module(test-spirv-entry-point-abi{{workgroup-size=1,1,1}},lower-affine,convert-math-to-spirv),"
+    "gpu.module(test-spirv-entry-point-abi{{workgroup-size=1,1,1}},scf-parallel-for-to-nested-fors,lower-affine,"
+    "convert-math-to-spirv),"
     "convert-gpu-to-spirv{{use-64bit-index=false}},spirv.module(spirv-lower-abi-attrs,spirv-update-vce)"
 )
 MODULE = re.compile(r"^  (spirv\.module .*?)^  \}$", re.MULTILINE | re.DOTALL)

@@ -75,7 +75,11 @@ def _cells(results: Sequence[TestResult]) -> list[str]:
             continue
         counts = Counter((result.outcome, _state(result)) for result in members)
         passed = counts.pop((Outcome.PASS, "expected"), 0)
-        others = ["[dim]compiled and checked, not run[/]"] if passed and members[0].compile_only else []
+        others = (
+            ["[dim]compiled and checked, not run[/]"]
+            if any(each.compile_only and each.outcome == Outcome.PASS for each in members)
+            else []
+        )
         others += [_outcome(outcome, state, number) for (outcome, state), number in sorted(counts.items())]
         rows.append((escape(cell), f"[green]{passed}[/]" if passed else "[dim]–[/]", ", ".join(others)))
     if hidden:

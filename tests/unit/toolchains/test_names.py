@@ -13,7 +13,7 @@ from mlir_matrix.toolchains.names import selections
     ("name", "found"),
     [
         ("mlir", ["mlir"]),
-        ("torch*", ["torch", "torch-mlir"]),
+        ("torch*", ["torch", "torch-inductor", "torch-mlir"]),
         ("ll{vm,x}@1[89]", ["llvm@18.1.8", "llvm@19.1.7"]),
         ("{mlir,codegen}@llvm=19", ["codegen@llvm=19", "mlir@llvm=19"]),
     ],

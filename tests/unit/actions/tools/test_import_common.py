@@ -61,7 +61,7 @@ def test_constants_are_those_of_no_cpu(environments: Any, tmp_path: Path, monkey
     if "avx2" not in Path("/proc/cpuinfo").read_text().split():
         pytest.skip("this CPU has no AVX2, by which PyTorch would choose its code")
     tensor = {"shape": [777], "dtype": "f32", "dynamic": []}
-    params = {"inputs": [{"name": "x", **tensor}], "outputs": [{"name": "y", **tensor}]}
+    params = {"kind": "torch", "inputs": [{"name": "x", **tensor}], "outputs": [{"name": "y", **tensor}]}
 
     def imported(name: str) -> str:
         done = environments.perform(

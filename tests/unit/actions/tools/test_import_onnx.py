@@ -33,7 +33,7 @@ class Importer:
             "onnx",
             "matrix/frameworks/onnx/importer.py",
             self._folder / str(next(self._count)),
-            params={"inputs": [x], "outputs": [y], "dims": {"M": 3}},
+            params={"kind": "torch-onnx", "inputs": [x], "outputs": [y], "dims": {"M": 3}},
             inputs={"source": source or SOURCE % (opset, graph)},
             outputs={"out": "ir.mlir"},
             stage="import",

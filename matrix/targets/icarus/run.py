@@ -50,29 +50,29 @@ def bench(inputs: list[Tensor], outputs: list[Tensor]) -> Iterator[str]:
     """Yield the module ``bench``, which writes a file of rows for each output."""
     clocks = max(_rows(each) for each in inputs)
     yield "module bench;"
-    yield "reg clk = 0, rst = 1; integer i, file;"
+    yield "reg bench_clk = 0, bench_rst = 1; integer bench_i, bench_file;"
     for each in inputs:
-        yield f"reg [{_bits(each) - 1}:0] {each['name']}, all_{each['name']} [0:{_rows(each) - 1}];"
+        yield f"reg [{_bits(each) - 1}:0] of_{each['name']}, all_{each['name']} [0:{_rows(each) - 1}];"
     for each in outputs:
-        yield f"wire [{_bits(each) - 1}:0] {each['name']}; reg [{_bits(each) - 1}:0] all_{each['name']} [0:{clocks - 1}];"
-    ports = ["clk", "rst", *(each["name"] for each in (*inputs, *outputs))]
-    yield f"main main({', '.join(f'.{port}({port})' for port in ports)});"
+        yield f"wire [{_bits(each) - 1}:0] of_{each['name']}; reg [{_bits(each) - 1}:0] all_{each['name']} [0:{clocks - 1}];"
+    ports = [f".{each['name']}(of_{each['name']})" for each in (*inputs, *outputs)]
+    yield f"main dut({', '.join(['.clk(bench_clk)', '.rst(bench_rst)', *ports])});"
     yield "initial begin"
     for each in inputs:
-        yield f'$readmemh("{each["name"]}.hex", all_{each["name"]}); {each["name"]} = 0;'
-    yield "#1 clk = 1; #1 clk = 0; rst = 0;"
-    yield f"for (i = 0; i < {clocks}; i = i + 1) begin"
+        yield f'$readmemh("{each["name"]}.hex", all_{each["name"]}); of_{each["name"]} = 0;'
+    yield "#1 bench_clk = 1; #1 bench_clk = 0; bench_rst = 0;"
+    yield f"for (bench_i = 0; bench_i < {clocks}; bench_i = bench_i + 1) begin"
     for each in inputs:
-        yield f"{each['name']} = all_{each['name']}[i < {_rows(each)} ? i : {_rows(each) - 1}];"
-    yield "#1 clk = 1; #1"
+        yield f"of_{each['name']} = all_{each['name']}[bench_i < {_rows(each)} ? bench_i : {_rows(each) - 1}];"
+    yield "#1 bench_clk = 1; #1"
     for each in outputs:
-        yield f"all_{each['name']}[i] = {each['name']};"
-    yield "clk = 0;"
+        yield f"all_{each['name']}[bench_i] = of_{each['name']};"
+    yield "bench_clk = 0;"
     yield "end"
     for each in outputs:
         first = clocks - _rows(each)
-        yield f'file = $fopen("{each["name"]}.out"); for (i = {first}; i < {clocks}; i = i + 1)'
-        yield f'$fdisplay(file, "%h", all_{each["name"]}[i]); $fclose(file);'
+        yield f'bench_file = $fopen("{each["name"]}.out"); for (bench_i = {first}; bench_i < {clocks}; bench_i = bench_i + 1)'
+        yield f'$fdisplay(bench_file, "%h", all_{each["name"]}[bench_i]); $fclose(bench_file);'
     yield "$finish; end endmodule"
 
 

@@ -10,8 +10,8 @@ import torch
 
 from mlir_matrix.actions.api import FRAMEWORK_NAMES, Action, Tensor, load, under_test
 
-#: What results hold before: an element that the kernel leaves out is none of the usual right answers.
-UNWRITTEN = 0xA5
+#: What results hold before: NaN in every type of floating point, -1 in integers, true. Elements that are left out show.
+UNWRITTEN = 0xFF
 
 
 def run(action: Action) -> None:
@@ -36,6 +36,6 @@ def _tensor(array: Any, declared: Tensor) -> Any:
 def _unwritten(declared: Tensor) -> Any:
     dtype = getattr(torch, FRAMEWORK_NAMES[declared["dtype"]])
     if dtype == torch.bool:
-        return torch.zeros(declared["shape"], dtype=dtype)
+        return torch.ones(declared["shape"], dtype=dtype)
     size = torch.Size(declared["shape"]).numel() * dtype.itemsize
     return torch.full((size,), UNWRITTEN, dtype=torch.uint8).view(dtype).reshape(declared["shape"])

@@ -15,6 +15,8 @@ DTYPES = {
     "f64": "f8", "f32": "f4", "f16": "f2", "bf16": "u2", "i64": "i8", "i32": "i4", "i16": "i2", "i8": "i1", "u8": "u1",
     "bool": "?",
 }  # fmt: skip
+#: Threads that a machine of any size starts.
+MOST = 1024
 
 
 def run(action: Action) -> None:
@@ -26,6 +28,8 @@ def run(action: Action) -> None:
     except OSError as error:
         raise ActionFailed(f"the shared object does not load: {error}") from error
     threads = action.params["parameters"]["threads"]
+    if not 1 <= threads <= MOST:
+        raise ActionFailed(f"threads is {threads}; expected 1 to {MOST}")
     runtime.omp_set_dynamic(0)
     runtime.omp_set_num_threads(threads)
     if runtime.omp_get_max_threads() != threads:

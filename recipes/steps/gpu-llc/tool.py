@@ -10,6 +10,8 @@ from mlir_matrix.actions.api import Action, ActionFailed, read_text, run_program
 
 #: A module with one kernel, as gpu-kernel-outlining makes it.
 MODULE = re.compile(r"^  gpu\.module @(\w+)[^\n]*\{\n(.*?)^  \}$", re.MULTILINE | re.DOTALL)
+#: What writes memory, in PTX and in AMD's assembly.
+STORE = re.compile(r"^\s*(?:(?:@%p\d+ )?(?:st|atom|red)\.|(?:global|flat|buffer)_(?:store|atomic))", re.MULTILINE)
 #: Functions of math as bitcode, by architecture: the package and the path in it.
 LIBRARIES = {
     "nvptx64": ("nvidia.cuda_nvcc", "nvvm/libdevice/libdevice.10.bc"),
@@ -35,6 +37,23 @@ def run(action: Action) -> None:
     run_program("opt", [*machine, "kernels.bc", "-o", "optimised.bc"])
     contraction = f"-fp-contract={parameters['fp-contract']}"
     run_program("llc", [*machine, contraction, "optimised.bc", "-o", action.outputs["out"]])
+    kernels = [name for name, _ in MODULE.findall(text)]
+    if idle := _without_store(read_text(action.outputs["out"], "the assembly"), kernels):
+        raise ActionFailed(f"kernel {idle} stores nothing")
+
+
+def _without_store(assembly: str, kernels: list[str]) -> str:
+    """Return a kernel whose code is missing or stores nothing; empty if each stores."""
+    if "OpFunctionEnd" in assembly:
+        # SPIR-V numbers its functions.
+        bodies = assembly.split("OpFunctionEnd")[:-1]
+        return next((str(number) for number, body in enumerate(bodies) if "OpStore" not in body), "")
+    for name in kernels:
+        begin = re.search(rf"^(?:\.visible \.entry {name}\(|{name}:)", assembly, re.MULTILINE)
+        body = assembly[begin.start() :] if begin else ""
+        if not STORE.search(re.split(r"^(?:\}|\.Lfunc_end)", body, maxsplit=1, flags=re.MULTILINE)[0]):
+            return name
+    return ""
 
 
 def _translate(name: str, aliases: str, body: str) -> str:

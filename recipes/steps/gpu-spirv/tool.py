@@ -29,4 +29,6 @@ def run(action: Action) -> None:
         run_program("mlir-translate", ["--no-implicit-module", "--serialize-spirv", "kernel.mlir", "-o", "kernel.spv"])
         run_program("spirv-dis", ["--raw-id", "kernel.spv", "-o", "kernel.txt"])
         texts.append(Path("kernel.txt").read_text(encoding="utf-8"))
+        if "OpStore" not in texts[-1]:
+            raise ActionFailed(f"kernel {len(texts) - 1} stores nothing")
     Path(action.outputs["out"]).write_text("".join(texts), encoding="utf-8")

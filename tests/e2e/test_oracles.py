@@ -23,7 +23,7 @@ def catalog(tmp_path: Path) -> Downstream:
     compiler(made, "plain")
     compiler(made, "shifted", files={"tool.py": COMPILER.format(more=" + 0.5")})
     compiler(made, "interpreter", more="oracle: It interprets.\n")
-    compiler(made, "other", more="oracle: Somebody else wrote it.\n")
+    compiler(made, "other", more="oracle: Another author wrote it.\n")
     return made
 
 
@@ -59,7 +59,7 @@ def test_in_words(house: House, catalog: Downstream) -> None:
         "  test       factor/shifted/times/misjudged      mismatch",
         "  reference  the golden",
         "  A          factor/interpreter/times/misjudged  mismatch: It interprets.",
-        "  B          factor/other/times/misjudged        mismatch: Somebody else wrote it.",
+        "  B          factor/other/times/misjudged        mismatch: Another author wrote it.",
         "",
         "y, f32 4, atol 9.54e-07, rtol 9.54e-07: elements that differ by more, and the largest difference",
         "          A       B       reference",

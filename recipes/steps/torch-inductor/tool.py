@@ -10,7 +10,7 @@ from torch._inductor import aoti_compile_and_package, config
 
 from mlir_matrix.actions.api import Action, command_of, under_test
 
-#: TorchInductor knows GCC by this name. Nothing of it may name a folder of this machine.
+#: TorchInductor knows GCC by this name. Its output must not depend on a folder of this machine.
 COMPILER = """\
 #!/bin/sh
 exec {program} --sysroot={root} -B{root}/usr/bin "$@" -g0 -ffile-prefix-map={packages}= -ffile-prefix-map={here}=

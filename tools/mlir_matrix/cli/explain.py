@@ -12,7 +12,7 @@ from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
-from mlir_matrix.cli.output import show_each
+from mlir_matrix.cli.output import show_each, warn
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.execute.options import Limits
@@ -92,7 +92,17 @@ def _show_oracles(
         found = [test for test in found if test and test.selected and test.executes]
     if not found:
         raise UsageError(f"{' '.join(tests)}: none of these tests runs and compares outputs with a golden")
-    asked = [(test, oracles_of(current, test)) for test in found if test]
+    asked = []
+    for test in filter(None, found):
+        try:
+            asked.append((test, oracles_of(current, test)))
+        except UsageError as error:
+            # Of several tests, those that have oracles are shown.
+            if len(found) == 1:
+                raise
+            warn(f"{test.id}: {error}")
+    if not asked:
+        raise UsageError(f"{' '.join(tests)}: no oracle takes any of these tests")
     with shown(sum(1 + len(oracles) for _, oracles in asked), quiet=quiet) as listener:
         documents = [ask(current, test, oracles, limits, listener) for test, oracles in asked]
     show_each(form, tests, documents, map(oracles_text, documents))

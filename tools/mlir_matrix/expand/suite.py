@@ -71,7 +71,7 @@ def _expand(catalog: Catalog, suite: Entry[Suite], pins: Pins | None) -> Expansi
     expects: list[TestPattern] = []
     for rule in [rule for part in parts for _, rule in _rules(part, "expect", "expect")]:
         expects += _touching(namespace, products, suite.name, rule)
-    weak_fails = suite.source.position("weak") if suite.document.weak == "fail" else ""
+    weak_fails = next((part.source.position("weak") for part in parts if part.document.weak == "fail"), "")
     expansion = Expansion(
         suite.name, namespace, connector, products, excludes=excludes, expects=expects, weak_fails=weak_fails
     )

@@ -16,6 +16,7 @@ from mlir_matrix.execute.options import Limits
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.judge.results import Run
 from mlir_matrix.judge.run import run_plan
+from mlir_matrix.names import test_glob
 from mlir_matrix.plan.goldens import add_expected
 from mlir_matrix.plan.graph import File, Input
 from mlir_matrix.plan.planner import Plan
@@ -32,7 +33,7 @@ _TEST, _REFERENCE = "test", "reference"
 def oracles_of(current: Session, test: Test) -> list[Test]:
     """Return for each pipeline that is an oracle for a test, or leads to one, a test that runs here. Raise UsageError.
 
-    Another framework is preferred, so that no importer is shared; then the same target.
+    One that is not expected to fail is preferred, then another framework, so that no importer is shared, then the same target.
     """
     if not test.executes or test.tested_property or not test.selected:
         why = test.reason if not test.selected else "only a test that compares outputs with a golden has oracles"
@@ -43,12 +44,24 @@ def oracles_of(current: Session, test: Test) -> list[Test]:
         raise UsageError("the catalog has no oracle: a pipeline or a target with the key 'oracle' is one")
     found: dict[str, Test] = {}
     tests = current.tests([f"*/*/*/{test.workload}"])
-    for each in sorted(tests, key=lambda each: (each.framework == test.framework, each.target != test.target)):
+    broken = _expected_failures(current, tests)
+
+    def rank(each: Test) -> tuple[bool, bool, bool]:
+        return each.id in broken, each.framework == test.framework, each.target != test.target
+
+    for each in sorted(tests, key=rank):
         if each.selected and each.executes and each.pipeline != test.pipeline and _why(current, each):
             found.setdefault(each.pipeline, each)
     if not found:
         raise UsageError(f"no oracle takes the workload {test.workload} here; oracles: {', '.join(sorted(names))}")
     return [found[name] for name in sorted(found)]
+
+
+def _expected_failures(current: Session, tests: Sequence[Test]) -> set[str]:
+    """Return those of some tests that any suite expects to fail."""
+    rules = (rule for suite in current.catalog.suites.values() for rule in suite.document.expect)
+    globs = [test_glob(glob) for rule in rules for glob in rule.tests]
+    return {test.id for test in tests if any(glob.matches(test.id) for glob in globs)}
 
 
 def _why(current: Session, test: Test) -> str | None:

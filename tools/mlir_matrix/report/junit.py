@@ -39,6 +39,8 @@ def _case(parent: ElementTree.Element, result: TestResult) -> None:
     elif result.expectation is not None:
         message = f"expected {result.outcome}: {result.expectation['reason']}"
         ElementTree.SubElement(case, "skipped", message=_text(message))
+    elif result.compile_only:
+        ElementTree.SubElement(case, "system-out").text = "compiled and checked, not run"
 
 
 def _is_skipped(result: TestResult) -> bool:

@@ -135,11 +135,12 @@ def by_loader(root: str, loader: str, libraries: Iterable[str], path: str, name:
     return [f"{root}/{loader}", *options, os.path.join(root, path)]
 
 
-def call(program: str, arguments: Sequence[str], *, output: str, failure: str) -> None:
-    """Run a program with the option ``-o output``, which it must write. Raise as ``execute`` does."""
+def call(program: str, arguments: Sequence[str], *, output: str, failure: str) -> str:
+    """Run a program with the option ``-o output``, which it must write. Return and raise as ``execute`` does."""
     said = execute(program, [*arguments, "-o", output], failure=failure)
     if not os.path.isfile(output):
         raise ActionFailed(f"{failure}: {program} exits with 0 and writes no output", diagnostics=said)
+    return said
 
 
 def execute(

@@ -20,6 +20,7 @@ _ANCHORED = 16
 #: The second level of x86-64 has SSE 4.1, which rounds numbers: without it, code generators differ in more than speed.
 _BASELINE = {"x86_64": "x86-64-v2"}
 _STRICT = 24
+_IGNORED = re.compile(r"'[^'\n]*' is not a recognized (?:feature|processor) for this target")
 _CONTRACTION = ("off", "fast")
 _GENERIC = "--mlir-print-op-generic"
 _DEFINED = re.compile(rf"^define .*@{kernel.ENTRY}\(", re.MULTILINE)
@@ -74,8 +75,14 @@ def compile_object(action: Action[StepParams], level: int, target: str) -> None:
     programs.call("mlir-translate", words, output=translated, failure="the translation to LLVM IR failed")
     if not _DEFINED.search(read_text(translated, "the LLVM IR")):
         raise kernel.without_entry()
-    words = [f"-O{level}", *machine, translated, "-S"]
-    programs.call("opt", words, output=optimised, failure="LLVM's optimiser failed")
+    # Nothing renames the symbols of WebAssembly's objects before they are linked: no function but the entry point is visible.
+    hidden = ["-internalize-public-api-list=" + kernel.ENTRY, f"-passes=internalize,default<O{level}>"]
+    levels = hidden if machine[0].startswith("-mtriple=wasm") else [f"-O{level}"]
+    words = [*levels, *machine, translated, "-S"]
+    said = programs.call("opt", words, output=optimised, failure="LLVM's optimiser failed")
+    # LLVM warns, and goes on without it.
+    if ignored := _IGNORED.search(said):
+        raise ActionFailed(f"LLVM's optimiser failed: {ignored[0]}", diagnostics=said)
     words = [f"-O{level}", *machine, *contracted, *([f"-target-abi={abi}"] if abi else []), "-relocation-model=pic"]
     for form, output in (("obj", target), ("asm", action.outputs.get("assembly", ""))):
         if output:

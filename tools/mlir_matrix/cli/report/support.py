@@ -16,9 +16,10 @@ from mlir_matrix.cli.run_tests import trim_cache
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.options import ExecutorOptions, Limits
+from mlir_matrix.expand.select import is_suite
 from mlir_matrix.judge.run import run_graph, run_plan
 from mlir_matrix.judge.support import operators, report, select_operators
-from mlir_matrix.names import is_glob, test_glob
+from mlir_matrix.names import SEGMENT_NAMES, SEGMENTS, is_glob, printable, test_glob
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.report.merge import read_results, result_of
@@ -89,7 +90,7 @@ def command(
     if documents:
         if wanted or by == "operator":
             raise UsageError("--results has no operators; leave it out, and results come from the action cache")
-        results = _read(documents, tests)
+        results = _read(documents, _spelled_out(current, tests))
     else:
         plan = current.plan(test for test in current.tests(tests, executor.devices) if not test.is_ir)
         if not plan.tests:
@@ -113,9 +114,21 @@ def command(
     return InfrastructureError.exit_code if broken else 0
 
 
+def _spelled_out(current: Session, tests: Sequence[str]) -> list[str]:
+    """Return identifiers and globs as they are, and the identifiers of the tests of suites."""
+    found: list[str] = []
+    for name in tests:
+        found += [test.id for test in current.tests([name])] if is_suite(name) else [name]
+    return found
+
+
 def _read(documents: Sequence[Path], patterns: Sequence[str]) -> list[TestResult]:
     """Return the results in documents, the last one of each test. Raise UsageError if no test matches."""
     every = {entry["id"]: result_of(entry) for file in documents for entry in read_results(file)["tests"]}
+    if wrong := next((name for name in every if name.count("/") != SEGMENTS - 1), None):
+        raise UsageError(
+            f"{' '.join(map(str, documents))}: '{printable(wrong)}' is no test: expected {'/'.join(SEGMENT_NAMES)}"
+        )
     found = {name: result for name, result in every.items() if result.target != "ir"}
     if patterns:
         found = {name: found[name] for name in found if any(_matches(pattern, name) for pattern in patterns)}

@@ -19,6 +19,8 @@ from mlir_matrix.plan.planner import Planner
 from mlir_matrix.session import Session
 
 WORKLOADS = sorted(path.parent.name for path in Path(__file__).parents[2].glob("matrix/workloads/*/workload.yaml"))
+#: MLIR's own loops, and C where there is no program in linalg.
+COMPILED = ("mlir/linalg-loops/x86_64/*", "c/native/x86_64/{csr_matmul,csr_matvec,dot8_i16,fir_i16}")
 DRAWS = range(4)
 #: How many times the largest error of any real program the largest bound may be. A chain of sums is bounded by what
 #: happens where all roundings of all of them go the same way, which none does: each sum of n terms adds a factor sqrt(n).
@@ -34,7 +36,7 @@ def errors(actual: Any, expected: Any) -> Any:
 @pytest.fixture(scope="module")
 def kernels(current: Session) -> dict[str, list[tuple[Any, Any, Any]]]:
     """For each workload what compiled programs gave, what is right and the bound, over some draws."""
-    chosen = choose(current.catalog, ("mlir/linalg-loops/x86_64/*",)).tests()
+    chosen = choose(current.catalog, COMPILED).tests()
     planner = Planner(current.catalog, current.tolerance, current.pins)
     planned = []
     for test in (test for test in chosen if test.outcome is None and not test.is_ir):

@@ -34,6 +34,8 @@ _SEGMENT = re.compile(r"[A-Za-z0-9_.+*?\[\]{},!=:-]+")
 _PINS = re.compile(r"[^/@]*[=*?\]][^/@]*")
 #: Separates workload and property in identifiers: ``matmul~scaling``.
 OF = "~"
+#: Separates a corpus and its member: ``onnx-nodes:test_abs``.
+MEMBER = ":"
 
 
 class PatternError(UsageError):

@@ -99,13 +99,14 @@ class Session:
         return Numerics(self.catalog)
 
     def tolerance(self, test: Test, output: str) -> Resolved:
-        """Return the bounds of one output of a test."""
+        """Return the bounds of one output of a test; outputs that only the program knows are named by their dtype."""
         workload = self.catalog.workloads[test.workload].document
+        dtype = output if workload.source else workload.outputs[output].dtype
         return resolve_tolerance(
             self.catalog.layers,
             workload=test.workload,
             output=output,
-            dtype=workload.outputs[output].dtype,
+            dtype=dtype,
             target=test.target,
             pipeline=test.pipeline,
             framework=test.framework,

@@ -87,7 +87,6 @@ def said(model: str, text: str) -> list[str]:
             "3:36: 'inputs.x.dtype': 'fp32' is none of f64, f32, f16, bf16, i64, i32, i16, i8, u8, bool; did you mean 'f32'?",
             "3:49: 'inputs.x.formula': expected text, got the number 1; put it in quotes",
             "3:62: 'inputs.y': expected the keys shape, dtype, formula, seed, got the number 3",
-            "4:1: 'outputs' must not be empty",
         ]),
         ("Step", "description: x\nenvironment: e\naccepts: [a]\nnative: 1\nparameters: {p: {description: x, default: {}}}", [
             "4:1: 'native': expected true or false, got the number 1",
@@ -120,7 +119,7 @@ def said(model: str, text: str) -> list[str]:
             "1:40: 'layers[0].match.dtype[0]': 'f31' is none of f64, f32, f16, bf16, i64, i32, i16, i8, u8, bool; did you mean 'f32'?",
             "1:47: 'layers[0].atol': expected a number or text, got a list",
             "1:58: 'layers[0].rtol': expected a number or text, got true",
-            "1:71: 'layers[1]': expected the keys match, atol, rtol, max_ulp, rationale, got the number 4",
+            "1:71: 'layers[1]': expected the keys match, atol, rtol, max_ulp, derived, rationale, got the number 4",
         ]),
         ("Framework", "description: x\nenvironment: e\nemits: [torch]", [
             "3:1: 'emits': expected keys, each with a name, got a list",

@@ -10,6 +10,7 @@ from typing import Any
 from mlir_matrix.actions.numerics.formats import FRAMEWORK_NAMES
 from mlir_matrix.actions.params import Tensor
 from mlir_matrix.actions.runtime import contract
+from mlir_matrix.actions.runtime.bundle import pack
 from mlir_matrix.actions.runtime.contract import (
     ActionCrashed,
     ActionFailed,
@@ -62,6 +63,7 @@ __all__ = [
     "library",
     "load",
     "name_of",
+    "pack",
     "read_text",
     "refuse",
     "run_program",

@@ -79,6 +79,15 @@ class ImportToolParams(ImportParams, ToolParams):
     """Of an importer."""
 
 
+class PrepareParams(ToolParams):
+    """Of what prepares a program in a form of others."""
+
+    #: The path of its file below the corpus, or its name.
+    member: str
+    #: The number of the draw of inputs; parameters of a model stay the same.
+    draw: int
+
+
 class PassesParams(StepParams):
     """Of ``passes``."""
 
@@ -167,6 +176,8 @@ class Bounds(TypedDict):
     #: Position of the layer of tolerances that wins.
     layer: str
     rationale: str
+    #: True if the bound of each element comes with what is expected, where one is known.
+    derived: NotRequired[bool]
 
 
 class JudgedOutput(SketchOutput, Bounds):
@@ -180,6 +191,12 @@ class JudgeParams(TypedDict):
     """Of ``judge`` and ``weak``."""
 
     outputs: list[JudgedOutput]
+
+
+class ProgramJudgeParams(JudgeParams):
+    """Of ``judge`` for a program whose interface is a file: no ``outputs``, and the bounds of each dtype."""
+
+    bounds: dict[str, Bounds]
 
 
 class AuditParams(JudgeParams):

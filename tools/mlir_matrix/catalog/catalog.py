@@ -9,7 +9,18 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from mlir_matrix.catalog.golden_files import GoldenFile
-from mlir_matrix.catalog.models.base import Document, Framework, Kind, Layer, Pipeline, Step, Target, Workload
+from mlir_matrix.catalog.models.base import (
+    Corpus,
+    Document,
+    Framework,
+    Kind,
+    Layer,
+    Pipeline,
+    SourceForm,
+    Step,
+    Target,
+    Workload,
+)
 from mlir_matrix.catalog.models.machines import Machine
 from mlir_matrix.catalog.models.suites import Quarantine, Suite
 from mlir_matrix.catalog.models.toolchains import Component, Containers, Environment, KnownGood
@@ -38,6 +49,8 @@ class Entry(Generic[T]):
     files: Mapping[str, Path] = field(default_factory=dict)
     #: Steps: their IR tests (``tests/CASE.mlir``), by case.
     cases: Mapping[str, Path] = field(default_factory=dict)
+    #: Members of corpora: the path below the corpus, or the name in its list.
+    member: str = ""
 
     @property
     def reference(self) -> Path:
@@ -77,6 +90,7 @@ class Catalog:
     roots: tuple[Path, ...]
     kinds: Mapping[str, Entry[Kind]]
     frameworks: Mapping[str, Entry[Framework]]
+    #: With the members of corpora, ``CORPUS:MEMBER``.
     workloads: Mapping[str, Entry[Workload]]
     steps: Mapping[str, Entry[Step]]
     pipelines: Mapping[str, Entry[Pipeline]]
@@ -89,6 +103,8 @@ class Catalog:
     known_good: tuple[Entry[KnownGood], ...]
     #: From general to specific: the layers for all workloads of each root, then those of single workloads.
     layers: tuple[LocatedLayer, ...]
+    sources: Mapping[str, Entry[SourceForm]] = field(default_factory=dict)
+    corpora: Mapping[str, Entry[Corpus]] = field(default_factory=dict)
     #: The quarantine of each root that has one, in the order of the roots.
     quarantines: tuple[Entry[Quarantine], ...] = ()
     #: The files of ``golden/WORKLOAD/`` folders, without tolerances.

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from mlir_matrix.catalog.catalog import Catalog, Entry, LocatedLayer
+from mlir_matrix.catalog.corpora import CorpusError, members_of, with_program
 from mlir_matrix.catalog.folders import Item, Root, named, stem
 from mlir_matrix.catalog.golden_files import GoldenFile
 from mlir_matrix.catalog.messages import sentences
@@ -43,6 +44,8 @@ SECTIONS = (
     Section("kinds", ("recipes", "kinds"), base.Kind, "a kind"),
     Section("components", ("toolchains", "components"), toolchains.Component, "a component"),
     Section("environments", ("toolchains", "environments"), toolchains.Environment, "an environment"),
+    Section("sources", ("matrix", "sources"), base.SourceForm, "a source", "source.yaml"),
+    Section("corpora", ("matrix", "corpora"), base.Corpus, "a corpus", "corpus.yaml"),
     Section("frameworks", ("matrix", "frameworks"), base.Framework, "a framework", "framework.yaml"),
     Section("steps", ("recipes", "steps"), base.Step, "a step", "step.yaml"),
     Section("pipelines", ("recipes", "pipelines"), base.Pipeline, "a pipeline"),
@@ -76,6 +79,7 @@ def load(roots: Sequence[Path]) -> Catalog:
     loader = _Loader()
     for number, path in enumerate(roots):
         loader.root(path, shown="" if number == 0 else str(path))
+    loader.members()
     loader.problems.raise_if_any()
     found: Any = {name: dict(sorted(entries.items())) for name, entries in loader.found.items()}
     return Catalog(
@@ -140,6 +144,24 @@ class _Loader:
         self.quarantines += self._single(root, "matrix", QUARANTINE, suites.Quarantine)
         self._containers(root)
         self._goldens(root)
+
+    def members(self) -> None:
+        """Add the members of corpora, and the programs of workloads in a form of others; validation reports unknown forms."""
+        forms, workloads = self.found["sources"], self.found["workloads"]
+        for entry in [*self.found["corpora"].values(), *workloads.values()]:
+            form = forms.get(entry.document.source or "")
+            if form is None:
+                continue
+            try:
+                if isinstance(entry.document, base.Workload):
+                    workloads[entry.name] = with_program(entry, form)
+                    continue
+                found = members_of(entry, form)
+            except CorpusError as error:
+                self.problems.add(entry.source.file, str(error), entry.source.place(*error.keys))
+                continue
+            workloads.update(found.workloads)
+            self.problems.over.update({("workloads", name): why for name, why in found.unusable.items()})
 
     def _single(self, root: Root, parent: str, file: str, model: type[D]) -> Iterator[Entry[D]]:
         """Read a file that a catalog has at most once."""

@@ -18,6 +18,7 @@ from mlir_matrix.catalog.models.base import (
     Framework,
     ParameterValue,
     Requirement,
+    SourceForm,
     Step,
     Target,
     Tool,
@@ -74,7 +75,7 @@ class ResolvedStep:
 
 
 #: What has a tool.
-Tooled = Entry[Framework] | Entry[Step] | Entry[Target]
+Tooled = Entry[Framework] | Entry[SourceForm] | Entry[Step] | Entry[Target]
 
 
 def resolve_step(catalog: Catalog, name: str, pins: Pins) -> ResolvedStep | Unsupported:
@@ -98,6 +99,11 @@ def resolve_step(catalog: Catalog, name: str, pins: Pins) -> ResolvedStep | Unsu
 def resolve_importer(entry: Entry[Framework], pins: Pins) -> ResolvedStep | Unsupported:
     """Resolve a framework's importer under some pins."""
     return _resolve(entry, "framework", pins)
+
+
+def resolve_source(entry: Entry[SourceForm], pins: Pins) -> ResolvedStep | Unsupported:
+    """Resolve the tool that prepares programs of a form under some pins."""
+    return _resolve(entry, "source", pins)
 
 
 def resolve_runner(entry: Entry[Target], pins: Pins) -> ResolvedStep | Unsupported:

@@ -27,6 +27,7 @@ from mlir_matrix.expand.recipes import (
     matching_variant,
     resolve_importer,
     resolve_runner,
+    resolve_source,
     resolve_step,
     unmet,
 )
@@ -171,6 +172,8 @@ class Connector:
         if isinstance(choice, Unsupported):
             return choice
         entry = self.catalog.workloads[workload]
+        if entry.document.source and (why := self._unprepared(entry.document.source, routes[choice], pins)):
+            return Unsupported(why)
         if not entry.document.requires:
             return self._in_releases(entry, routes[choice], framework, pins)
         reasons = []
@@ -181,6 +184,14 @@ class Connector:
                     return self._in_releases(entry, route, framework, pins)
                 reasons.append(why)
         return Unsupported(reasons[0])
+
+    def _unprepared(self, form: str, route: Route, pins: str) -> str:
+        """Return why programs of a form cannot take this route; empty where they can."""
+        entry = self.catalog.sources[form]
+        if not entry.document.prepares(entry.files):
+            return "" if route.compile_only else f"programs of the form {form} have no inputs, so they cannot be run"
+        found = resolve_source(entry, self.pins(pins))
+        return found.reason if isinstance(found, Unsupported) else ""
 
     def _in_releases(self, workload: Entry[Workload], route: Route, framework: str, pins: str) -> Route:
         """Return a route with the file that a workload has instead of its source for the importer's releases."""

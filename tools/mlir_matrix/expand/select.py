@@ -229,13 +229,16 @@ def is_identifier(glob: str) -> bool:
 
 
 def _patterns(expansion: Expansion, glob: str) -> tuple[TestPattern, ...]:
-    """Return the patterns of a glob. In the whole catalog, a glob without pins does not match the pins of other globs."""
-    patterns = expansion.namespace.patterns(expansion.spelled(glob))
-    if expansion.name is None:
-        named = map(expansion.spelling, _named_pins(expansion.connector.catalog, glob))
-        takes = frozenset(tuple(named) or NO_PINS).__contains__
-        return tuple(replace(pattern, pins=takes) for pattern in patterns)
-    return patterns
+    """Return the patterns of a glob. In the whole catalog, a glob without pins does not match the pins of other globs.
+
+    There, only a glob with a ``:`` matches members of corpora.
+    """
+    if expansion.name is not None:
+        return expansion.namespace.patterns(expansion.spelled(glob))
+    patterns = expansion.namespace.included(expansion.spelled(glob))
+    named = map(expansion.spelling, _named_pins(expansion.connector.catalog, glob))
+    takes = frozenset(tuple(named) or NO_PINS).__contains__
+    return tuple(replace(pattern, pins=takes) for pattern in patterns)
 
 
 def _check(expansions: Sequence[Expansion], glob: str) -> None:

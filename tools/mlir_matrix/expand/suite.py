@@ -150,6 +150,7 @@ def _names(namespace: Namespace, segment: int, entries: Iterable[str]) -> tuple[
     found: dict[str, None] = {}
     for entry in entries:
         names = namespace.matching(segment, entry)
+        names = namespace.outside(entry, names) if segment == len(SEGMENT_NAMES) - 1 else names
         found.update(dict.fromkeys(filter(names.__contains__, namespace.axis(segment))))
     return tuple(found)
 
@@ -175,7 +176,7 @@ def _check_pins(suite: Entry[Suite], index: int, products: Iterable[TestProduct]
 
 
 def _include_products(namespace: Namespace, rule: Rule) -> list[TestProduct]:
-    patterns = namespace.patterns(rule.text, rule)
+    patterns = namespace.included(rule.text, rule)
     products = [product for pattern in patterns for product in namespace.products(pattern, rule)]
     if not products:
         why = "pins come from a block with 'pins'" if "@" in rule.text else "a property come from 'properties'"

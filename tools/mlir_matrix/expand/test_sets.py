@@ -13,7 +13,7 @@ from typing import ClassVar
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.models.suites import PropertyKind
 from mlir_matrix.expand.routes import Route
-from mlir_matrix.names import OF, SEGMENT_NAMES, SEGMENTS, did_you_mean, name_glob, printable, test_glob
+from mlir_matrix.names import MEMBER, OF, SEGMENT_NAMES, SEGMENTS, did_you_mean, name_glob, printable, test_glob
 
 #: Framework and target of the IR tests of steps: ``mlir/<step>/ir/<case>``.
 IR_FRAMEWORK, IR_TARGET = "mlir", "ir"
@@ -158,6 +158,10 @@ class Namespace:
         self._properties = frozenset(properties)
         self._matching: dict[tuple[int, str], frozenset[str]] = {}
 
+    def outside(self, glob: str, names: Iterable[str]) -> frozenset[str]:
+        """Return the workloads that a glob includes: members of corpora only where it names one, by a ``:``."""
+        return frozenset(names) if MEMBER in glob else frozenset(name for name in names if MEMBER not in name)
+
     def axis(self, segment: int) -> tuple[str, ...]:
         """Return the names of a segment in the catalog's order, without those of IR tests."""
         return self._axes[segment]
@@ -189,6 +193,11 @@ class Namespace:
                 fourth = self.having(fourth, found.property.pattern)
             patterns.append(TestPattern(first, second, third, fourth, rule, pins))
         return tuple(patterns)
+
+    def included(self, glob: str, rule: Rule = SELECTION) -> tuple[TestPattern, ...]:
+        """Return the patterns of a glob that includes tests; members of corpora only where it names some, by a ``:``."""
+        found = self.patterns(glob, rule)
+        return tuple(replace(pattern, workloads=self.outside(glob, pattern.workloads)) for pattern in found)
 
     def having(self, workloads: Iterable[str], pattern: str = "*") -> frozenset[str]:
         """Return workloads with each of the properties that a pattern matches, as tests name them."""

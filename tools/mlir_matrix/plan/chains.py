@@ -9,16 +9,26 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from mlir_matrix.actions.params import PassesParams, StepParams
+from mlir_matrix.actions.params import ImportParams, NoParams, PassesParams, StepParams
 from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.actions.runtime.template import fill
+from mlir_matrix.actions.tools.program import INTERFACE
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import COMMAND, PYTHON_FILE, ParameterValue, Step, Workload
+from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.recipes import KEEPS_IR, ResolvedStep
 from mlir_matrix.expand.routes import Route, RouteStep
 from mlir_matrix.plan.graph import Graph, Input, Produced, cached
-from mlir_matrix.plan.parameters import choose_backend, file_of, json_value, signature, tool_files, tool_params
+from mlir_matrix.plan.parameters import (
+    choose_backend,
+    file_of,
+    json_value,
+    label,
+    signature,
+    tool_files,
+    tool_params,
+)
 from mlir_matrix.plan.run_kernels import Kernels
 
 #: Applies a step with its parameters to an artifact.
@@ -28,9 +38,9 @@ _Step = Callable[[Input], Produced]
 class Chains(Kernels):
     """Adds imports, steps and runs to one graph; keeps those that an earlier test added."""
 
-    def __init__(self, catalog: Catalog, graph: Graph, numpy: str) -> None:
+    def __init__(self, catalog: Catalog, graph: Graph, numpy: str, pins: Pins) -> None:
         """``numpy`` is the environment that makes inputs."""
-        super().__init__(catalog, graph, numpy)
+        super().__init__(catalog, graph, numpy, pins)
         self._imports: dict[tuple[str | int, ...], Produced] = {}
         #: By identity, because tests of a cell share their route, and comparing routes costs more than planning a step.
         self._routes: dict[int, tuple[Route, tuple[_Step, ...]]] = {}
@@ -43,8 +53,8 @@ class Chains(Kernels):
         assert test.route is not None
         framework, route, entry = test.framework, test.route, workload or self._catalog.workloads[test.workload]
         names = (framework, route.kind, entry.name, route.ingress.environment)
-        key: tuple[str | int, ...] = (*names, *entry.document.dims.values())
-        return cached(self._imports, key, lambda: self._new_import(framework, route, entry))
+        key: tuple[str | int, ...] = (*names, *entry.document.dims.values(), test.pins if entry.document.source else "")
+        return cached(self._imports, key, lambda: self._new_import(test, route, entry))
 
     def lower(self, test: Test, begin: int, artifact: Produced, end: int | None = None) -> Produced:
         """Apply the steps of a test's route from number ``begin`` to before ``end`` (None: all) to an artifact."""
@@ -66,17 +76,24 @@ class Chains(Kernels):
         make = partial(self._new_step, name, takes, step.gives or takes, resolved_step, values)
         return cached(self._alone, resolved_step, make)(artifact)
 
-    def _new_import(self, framework: str, route: Route, workload: Entry[Workload]) -> Produced:
+    def _new_import(self, test: Test, route: Route, workload: Entry[Workload]) -> Produced:
+        framework = test.framework
         entry, ingress = self._catalog.frameworks[framework], route.ingress
         params = tool_params(ingress, entry.document, ingress.parameters, route.kind)
         files = tool_files(self._catalog, entry, params)
+        declared: ImportParams | NoParams = signature(workload.document)
+        source: Input = file_of(self._catalog, workload.root, workload.files[route.source])
+        if self.is_prepared(workload):
+            prepared, declared = self.prepare(test, workload), {}
+            source = Produced(prepared, "program")
+            files[INTERFACE] = Produced(prepared, INTERFACE)
         action = self.graph.add(
-            f"import/{framework}/{workload.name}",
+            f"import/{framework}/{label(workload)}",
             tool=ingress.tool,
             stage=Stage.IMPORT,
             environment=ingress.environment,
-            params={**signature(workload.document), **params},
-            inputs={"source": file_of(self._catalog, workload.root, workload.files[route.source]), **files},
+            params={**declared, **params},
+            inputs={"source": source, **files},
             outputs={"out": self._catalog.kinds[route.kind].document.file},
         )
         return Produced(action, "out")

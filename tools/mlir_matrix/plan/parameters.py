@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 from mlir_matrix.actions import params
 from mlir_matrix.actions.params import (
+    Bounds,
     ImportParams,
     InputsParams,
     InputTensor,
@@ -22,6 +24,7 @@ from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.golden_files import is_sketched
 from mlir_matrix.catalog.models.base import TOOL_FILES, Output, ParameterValue, Tensor, Tool, Workload
 from mlir_matrix.expand.recipes import ResolvedStep, Tooled
+from mlir_matrix.names import MEMBER
 from mlir_matrix.plan.graph import File, Graph, Input, Produced
 from mlir_matrix.tolerances.resolve import Resolved
 
@@ -74,6 +77,11 @@ def tool_files(catalog: Catalog, entry: Tooled, params: ToolParams) -> dict[str,
         files["tool"] = file = file_of(catalog, entry.root, entry.folder / TOOL_FILES[type(entry.document)])
         params["tool"] = file.path
     return files | {name: file_of(catalog, entry.root, entry.folder / name) for name in entry.document.files}
+
+
+def label(workload: Entry[Workload]) -> str:
+    """Return a workload's name for the identifiers of actions, which are labels of Bazel."""
+    return workload.name.replace(MEMBER, ".")
 
 
 #: The distance between the seeds of two draws of an input; a prime, so that inputs with neighbouring seeds differ.
@@ -164,26 +172,40 @@ def found_place(roots: Sequence[Path], text: str) -> str:
     return _PLACE.sub(lambda match: f"{roots[int(match[1])]}/" if int(match[1]) < len(roots) else match[0], text)
 
 
-def judged(catalog: Catalog, workload: Workload, bounds: Iterable[Resolved]) -> list[JudgedOutput]:
+def judged(catalog: Catalog, workload: Workload, resolved: Iterable[Resolved]) -> list[JudgedOutput]:
     """Return the specifications of outputs for a judge."""
     found: list[JudgedOutput] = []
-    for (name, output), bound in zip(workload.outputs.items(), bounds, strict=True):
-        spec: JudgedOutput = {
-            "name": name,
-            "dtype": output.dtype,
-            "shape": sizes(output.shape, workload.dims),
-            "compare": output.compare,
-            "atol": bound.atol,
-            "rtol": bound.rtol,
-            "atol_text": bound.atol_text,
-            "rtol_text": bound.rtol_text,
-            "layer": place_of(catalog, bound.location),
-            "rationale": bound.rationale,
-        }
-        # Left out where no layer gives it, so that the keys of such actions stay as they are.
-        if bound.max_ulp is not None:
-            spec["max_ulp"], spec["max_ulp_text"] = bound.max_ulp, bound.max_ulp_text
+    for (name, output), bound in zip(workload.outputs.items(), resolved, strict=True):
+        shape = sizes(output.shape, workload.dims)
+        spec = cast(
+            "JudgedOutput",
+            {
+                "name": name,
+                "dtype": output.dtype,
+                "shape": shape,
+                "compare": output.compare,
+                **bounds_of(catalog, bound),
+            },
+        )
         if output.weak is not None:
             spec["weak_reason"] = output.weak
         found.append(spec)
+    return found
+
+
+def bounds_of(catalog: Catalog, bound: Resolved) -> Bounds:
+    """Return the bounds of an output for a judge."""
+    found: Bounds = {
+        "atol": bound.atol,
+        "rtol": bound.rtol,
+        "atol_text": bound.atol_text,
+        "rtol_text": bound.rtol_text,
+        "layer": place_of(catalog, bound.location),
+        "rationale": bound.rationale,
+    }
+    # Left out where no layer gives it, so that the keys of such actions stay as they are.
+    if bound.max_ulp is not None:
+        found["max_ulp"], found["max_ulp_text"] = bound.max_ulp, bound.max_ulp_text
+    if bound.derived:
+        found["derived"] = True
     return found

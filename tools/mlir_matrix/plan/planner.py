@@ -5,17 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from mlir_matrix.actions.params import JudgeParams, NoParams, PassesParams
+from mlir_matrix.actions.params import JudgeParams, NoParams, PassesParams, ProgramJudgeParams
 from mlir_matrix.actions.runtime.outcomes import Stage
+from mlir_matrix.actions.tools.program import EXPECTED, INTERFACE, RESULTS
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.golden_files import golden_name, is_sketched
-from mlir_matrix.catalog.models.base import Workload
+from mlir_matrix.catalog.models.base import FLOATS, Workload
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.plan.chains import Chains
 from mlir_matrix.plan.goldens import add_expected
 from mlir_matrix.plan.graph import File, Graph, Input, Produced, cached
-from mlir_matrix.plan.parameters import VERDICT, choose_backend, file_of, judged, like_outputs
+from mlir_matrix.plan.parameters import (
+    VERDICT,
+    bounds_of,
+    choose_backend,
+    file_of,
+    judged,
+    label,
+    like_outputs,
+)
 from mlir_matrix.plan.properties import PropertyPlanner, Tolerate
 
 #: One object for many actions.
@@ -67,12 +76,13 @@ class Planner:
         #: The environments of inputs and judges, which the pins of an identifier cannot change.
         self._numpy, self._filecheck = pins.reference("numpy"), pins.reference("filecheck")
         self.graph = Graph()
-        self.chains = Chains(catalog, self.graph, self._numpy)
+        self.chains = Chains(catalog, self.graph, self._numpy, pins)
         self._catalog = catalog
         self._tolerate = tolerate
         self._properties = PropertyPlanner(self.chains, catalog, tolerate, self._numpy)
         #: Parameters of judges, by workload and layers.
         self._judging: dict[tuple[str, tuple[tuple[str, float, float], ...]], JudgeParams] = {}
+        self._program_judging: dict[tuple[tuple[str, float, float], ...], ProgramJudgeParams] = {}
         #: By workload: its goldens, and the inputs that are like an output.
         self._goldens: dict[str, Mapping[str, Input]] = {}
         self._like: dict[str, dict[str, Produced]] = {}
@@ -96,9 +106,33 @@ class Planner:
         key = (test.workload, tuple((bound.location, bound.atol, bound.rtol) for bound in bounds))
         return cached(self._judging, key, lambda: {"outputs": judged(self._catalog, workload.document, bounds)})
 
+    def judge_program(self, test: Test, results: str) -> str:
+        """Add the action that judges a program in a form of others, whose own code says what it gives."""
+        workload = self._catalog.workloads[test.workload]
+        prepared = self.chains.prepare(test, workload)
+        bounds = {dtype: self._tolerate(test, dtype) for dtype in sorted(FLOATS)}
+        key = tuple((bound.location, bound.atol, bound.rtol) for bound in bounds.values())
+        if key not in self._program_judging:
+            made = {dtype: bounds_of(self._catalog, bound) for dtype, bound in bounds.items()}
+            self._program_judging[key] = {"outputs": [], "bounds": made}
+        return self.graph.add(
+            f"judge/{label(workload)}",
+            tool="judge",
+            stage=Stage.JUDGE,
+            environment=self._numpy,
+            params=self._program_judging[key],
+            inputs={
+                **{name: Produced(prepared, name) for name in (INTERFACE, EXPECTED)},
+                RESULTS: Produced(results, RESULTS),
+            },
+            outputs=VERDICT,
+        )
+
     def judge(self, test: Test, results: str, expected: Mapping[str, Input] | None = None) -> str:
         """Add the action that judges the outputs of a run; ``expected``: by output, instead of the goldens."""
         workload = self._catalog.workloads[test.workload]
+        if self.chains.is_prepared(workload):
+            return self.judge_program(test, results)
         params = self.judging(test)
         goldens = expected or cached(self._goldens, test.workload, lambda: self._new_goldens(workload))
         files: dict[str, Input] = {}

@@ -9,17 +9,30 @@ from mlir_matrix.actions.params import (
     CodegenParams,
     LinkKitParams,
     NoParams,
+    PrepareParams,
     RunParams,
     RunToolParams,
     ToolParams,
 )
 from mlir_matrix.actions.runtime.outcomes import Stage
+from mlir_matrix.actions.tools.program import ARGUMENTS, INTERFACE, PREPARED, RESULTS
 from mlir_matrix.catalog.catalog import Catalog, Entry
+from mlir_matrix.catalog.corpora import LIST
 from mlir_matrix.catalog.models.base import CHECK, Target, Workload
+from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.expand.expansion import Test
+from mlir_matrix.expand.recipes import ResolvedStep, resolve_source
 from mlir_matrix.expand.routes import Route
 from mlir_matrix.plan.graph import File, Graph, Input, Produced, cached
-from mlir_matrix.plan.parameters import add_inputs, json_value, signature, tool_files, tool_params
+from mlir_matrix.plan.parameters import (
+    add_inputs,
+    file_of,
+    json_value,
+    label,
+    signature,
+    tool_files,
+    tool_params,
+)
 
 #: The one driver, relative to this repository: kernels of every catalog are linked with it.
 DRIVER_SOURCES = tuple(
@@ -40,10 +53,12 @@ _Shared = tuple[dict[str, Input], RunParams, dict[str, str]]
 class Kernels:
     """Adds links and runs to a graph; tests with equal parameters and inputs share a run."""
 
-    def __init__(self, catalog: Catalog, graph: Graph, numpy: str) -> None:
+    def __init__(self, catalog: Catalog, graph: Graph, numpy: str, pins: Pins) -> None:
         """``numpy`` is the environment that makes inputs."""
         self.graph = graph
-        self._catalog, self._numpy = catalog, numpy
+        self._catalog, self._numpy, self._pins = catalog, numpy, pins
+        #: Programs in a form of others, by workload, draw and pins.
+        self._prepared: dict[tuple[str, int, str], str] = {}
         self._runs: dict[tuple[object, ...], str] = {}
         #: Arguments, parameters and outputs of a workload on a target; and the parameters with a pipeline's values.
         self._shared: dict[tuple[object, ...], _Shared] = {}
@@ -78,7 +93,10 @@ class Kernels:
         key = (artifact, test.target, test.workload, route.linker, route.runner, settings, given)
         if key in self._runs:
             return self._runs[key]
-        files, params, outputs = self._inputs(entry, target, draw, arguments)
+        if self.is_prepared(entry):
+            files, params, outputs = self._prepared_inputs(test, entry, target, draw)
+        else:
+            files, params, outputs = self._inputs(entry, target, draw, arguments)
         native, common = bool(target.devices), params
         if tool == "run":
             kernel: dict[str, Input] = {"kernel": self._linked(artifact, test.target, route)}
@@ -95,7 +113,7 @@ class Kernels:
             kernel = {"artifact": self._linked(artifact, test.target, route) if route.linker else artifact, **extra}
             params = cached(self._tool_params, (id(common), id(own)), lambda: RunToolParams(**common, **own))
         self._runs[key] = self.graph.add(
-            f"run/{entry.name}",
+            f"run/{label(entry)}",
             tool=tool,
             stage=Stage.RUN,
             environment=route.runner.environment,
@@ -105,6 +123,50 @@ class Kernels:
             native=native,
         )
         return self._runs[key]
+
+    def is_prepared(self, workload: Entry[Workload]) -> bool:
+        """Return whether the program's own code says what its inputs and outputs are."""
+        form = workload.document.source
+        return form is not None and self._catalog.sources[form].document.prepares(self._catalog.sources[form].files)
+
+    def prepare(self, test: Test, workload: Entry[Workload], draw: int = 0) -> str:
+        """Add the action that prepares a program in a form of others (:mod:`mlir_matrix.actions.tools.program`)."""
+        return cached(
+            self._prepared, (workload.name, draw, test.pins), lambda: self._new_prepared(test, workload, draw)
+        )
+
+    def _new_prepared(self, test: Test, workload: Entry[Workload], draw: int) -> str:
+        document = workload.document
+        form = self._catalog.sources[str(document.source)]
+        tool = resolve_source(form, self._pins.override(test.pins) if test.pins else self._pins)
+        assert isinstance(tool, ResolvedStep)
+        values = {name: document.parameters.get(name, default) for name, default in tool.parameters.items()}
+        own = tool_params(tool, form.document, values, "")
+        files = tool_files(self._catalog, form, own)
+        source = file_of(self._catalog, workload.root, workload.files[form.document.gives])
+        # A member that is no file of its own does not depend on the list that names it.
+        if Path(source.path).name != LIST:
+            files["source"] = source
+        params: PrepareParams = {**own, "member": workload.member, "draw": draw}
+        return self.graph.add(
+            f"prepare/{label(workload)}",
+            tool=tool.tool,
+            stage=Stage.IMPORT,
+            environment=tool.environment,
+            params=params,
+            inputs=files,
+            outputs={"program": form.document.gives, **PREPARED},
+        )
+
+    def _prepared_inputs(self, test: Test, workload: Entry[Workload], target: Target, draw: int) -> _Shared:
+        """Return what runs of a prepared program share, as :meth:`_inputs` does."""
+        key = (workload.name, target.runner, target.devices, draw, test.pins)
+        if key not in self._shared:
+            made = self.prepare(test, workload, draw)
+            params = _with_settings({"arguments": [], "results": []}, target)
+            files: dict[str, Input] = {name: Produced(made, name) for name in (INTERFACE, ARGUMENTS)}
+            self._shared[key] = files, params, {RESULTS: "results.zip"}
+        return self._shared[key]
 
     def as_text(self, test: Test, artifact: Produced) -> Produced:
         """Add the action by which a target that only compiles turns an artifact into text; without such a tool, return it."""
@@ -223,12 +285,16 @@ class Kernels:
         if key not in self._shared:
             made = arguments or add_inputs(self.graph, workload, self._numpy, draw=draw)
             described = signature(document)
-            params: RunParams = {"arguments": described["inputs"], "results": described["outputs"]}
-            # Only if a target has them: the keys of all others stay as they are.
-            if target.runner:
-                params["runner"] = list(target.runner)
-            if target.devices:
-                params["devices"] = list(target.devices)
+            params = _with_settings({"arguments": described["inputs"], "results": described["outputs"]}, target)
             files: dict[str, Input] = {f"arg-{name}": made[name] for name in document.inputs}
             self._shared[key] = files, params, {f"out-{name}": f"{name}.npy" for name in document.outputs}
         return self._shared[key]
+
+
+def _with_settings(params: RunParams, target: Target) -> RunParams:
+    """Add the runner and the devices of a target, only if it has them: the keys of all others stay as they are."""
+    if target.runner:
+        params["runner"] = list(target.runner)
+    if target.devices:
+        params["devices"] = list(target.devices)
+    return params

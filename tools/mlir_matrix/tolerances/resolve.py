@@ -51,6 +51,8 @@ class Resolved:
     #: How many numbers of its dtype an element may be away whatever the others say; None: they alone decide.
     max_ulp: float | None
     max_ulp_text: str | None
+    #: Whether each element has a bound of its own, by the error analysis of the reference.
+    derived: bool
     #: The layer itself, with more than reports show.
     layer: LocatedLayer = field(repr=False, compare=False)
     #: Made when asked for: planning resolves many and explains few.
@@ -146,6 +148,7 @@ class LayerRanking:
             rtol_text=str(layer.document.rtol),
             max_ulp=_bound(layer, "max_ulp", dims, dtype) if layer.document.max_ulp is not None else None,
             max_ulp_text=str(layer.document.max_ulp) if layer.document.max_ulp is not None else None,
+            derived=layer.document.derived,
             layer=layer,
             _consider=lambda: tuple(self._consider(query, winner)),
         )

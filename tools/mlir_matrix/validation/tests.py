@@ -20,6 +20,7 @@ from mlir_matrix.catalog.yaml_reader import Key
 from mlir_matrix.expand.suite import block_products, parts_of
 from mlir_matrix.expand.test_sets import Namespace
 from mlir_matrix.names import OF, PatternError, did_you_mean, printable
+from mlir_matrix.validation import programs
 from mlir_matrix.validation.checker import Checker
 
 #: The most tests of a suite.
@@ -37,8 +38,12 @@ def check(checker: Checker) -> None:
     """Check all workloads, suites and goldens."""
     catalog = checker.catalog
     sources = {file for entry in catalog.frameworks.values() for file in entry.document.emits.values()}
+    programs.check(checker, sources)
     for workload in catalog.workloads.values():
-        _workload(checker, workload, sources)
+        if workload.document.source is not None:
+            programs.check_program(checker, workload)
+        else:
+            _workload(checker, workload, sources)
     for suite in catalog.suites.values():
         _suite(checker, suite)
     for quarantine in catalog.quarantines:
@@ -65,6 +70,7 @@ def _is_day(text: str) -> bool:
 
 def _workload(checker: Checker, workload: Entry[Workload], sources: set[str]) -> None:
     document = workload.document
+    _keys(checker, workload)
     if REFERENCE not in workload.files:
         checker.wrong(workload, f"the reference is missing: {REFERENCE} beside this file")
     variants = {each.file for found in document.sources.values() for each in found}
@@ -86,6 +92,16 @@ def _workload(checker: Checker, workload: Entry[Workload], sources: set[str]) ->
             checker.wrong(workload, printable(str(error), 400), "inputs", name, "formula")
     _outputs(checker, workload)
     _absent(checker, workload)
+
+
+def _keys(checker: Checker, workload: Entry[Workload]) -> None:
+    """Check that a workload without ``source`` has the keys that it needs, and none that only one with it has."""
+    for key in ("inputs", "outputs"):
+        if not getattr(workload.document, key):
+            checker.wrong(workload, f"the key '{key}' is missing or empty: a workload has {key}, or a 'source'", key)
+    for key, shown in (("program", "program"), ("parameters", "with")):
+        if getattr(workload.document, key):
+            checker.wrong(workload, f"'{shown}' has no effect without 'source'", shown)
 
 
 def _outputs(checker: Checker, workload: Entry[Workload]) -> None:

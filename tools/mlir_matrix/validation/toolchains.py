@@ -35,7 +35,9 @@ def check(checker: Checker) -> None:
         _component(checker, component)
     for known in catalog.known_good:
         _known_good(checker, known)
-    tools: list[Entry[Any]] = [*catalog.frameworks.values(), *catalog.steps.values(), *catalog.targets.values()]
+    tools: list[Entry[Any]] = [
+        *catalog.frameworks.values(), *catalog.sources.values(), *catalog.steps.values(), *catalog.targets.values()
+    ]  # fmt: skip
     for tool in tools:
         _requires(checker, tool, tool.document.requires)
         _variants(checker, tool, tool.document.variants, "variants")

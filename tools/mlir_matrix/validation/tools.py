@@ -14,6 +14,7 @@ from mlir_matrix.catalog.models.base import (
     PYTHON_FILE,
     TOOL_FILES,
     ParameterValue,
+    SourceForm,
     Step,
     Tool,
 )
@@ -237,7 +238,8 @@ def argument(
 ) -> None:
     """Check that a tool has a parameter, and that a value has the type of its default."""
     declared = taker.document.parameters
-    shown_as = f"{type(taker.document).__name__.lower()} '{taker.name}'"
+    what = "source" if isinstance(taker.document, SourceForm) else type(taker.document).__name__.lower()
+    shown_as = f"{what} '{taker.name}'"
     if name not in declared:
         known = did_you_mean(name, declared) if declared else "; it has none"
         checker.wrong(user, f"{shown_as} has no parameter '{name}'{known}", *keys)

@@ -90,9 +90,10 @@ def test_comments_describe_keys_of_documents() -> None:
 
 def test_keys_are_those_of_the_files() -> None:
     assert set(export.schema("workload")["properties"]) == {
-        "description", "dims", "dynamic", "inputs", "outputs", "golden", "sources", "absent", "requires", "numerics",
+        "description", "source", "program", "with", "dims", "dynamic", "inputs", "outputs", "golden", "sources", "absent",
+        "requires", "numerics",
     }  # fmt: skip
-    assert export.schema("workload")["required"] == ["description", "inputs", "outputs"]
+    assert export.schema("workload")["required"] == ["description"]
 
 
 def test_an_unknown_name() -> None:

@@ -7,7 +7,8 @@ right; they must equal the expected value.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+import dataclasses
+from dataclasses import dataclass, fields, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -37,6 +38,8 @@ class Criteria:
     zeros: Zeros = "same"
     #: ``keep``: numbers like any other. ``flush``: both sides' count as 0, for targets that flush them.
     subnormals: Subnormals = "keep"
+    #: By linear index, the bound of each element instead of ``atol`` and ``rtol``; these hold where it is infinite.
+    bounds: Doubles | None = dataclasses.field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("atol", "rtol", "max_ulp"):
@@ -47,6 +50,10 @@ class Criteria:
             words = get_args(policy)
             if getattr(self, name) not in words:
                 raise ValueError(f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(words)}")
+
+    def of_elements(self, places: NDArray[np.intp]) -> Criteria:
+        """Return the criteria of some elements, given by linear index."""
+        return self if self.bounds is None else replace(self, bounds=self.bounds[places])
 
     @property
     def plain(self) -> bool:
@@ -93,6 +100,9 @@ def compare_block(start: int, stored: Array, expected: Array, dtype: str, criter
         # Not 0 * inf, which is no number.
         by_rtol = criteria.rtol * size if criteria.rtol else np.zeros_like(size)
         bound = criteria.atol + by_rtol
+        if criteria.bounds is not None:
+            own = criteria.bounds[start : start + bound.size]
+            bound = np.where(np.isfinite(own), own, bound)
         if dtype in FLOATS or dtype in COMPLEX:
             nan, finite, same, error = _floating(actual, expected, ulp, criteria)
             infinite = np.isinf(actual) | np.isinf(expected)

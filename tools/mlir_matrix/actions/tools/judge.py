@@ -10,9 +10,12 @@ suite can expect that. An output that passes is ``weak`` if a trivial one would 
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 
@@ -22,10 +25,16 @@ from mlir_matrix.actions.numerics.criteria import Criteria
 from mlir_matrix.actions.numerics.diagnosis import diagnose
 from mlir_matrix.actions.numerics.dtypes import STORAGE, Array
 from mlir_matrix.actions.numerics.sketch_judge import SketchError, judge_by_sketch
-from mlir_matrix.actions.params import JudgedOutput, JudgeParams
+from mlir_matrix.actions.params import Bounds, JudgedOutput, JudgeParams, ProgramJudgeParams
+from mlir_matrix.actions.runtime.bundle import unpack
 from mlir_matrix.actions.runtime.contract import Action, write_json
+from mlir_matrix.actions.tools.program import ABOUT, EXPECTED, INTERFACE, RESULTS, interface
 
 _GOLDEN = "the golden"
+#: Bounds of what is no floating point.
+_EXACT = Bounds(
+    atol=0.0, rtol=0.0, atol_text="0", rtol_text="0", layer="", rationale="Integers and booleans are exact."
+)
 _METRICS = ("error_used", "max_abs", "max_rel", "max_ulp")
 
 
@@ -39,8 +48,36 @@ class _NoMeasureError(_UnfitError):
 
 def run(action: Action[JudgeParams]) -> None:
     """Write the verdict. A mismatch is a verdict, not a failure of the action."""
-    verdict = judge(action.params["outputs"], action.inputs)
+    specs, files = action.params["outputs"], action.inputs
+    if INTERFACE in files:
+        specs, files = of_program(cast("Action[ProgramJudgeParams]", action))
+    verdict = judge(specs, files)
     write_json(action.outputs["verdict"], verdict)
+
+
+def of_program(action: Action[ProgramJudgeParams]) -> tuple[list[JudgedOutput], dict[str, str]]:
+    """Return the outputs of a program that its own code declares, with their bounds, and the files of what it gave."""
+    folder = Path("opened")
+    files = unpack(action.inputs[EXPECTED], folder / EXPECTED)
+    files |= {f"actual-{name}": path for name, path in unpack(action.inputs[RESULTS], folder / RESULTS).items()}
+    about = json.loads(Path(files.pop(ABOUT)).read_text(encoding="utf-8"))
+    return [_spec(action.params["bounds"], declared, about, files) for declared in interface(action)["outputs"]], files
+
+
+def _spec(
+    bounds: Mapping[str, Bounds], declared: Mapping[str, Any], about: Mapping[str, Any], files: dict[str, str]
+) -> JudgedOutput:
+    name, dtype = declared["name"], declared["dtype"]
+    shape = list(dtypes.load_npy(files[f"expected-{name}"]).shape)
+    compare = "numeric" if dtype in bounds else "exact"
+    own = bounds.get(dtype, _EXACT)
+    spec = cast("JudgedOutput", {"name": name, "dtype": dtype, "shape": shape, "compare": compare, **own})
+    if not spec.get("derived"):
+        files.pop(f"bound-{name}", None)
+    elif f"bound-{name}" in files:
+        spec["atol_text"] = spec["rtol_text"] = "of each element"
+        spec["rationale"] = about[name]["rationale"]
+    return spec
 
 
 def judge(specs: Sequence[JudgedOutput], files: Mapping[str, str]) -> dict[str, Any]:
@@ -98,6 +135,8 @@ def _judge_output(spec: JudgedOutput, files: Mapping[str, str]) -> dict[str, Any
         if f"sketch-{name}" in files:
             return {**_told(spec), **_judge_sketched(spec, files, criteria)}
         expected = _load(files, f"expected-{name}", _GOLDEN, shape, dtypes.golden_storage(dtype))
+        if f"bound-{name}" in files:
+            criteria = replace(criteria, bounds=dtypes.load_npy(files[f"bound-{name}"]).reshape(-1))
         if _is_nan(expected):
             count = f"{expected.size} of {expected.size}"
             raise _NoMeasureError(f"the golden is NaN in {count} elements, which proves nothing")

@@ -17,6 +17,7 @@ from mlir_matrix.actions import api
 from mlir_matrix.actions.params import ToolParams
 from mlir_matrix.actions.runtime import programs
 from mlir_matrix.actions.runtime.contract import Action, ToolError, own_files
+from mlir_matrix.actions.tools.program import opened
 
 #: What the file is called as a module. Dataclasses and pickling look it up.
 _MODULE = "catalog_tool"
@@ -40,4 +41,5 @@ def run(action: Action[ToolParams]) -> None:
     if not callable(function):
         raise ToolError("defines no function run(action)")
     inputs = {name: each for name, each in action.inputs.items() if name != "tool"}
-    function(api.Action(params=action.params, inputs=inputs, outputs=action.outputs))
+    with opened(api.Action(params=action.params, inputs=inputs, outputs=action.outputs)) as call:
+        function(call)

@@ -36,6 +36,7 @@ from mlir_matrix.actions.runtime.contract import (
     signal_name,
     write_json,
 )
+from mlir_matrix.actions.tools.program import opened
 
 #: The driver's exit codes (tools/driver/fail.h): what it says itself begins here, and one is not the kernel's fault.
 _DRIVER_CODES = 64
@@ -55,7 +56,8 @@ def run(action: Action[RunParams]) -> None:
     if "draws" in action.params:
         write_json(action.outputs["failures"], {str(draw): why for draw, why in _failures(action)})
     else:
-        _call(action)
+        with opened(action) as call:
+            _call(call)
 
 
 def _failures(action: Action[RunParams]) -> Iterator[tuple[int, str]]:

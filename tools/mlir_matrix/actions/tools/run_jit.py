@@ -15,11 +15,17 @@ from pathlib import Path
 from mlir_matrix.actions.params import RunParams
 from mlir_matrix.actions.runtime.contract import Action
 from mlir_matrix.actions.tools import compile_jit, kernel
+from mlir_matrix.actions.tools.program import opened
 from mlir_matrix.actions.tools.run import DRIVER_IO, check_written, driver_arguments, judge
 
 
 def run(action: Action[RunParams]) -> None:
     """Raise what ``run`` raises. ``compile_jit`` has compiled the module before."""
+    with opened(action) as call:
+        _call(call)
+
+
+def _call(action: Action[RunParams]) -> None:
     level = kernel.opt_level(action)
     with tempfile.TemporaryDirectory(prefix="jit-", dir=".") as name:
         folder = Path(name)

@@ -29,7 +29,7 @@ Name = Annotated[StrictStr, Field(pattern=NAME_PATTERN, max_length=NAME_LENGTH)]
 #: A glob over test identifiers, segment by segment: ``pytorch/*/x86_64/mlp``, ``jax/**``.
 Glob = Annotated[StrictStr, matching(r"^[A-Za-z0-9_.+*?\[\]{},!/@=:~-]+$", _GLOB_RULE), Field(max_length=400)]
 #: A glob over names of one kind: ``linalg-*``.
-NameGlob = Annotated[StrictStr, matching(r"^[A-Za-z0-9_.+*?\[\]{},!-]+$", _GLOB_RULE), Field(max_length=200)]
+NameGlob = Annotated[StrictStr, matching(r"^[A-Za-z0-9_.+*?\[\]{},!:-]+$", _GLOB_RULE), Field(max_length=200)]
 Text = Annotated[StrictStr, Field(min_length=1, max_length=20_000)]
 Scalar = StrictBool | StrictInt | StrictFloat | StrictStr
 #: The value of a step's parameter: a scalar or a list of scalars.
@@ -74,6 +74,14 @@ class Kind(Document):
     description: Text
     file: Name
     """The file name of an artifact of this kind, e.g. ``linalg.mlir``."""
+
+
+#: A glob over paths below a folder: ``*.py``, ``**/test-*.mlir``.
+PathGlob = Annotated[
+    StrictStr,
+    matching(r"^[A-Za-z0-9_.+*?/ -]+$", "a path below a folder, with '*', '?' and '**/'"),
+    Field(max_length=400),
+]
 
 
 #: A range of releases: ``>=18,<22``, ``19.1``, ``!=20``; every part must hold, at its own precision.
@@ -185,6 +193,25 @@ class Framework(Tool):
     """Its attributes, e.g. ``math: expansion`` where it expands functions. They override those of a target or a workload."""
 
 
+class SourceForm(Tool):
+    """A form in which others keep programs (``matrix/sources/NAME/source.yaml``); ``prepare.py`` makes it a framework's own.
+
+    Without ``prepare.py`` a program is that file as it is, and has no inputs: it can be checked and not be run.
+    """
+
+    description: Text
+    gives: Name
+    """The file in a workload's folder that a program stands for, e.g. ``pytorch.py``: frameworks that read it read these."""
+    members: Annotated[tuple[PathGlob, ...], Field(min_length=1)]
+    """The files that are programs, for example ``*.py``; ``**/`` stands for any folders. A corpus may choose others."""
+    environment: Name = ""
+    """The environment of ``prepare.py``."""
+
+    def prepares(self, files: Collection[str]) -> bool:
+        """Return whether programs are prepared, and so have inputs; ``files`` are those of the folder."""
+        return TOOL_FILES[type(self)] in files
+
+
 class Tensor(Document):
     """An input of a workload. A formula and a seed define its elements."""
 
@@ -213,12 +240,18 @@ class Workload(Document):
     """A program with its inputs and a reference (``matrix/workloads/NAME/workload.yaml``)."""
 
     description: Text
+    source: Name | None = None
+    """The form (``matrix/sources/``) in which the program is kept. Its own code then says what its inputs and outputs are."""
+    program: Name | None = None
+    """With ``source``: the file in the folder. Absent: the only one that can be such a program."""
+    parameters: dict[Name, ParameterValue] = Field(default={}, alias="with")
+    """With ``source``: values for its parameters."""
     dims: dict[Name, StrictInt] = {}
     """Named dimensions, used in shapes, formulas and tolerances."""
     dynamic: tuple[Name, ...] = ()
     """Dimensions that importers leave open (``tensor<?x…>``); the sizes in ``dims`` are those of the test."""
-    inputs: Annotated[dict[Name, Tensor], Field(min_length=1)]
-    outputs: Annotated[dict[Name, Output], Field(min_length=1)]
+    inputs: dict[Name, Tensor] = {}
+    outputs: dict[Name, Output] = {}
     golden: Literal["kept", "computed"] = "kept"
     """``kept``: the expected outputs are files of ``golden/``. ``computed``: each run computes them by the reference, through
     the action cache; for outputs that are too large to keep."""
@@ -231,6 +264,23 @@ class Workload(Document):
     """Requirements on the compilers of all steps on its route."""
     numerics: NumericsAttributes = {}
     """The attributes that it asks for, e.g. ``accumulator: f32``. Those of a target or a pipeline override them."""
+
+
+class Corpus(Document):
+    """Many programs of one form (``matrix/corpora/NAME/corpus.yaml``). Each member is a workload ``NAME:MEMBER``."""
+
+    description: Text
+    source: Name
+    """The form (``matrix/sources/``) in which they are kept."""
+    folder: Text | None = None
+    """The folder with the programs, from the folder that has ``matrix/``. Absent: the members are named in ``members.txt``
+    beside this file, one a line; ``matrix expect NAME --write`` makes that file."""
+    members: tuple[PathGlob, ...] = ()
+    """Absent: those of the source."""
+    parameters: dict[Name, ParameterValue] = Field(default={}, alias="with")
+    """Values for parameters of the source."""
+    numerics: NumericsAttributes = {}
+    """As that of a workload."""
 
 
 class Step(Tool):
@@ -380,9 +430,11 @@ class Target(Tool):
 
 
 #: The Python file of a tool.
-TOOL_FILES: Mapping[type[Tool], str] = {Framework: "importer.py", Step: "tool.py", Target: "run.py"}
+TOOL_FILES: Mapping[type[Tool], str] = {
+    Framework: "importer.py", SourceForm: "prepare.py", Step: "tool.py", Target: "run.py"
+}  # fmt: skip
 #: The tool without such a file and without a command.
-DEFAULT_TOOLS: Mapping[type[Tool], str] = {Framework: PYTHON_FILE, Step: "passes", Target: "run"}
+DEFAULT_TOOLS: Mapping[type[Tool], str] = {Framework: PYTHON_FILE, SourceForm: "", Step: "passes", Target: "run"}
 
 
 class Match(Document):
@@ -409,6 +461,9 @@ class Layer(Document):
     rtol: StrictInt | StrictFloat | Text
     max_ulp: StrictInt | StrictFloat | Text | None = None
     """An element is also correct within this many representable numbers of the expected value. A number or an expression."""
+    derived: StrictBool = False
+    """True if the bound of each element is what the error analysis of the reference gives (docs/golden-trees.md); the others
+    then are for elements of which it knows nothing."""
     rationale: Text
 
 

@@ -43,6 +43,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _FILES: Mapping[str, type[BaseModel]] = {
     "component": toolchains.Component,
     "containers": toolchains.Containers,
+    "corpus": models.Corpus,
     "environment": toolchains.Environment,
     "framework": models.Framework,
     "kind": models.Kind,
@@ -50,6 +51,7 @@ _FILES: Mapping[str, type[BaseModel]] = {
     "machine": machines.Machine,
     "pipeline": models.Pipeline,
     "quarantine": suites.Quarantine,
+    "source-form": models.SourceForm,
     "step": models.Step,
     "suite": suites.Suite,
     "target": models.Target,

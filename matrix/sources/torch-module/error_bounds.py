@@ -1,0 +1,701 @@
+"""Run a module in double with a bound on the error that a correct program may have, carried through ATen operators.
+
+For each tensor there is one of the same shape: how far a program may be that computes in the dtype of the module, in any order,
+with functions about as exact as the package allows the reference's. Errors that come from before are passed on in the worst case;
+the roundings of one sum of *n* terms are taken as independent, which is ``min(n - 1, 6 sqrt(n - 1))`` units (Higham and Mary, A
+new approach to probabilistic rounding error analysis, 2019: larger with a probability below 1e-7 each). Operators without a rule
+are decomposed by PyTorch; what is left unknown ends the analysis, and the bound is a multiple of what float32 eager is off by.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy
+import torch
+from torch._decomp import decomposition_table
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.weak import WeakIdKeyDictionary
+
+from mlir_matrix.actions.api import ActionFailed, under_test
+
+aten = torch.ops.aten
+Tensor = torch.Tensor
+#: Standard deviations that the roundings of a sum may add up to; with uniform roundings there are 10 of them.
+LIKELY = 6.0
+#: Without an analysis: how often the largest error of float32 eager, and units in the last place of the largest value.
+EMPIRICAL, EMPIRICAL_EPS = 32.0, 64.0
+RULES: dict[Any, Callable[..., Any]] = {}
+
+
+class UnknownError(Exception):
+    """An operator whose errors are not known."""
+
+
+class RandomError(Exception):
+    """An operator that draws random numbers."""
+
+
+def run_with_bounds(built: Any, plain: Sequence[Any]) -> list[tuple[numpy.ndarray[Any, Any], Any, str]]:
+    """Return for each leaf of the result its value in double, the bound of its error (None for no tensor), and the reason.
+
+    ``built`` is the module in double; ``plain`` has the leaves of the result in the module's own dtypes.
+    """
+    kept = [leaf.dtype for leaf in plain if isinstance(leaf, Tensor) and leaf.is_floating_point()]
+    eps = max((torch.finfo(dtype).eps for dtype in kept), default=torch.finfo(torch.float32).eps)
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    mode = Bounds(eps / 2)
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with torch.no_grad(), mode:
+            returned = built.call()
+        why = ""
+    except RandomError as error:
+        raise ActionFailed(f"the module draws random numbers: {error}") from None
+    except UnknownError as error:
+        why = str(error)
+        with torch.no_grad(), under_test(any_frame=True):
+            returned = built.call()
+    finally:
+        torch.set_default_dtype(default)
+        torch.backends.mha.set_fastpath_enabled(fast)
+    return [_leaf(mode, value, own, eps, why) for value, own in zip(pytree.tree_leaves(returned), plain, strict=True)]
+
+
+def _leaf(mode: Bounds, value: Any, own: Any, eps: float, why: str) -> tuple[Any, Any, str]:
+    if not isinstance(value, Tensor):
+        return None, None, ""
+    array = value.detach().contiguous()
+    if not own.is_floating_point():
+        return array.to(own.dtype).numpy(), None, "integers and booleans are exact"
+    exact = array.double().numpy()
+    if not why:
+        error = mode.error(value)
+        bound = numpy.zeros(exact.shape) if error is None else error.double().contiguous().numpy()
+        bound = bound + eps / 2 * numpy.abs(exact)
+        bound = numpy.where(numpy.isfinite(bound), bound, numpy.inf)
+        how = f"derived: running error analysis of {mode.count} ATen operators by {mode.unit:.3g} a rounding, "
+        return exact, bound, how + "sums of n terms by min(n - 1, 6 sqrt(n - 1)) of them"
+    with numpy.errstate(all="ignore"):
+        apart = numpy.abs(own.detach().double().numpy() - exact)
+        finite = numpy.isfinite(exact)
+        largest = float(numpy.abs(exact[finite]).max(initial=0.0))
+        most = float(apart[numpy.isfinite(apart)].max(initial=0.0))
+    bound = numpy.full(exact.shape, EMPIRICAL * most + EMPIRICAL_EPS * eps * largest)
+    how = f"empirical: {EMPIRICAL:g} times the largest error of PyTorch itself, {most:.3g}, and {EMPIRICAL_EPS:g} eps of the "
+    return exact, bound, f"{how}largest value; no analysis, because no error bound is known for {why}"
+
+
+def rule(*operators: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register the rule of some operators: called with the mode, the operator and its arguments."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        RULES.update(dict.fromkeys(operators, function))
+        return function
+
+    return register
+
+
+class Bounds(TorchDispatchMode):  # type: ignore[misc]
+    """Keeps the error of each tensor; ``unit`` is the largest relative error of one rounding."""
+
+    def __init__(self, unit: float) -> None:
+        super().__init__()
+        self.unit, self.count = unit, 0
+        self._errors: Any = WeakIdKeyDictionary()
+
+    def error(self, tensor: Any) -> Tensor | None:
+        """Return the error of a tensor; None if it is exact."""
+        return self._errors.get(tensor) if isinstance(tensor, Tensor) else None
+
+    def of(self, tensor: Any) -> Tensor:
+        """Return the error of a tensor, which may be all 0."""
+        found = self.error(tensor)
+        return torch.zeros_like(tensor, dtype=torch.float64) if found is None else found
+
+    def note(self, tensor: Tensor, error: Tensor | None) -> Tensor:
+        """Record the error of a result."""
+        if error is not None:
+            self._errors[tensor] = error
+        return tensor
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        packet = function.overloadpacket
+        self.count += 1
+        found = RULES.get(packet)
+        if found is not None:
+            return found(self, function, *args, **kwargs)
+        if _is_in_place(function):
+            return self._in_place(function, args, kwargs)
+        if function in decomposition_table:
+            with self:
+                return decomposition_table[function](*args, **kwargs)
+        made = NotImplemented
+        with self:
+            made = function.decompose(*args, **kwargs)
+        if made is not NotImplemented:
+            return made
+        if torch.Tag.nondeterministic_seeded in function.tags:
+            raise RandomError(str(packet))
+        if not any(self.error(each) is not None for each in pytree.tree_leaves((args, kwargs))):
+            return _exactly(self, function, args, kwargs)
+        raise UnknownError(str(packet))
+
+    def _in_place(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """Compute the result apart, then write it and its error."""
+        name = function.overloadpacket.__name__.rstrip("_")
+        other = getattr(aten, name, None)
+        if other is None:
+            raise UnknownError(str(function.overloadpacket))
+        with self:
+            made = other(*args, **kwargs)
+            return aten.copy_(args[0], made)
+
+
+def _is_in_place(function: Any) -> bool:
+    name = function.overloadpacket.__name__
+    return name.endswith("_") and not name.endswith("__")
+
+
+def _exactly(mode: Bounds, function: Any, args: Any, kwargs: Any) -> Any:
+    """Run what has exact inputs and no known rule: what it gives is rounded once in a program, and exact if it is whole."""
+    made = function(*args, **kwargs)
+    for each in pytree.tree_leaves(made):
+        if isinstance(each, Tensor) and each.is_floating_point() and function.is_view is False:
+            raise UnknownError(str(function.overloadpacket))
+    return made
+
+
+def likely(terms: float) -> float:
+    """Return the roundings of a sum of so many terms, in units."""
+    more = max(terms - 1.0, 0.0)
+    return min(more, LIKELY * math.sqrt(more))
+
+
+def settle(mode: Bounds, value: Tensor, passed: Tensor, own: float | Tensor = 1.0) -> Tensor:
+    """Record a result with the errors that come from before and ``own`` roundings of its size."""
+    tiny = torch.finfo(torch.float32).tiny
+    error = passed + own * (mode.unit * (value.abs() + passed) + tiny)
+    error = torch.where(torch.isfinite(value), error, torch.zeros_like(error))
+    return mode.note(value, torch.where(torch.isnan(error), torch.full_like(error, math.inf), error))
+
+
+# Moves: what an operator does to the elements it does to their errors.
+
+MOVES = (
+    aten.view, aten._unsafe_view, aten.reshape, aten.permute, aten.transpose, aten.t, aten.expand, aten.slice,
+    aten.select, aten.squeeze, aten.unsqueeze, aten.clone, aten.detach, aten.alias, aten.as_strided, aten.flip,
+    aten.roll, aten.repeat, aten.diagonal, aten.unfold, aten.split, aten.split_with_sizes, aten.chunk, aten.unbind,
+    aten.gather, aten.index_select, aten.index, aten.embedding, aten.tril, aten.triu, aten.contiguous, aten.lift_fresh,
+    aten.lift_fresh_copy, aten.movedim, aten.view_as_real, aten.pixel_shuffle, aten.pixel_unshuffle,
+    aten.channel_shuffle, aten._reshape_alias, aten.im2col, aten.reflection_pad1d, aten.reflection_pad2d,
+    aten.reflection_pad3d, aten.replication_pad1d, aten.replication_pad2d, aten.replication_pad3d, aten.take,
+    aten.masked_select, aten.upsample_nearest1d, aten.upsample_nearest2d, aten.upsample_nearest3d, aten._unsafe_index,
+    aten.narrow, aten.swapaxes, aten.diagonal_copy, aten.select_copy, aten.slice_copy, aten.broadcast_to, aten.flatten,
+    aten.ravel, aten.view_as,
+)  # fmt: skip
+
+
+@rule(*MOVES)
+def _move(mode: Bounds, function: Any, *args: Any, **kwargs: Any) -> Any:
+    moved = 0
+    made = function(*args, **kwargs)
+    error = mode.error(args[moved])
+    if error is None:
+        return made
+    errors = function(error, *args[1:], **kwargs)
+    for value, each in zip(pytree.tree_leaves(made), pytree.tree_leaves(errors), strict=True):
+        mode.note(value, each)
+    return made
+
+
+@rule(aten._to_copy)
+def _convert(mode: Bounds, function: Any, tensor: Tensor, **kwargs: Any) -> Any:
+    """Convert between dtypes. Narrower floating point is one more rounding of a program, and stays double here."""
+    dtype = kwargs.get("dtype") or tensor.dtype
+    if not dtype.is_floating_point or not tensor.is_floating_point():
+        made = function(tensor, **{**kwargs, "dtype": torch.float64 if dtype.is_floating_point else dtype})
+        return mode.note(made, mode.error(tensor)) if dtype.is_floating_point else made
+    made = function(tensor, **{**kwargs, "dtype": torch.float64})
+    unit = torch.finfo(dtype).eps / 2 if dtype != torch.float64 else 0.0
+    return mode.note(made, mode.of(tensor) + unit * made.abs()) if unit else mode.note(made, mode.error(tensor))
+
+
+@rule(aten.copy_)
+def _copy(mode: Bounds, function: Any, target: Tensor, source: Tensor, *rest: Any) -> Any:
+    made = function(target, source, *rest)
+    error, before = mode.error(source), mode.error(target)
+    if before is not None and torch._debug_has_internal_overlap(before) == 0:
+        before.copy_(mode.of(source))
+    elif error is not None or before is not None:
+        if target._is_view():
+            raise UnknownError("a write into a part of an input")
+        mode.note(target, mode.of(source).expand_as(target).clone())
+    return made
+
+
+@rule(
+    aten.zeros, aten.ones, aten.empty, aten.full, aten.zeros_like, aten.ones_like, aten.empty_like, aten.full_like, aten.new_zeros,
+    aten.new_ones, aten.new_empty, aten.new_full, aten.eye, aten.arange, aten.scalar_tensor, aten.empty_strided, aten.tril_indices,
+    aten.triu_indices, aten.new_empty_strided,
+)  # fmt: skip
+def _made(mode: Bounds, function: Any, *args: Any, **kwargs: Any) -> Any:
+    """Make a tensor that later operators may write to, so it has errors to write, too."""
+    made = function(*args, **kwargs)
+    if made.is_floating_point():
+        numbers = [each for each in args if isinstance(each, float)]
+        rounded = max((abs(each) * mode.unit for each in numbers if each != float(numpy.float32(each))), default=0.0)
+        mode.note(made, torch.full_like(made, rounded, dtype=torch.float64))
+    return made
+
+
+@rule(aten.linspace, aten.logspace)
+def _spaced(mode: Bounds, function: Any, *args: Any, **kwargs: Any) -> Any:
+    made = function(*args, **kwargs)
+    return settle(
+        mode, made, torch.full_like(made, 4 * mode.unit * float(made.abs().max()) if made.numel() else 0.0), 2
+    )
+
+
+@rule(aten.cat, aten.stack)
+def _join(mode: Bounds, function: Any, tensors: Sequence[Tensor], *args: Any, **kwargs: Any) -> Any:
+    made = function(tensors, *args, **kwargs)
+    if made.is_floating_point():
+        mode.note(made, function([mode.of(each) for each in tensors], *args, **kwargs))
+    return made
+
+
+@rule(aten.constant_pad_nd)
+def _pad(mode: Bounds, function: Any, tensor: Tensor, widths: Any, value: Any = 0) -> Any:
+    error = mode.error(tensor)
+    return mode.note(function(tensor, widths, value), None if error is None else function(error, widths, 0.0))
+
+
+# Decisions: comparisons whose operands are nearer than their errors may go the other way.
+
+
+@rule(aten.eq, aten.ne, aten.lt, aten.le, aten.gt, aten.ge)
+def _compare(mode: Bounds, function: Any, a: Any, b: Any) -> Any:
+    made = function(a, b)
+    errors = [each for each in (mode.error(a), mode.error(b)) if each is not None]
+    if errors:
+        apart = (torch.as_tensor(a).double() - torch.as_tensor(b).double()).abs()
+        mode.note(made, (apart <= sum(errors)).double())
+    return made
+
+
+@rule(aten.logical_and, aten.logical_or, aten.logical_xor, aten.bitwise_and, aten.bitwise_or, aten.bitwise_xor)
+def _logical(mode: Bounds, function: Any, a: Any, b: Any) -> Any:
+    errors = [each for each in (mode.error(a), mode.error(b)) if each is not None]
+    made = function(a, b)
+    return mode.note(made, sum(errors).clamp(max=1.0).expand_as(made)) if errors else made
+
+
+@rule(aten.logical_not, aten.bitwise_not)
+def _not(mode: Bounds, function: Any, a: Tensor) -> Any:
+    return mode.note(function(a), mode.error(a))
+
+
+@rule(
+    aten.argmax,
+    aten.argmin,
+    aten.isnan,
+    aten.isinf,
+    aten.any,
+    aten.all,
+    aten.isfinite,
+    aten.nonzero,
+    aten.argsort,
+    aten.bincount,
+)
+def _decide(mode: Bounds, function: Any, *args: Any, **kwargs: Any) -> Any:
+    return function(*args, **kwargs)
+
+
+@rule(aten.where)
+def _where(mode: Bounds, function: Any, condition: Tensor, *both: Any) -> Any:
+    made = function(condition, *both)
+    if not both:
+        return made
+    a, b = (torch.as_tensor(each) for each in both)
+    errors = [mode.error(condition), mode.error(both[0]), mode.error(both[1])]
+    if not made.is_floating_point() or all(each is None for each in errors):
+        return made
+    error = torch.where(condition, mode.of(a), mode.of(b))
+    if errors[0] is not None:
+        error = error + torch.where(errors[0] > 0, (a - b).abs(), 0.0)
+    return mode.note(made, error)
+
+
+@rule(aten.masked_fill)
+def _masked_fill(mode: Bounds, function: Any, tensor: Tensor, mask: Tensor, value: Any) -> Any:
+    return _where(mode, aten.where, mask, torch.as_tensor(value, dtype=tensor.dtype), tensor)
+
+
+# Elementwise functions: what they give at the ends of the interval of each operand.
+
+
+def at_ends(mode: Bounds, function: Any, args: Sequence[Any], kwargs: Any, made: Tensor) -> Tensor:
+    """Return how far a function of elements is from its value where its operands are off by their errors."""
+    errors = [mode.error(each) for each in args]
+    passed = torch.zeros_like(made, dtype=torch.float64)
+    if all(each is None for each in errors):
+        return passed
+    moved = [
+        [each] if error is None else [each - error, each + error] for each, error in zip(args, errors, strict=True)
+    ]
+    for choice in _choices(moved):
+        apart = (function(*choice, **kwargs) - made).abs()
+        # Equal infinities are not apart.
+        passed = torch.maximum(
+            passed,
+            torch.nan_to_num(apart, nan=math.inf)
+            if bool(torch.isfinite(made).all())
+            else torch.where(torch.isfinite(made), torch.nan_to_num(apart, nan=math.inf), torch.zeros_like(apart)),
+        )
+    return passed
+
+
+def _choices(moved: Sequence[Sequence[Any]]) -> Any:
+    import itertools
+
+    return itertools.product(*moved)
+
+
+def elementwise(own: float | Callable[..., Any], *operators: Any) -> None:
+    """Register functions of elements; ``own``: how many roundings of their result, or a function that returns their error."""
+
+    def call(mode: Bounds, function: Any, *args: Any, **kwargs: Any) -> Any:
+        made = function(*args, **kwargs)
+        if not made.is_floating_point():
+            return made
+        passed = at_ends(mode, function, args, kwargs, made)
+        if callable(own):
+            return settle(mode, made, passed + mode.unit * own(made, *args), 0.0)
+        return settle(mode, made, passed, own)
+
+    rule(*operators)(call)
+
+
+def _near_one(made: Tensor, *_: Any) -> Tensor:
+    """For functions that programs compute by way of numbers near 1."""
+    return 8 * torch.clamp(made.abs(), min=1.0)
+
+
+#: Exact but for the errors of their operands.
+elementwise(
+    0.0,
+    aten.neg,
+    aten.abs,
+    aten.relu,
+    aten.maximum,
+    aten.minimum,
+    aten.clamp,
+    aten.clamp_min,
+    aten.clamp_max,
+    aten.hardtanh,
+    aten.floor,
+    aten.ceil,
+    aten.round,
+    aten.trunc,
+    aten.sign,
+    aten.sgn,
+    aten.relu6,
+    aten.threshold,
+    aten.fmax,
+    aten.fmin,
+)
+elementwise(2.0, aten.div, aten.reciprocal, aten.sqrt, aten.square)
+elementwise(4.0, aten.rsqrt, aten.hypot)
+#: In units: twice those in the last place.
+elementwise(8.0, aten.exp, aten.exp2, aten.log, aten.log2, aten.log10)
+elementwise(
+    10.0,
+    aten.sin,
+    aten.cos,
+    aten.tan,
+    aten.asin,
+    aten.acos,
+    aten.atan,
+    aten.sinh,
+    aten.cosh,
+    aten.asinh,
+    aten.acosh,
+    aten.atanh,
+    aten.atan2,
+)
+elementwise(32.0, aten.pow, aten.erfinv, aten.lgamma)
+elementwise(
+    _near_one,
+    aten.tanh,
+    aten.sigmoid,
+    aten.log1p,
+    aten.expm1,
+    aten.erf,
+    aten.erfc,
+    aten.softplus,
+    aten.log_sigmoid_forward,
+)
+elementwise(4.0, aten.remainder, aten.fmod)
+elementwise(4.0, aten.hardsigmoid, aten.hardswish, aten.leaky_relu, aten.elu, aten.lerp)
+
+
+@rule(aten.add, aten.sub, aten.rsub)
+def _add(mode: Bounds, function: Any, a: Any, b: Any, alpha: Any = 1) -> Any:
+    made = function(a, b, alpha=alpha)
+    if not made.is_floating_point():
+        return made
+    scale_a, scale_b = (1.0, abs(alpha)) if function.overloadpacket is not aten.rsub else (abs(alpha), 1.0)
+    passed = _sum_of([(mode.error(a), scale_a), (mode.error(b), scale_b)], made)
+    for each in (a, b):
+        passed = passed + _constant(mode, each)
+    return settle(mode, made, passed, 1.0 if alpha == 1 else 2.0)
+
+
+def _sum_of(parts: Sequence[tuple[Tensor | None, float]], made: Tensor) -> Tensor:
+    passed = torch.zeros_like(made, dtype=torch.float64)
+    for error, scale in parts:
+        if error is not None:
+            passed = passed + scale * error
+    return passed
+
+
+def _constant(mode: Bounds, value: Any) -> float:
+    """Return the error of a constant that a program rounds."""
+    return (
+        abs(value) * mode.unit
+        if isinstance(value, float) and math.isfinite(value) and value != float(numpy.float32(value))
+        else 0.0
+    )
+
+
+@rule(aten.mul)
+def _multiply(mode: Bounds, function: Any, a: Any, b: Any) -> Any:
+    made = function(a, b)
+    if not made.is_floating_point():
+        return made
+    a, b = (each.double() if isinstance(each, Tensor) and not each.is_floating_point() else each for each in (a, b))
+    passed = torch.zeros_like(made, dtype=torch.float64)
+    left, right = mode.error(a), mode.error(b)
+    size_a, size_b = (abs(each) if not isinstance(each, Tensor) else each.abs() for each in (a, b))
+    if left is not None:
+        passed = passed + left * (size_b + (right if right is not None else _constant(mode, b)))
+    if right is not None:
+        passed = passed + right * size_a
+    passed = passed + _constant(mode, b) * (size_a if isinstance(b, float) else 0.0)
+    return settle(mode, made, passed)
+
+
+# Reductions and products.
+
+
+def _count(tensor: Tensor, dims: Any) -> int:
+    if dims is None or (isinstance(dims, (list, tuple)) and not dims):
+        return tensor.numel()
+    places = [dims] if isinstance(dims, int) else dims
+    return math.prod(tensor.shape[place] for place in places) if tensor.dim() else 1
+
+
+@rule(aten.sum, aten.mean, aten.nansum)
+def _sum(mode: Bounds, function: Any, tensor: Tensor, *more: Any, dtype: Any = None) -> Any:
+    if not tensor.is_floating_point():
+        return function(
+            tensor, *more, **({} if dtype is None or dtype.is_floating_point is False else {"dtype": torch.float64})
+        )
+    dims = more[0] if more else None
+    made = function(tensor, *more)
+    passed = torch.zeros_like(made)
+    if (error := mode.error(tensor)) is not None:
+        passed = passed + function(error, *more)
+    terms = _count(tensor, dims)
+    own = likely(terms) * mode.unit * function(tensor.abs(), *more) + passed * likely(terms) * mode.unit
+    return settle(mode, made, passed + own, 2.0 if function.overloadpacket is aten.mean else 0.0)
+
+
+@rule(torch.ops.prims.var, aten.var, aten.std, aten.var_mean)
+def _variance(
+    mode: Bounds, function: Any, tensor: Tensor, dims: Any = None, *more: Any, correction: Any = 1, keepdim: Any = False
+) -> Any:
+    """Take the mean of the squared distances from the mean, as programs do that care."""
+    name = function.overloadpacket.__name__
+    if isinstance(dims, bool):
+        dims, correction = None, int(dims)
+    elif more and isinstance(more[0], bool) and function.overloadpacket is not torch.ops.prims.var:
+        correction, keepdim = int(more[0]), more[1] if len(more) > 1 else keepdim
+    elif more:
+        correction = more[0]
+    places = list(range(tensor.dim())) if not dims else [dims] if isinstance(dims, int) else list(dims)
+    with mode:
+        mean = tensor.mean(places, keepdim=True)
+        apart = tensor - mean
+        squares = (apart * apart).sum(places, keepdim=bool(keepdim))
+        found = squares / max(_count(tensor, places) - float(1 if correction is None else correction), 0.0)
+        if name == "std":
+            return found.sqrt()
+        return (found, mean if keepdim else mean.reshape(found.shape)) if name == "var_mean" else found
+
+
+@rule(aten.amax, aten.amin)
+def _largest(mode: Bounds, function: Any, tensor: Tensor, dims: Any = (), keepdim: bool = False) -> Any:
+    made = function(tensor, dims, keepdim)
+    error = mode.error(tensor)
+    return made if error is None else mode.note(made, aten.amax(error, dims, keepdim))
+
+
+@rule(aten.max, aten.min)
+def _largest_of(mode: Bounds, function: Any, tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+    if args and isinstance(args[0], Tensor):
+        return RULES[aten.maximum if function.overloadpacket is aten.max else aten.minimum](
+            mode, aten.maximum if function.overloadpacket is aten.max else aten.minimum, tensor, args[0]
+        )
+    made = function(tensor, *args, **kwargs)
+    if (error := mode.error(tensor)) is not None:
+        most = aten.amax(error, (args[0],) if args else (), bool(args[1:] and args[1]) or kwargs.get("keepdim", False))
+        mode.note(made if isinstance(made, Tensor) else made[0], most)
+    return made
+
+
+@rule(aten.sort, aten.topk, aten.kthvalue, aten.median, aten.cummax, aten.cummin)
+def _sorted(mode: Bounds, function: Any, tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+    """Sort; the k-th element moves by no more than the one that moves most."""
+    made = function(tensor, *args, **kwargs)
+    if (error := mode.error(tensor)) is not None:
+        value = made[0] if isinstance(made, (tuple, list)) else made
+        mode.note(value, torch.full_like(value, float(error.max()) if error.numel() else 0.0))
+    return made
+
+
+@rule(aten.cumsum)
+def _cumsum(mode: Bounds, function: Any, tensor: Tensor, dim: int, **kwargs: Any) -> Any:
+    if not tensor.is_floating_point():
+        return function(tensor, dim, **kwargs)
+    made = function(tensor, dim)
+    terms = tensor.shape[dim] if tensor.dim() else 1
+    error = mode.of(tensor)
+    # Whatever the order, a prefix has no more roundings than its terms.
+    own = min(terms, LIKELY * math.sqrt(terms)) * mode.unit * function(tensor.abs() + error, dim)
+    return settle(mode, made, function(error, dim) + own, 0.0)
+
+
+@rule(aten.prod, aten.cumprod)
+def _product(mode: Bounds, function: Any, tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+    """Multiply one factor after the other: a relative error for each."""
+    made = function(tensor, *args, **kwargs)
+    if not tensor.is_floating_point():
+        return made
+    grown = function(tensor.abs() * (1 + 2 * mode.unit) + mode.of(tensor), *args, **kwargs)
+    return settle(mode, made, grown - made.abs(), 1.0)
+
+
+def multilinear(mode: Bounds, product: Callable[..., Tensor], terms: float, *parts: Tensor) -> Tensor:
+    """Sum ``terms`` products of one element of each part."""
+    made = product(*parts)
+    sizes = [part.abs() for part in parts]
+    errors = [mode.error(part) for part in parts]
+    passed = torch.zeros_like(made)
+    reach = [size if error is None else size + error for size, error in zip(sizes, errors, strict=True)]
+    for place, error in enumerate(errors):
+        if error is not None:
+            passed = passed + product(*reach[:place], error, *sizes[place + 1 :])
+    own = (likely(terms) + len(parts) - 1) * mode.unit * product(*reach)
+    return settle(mode, made, passed + own, 0.0)
+
+
+@rule(aten.mm, aten.bmm, aten.mv, aten.dot, aten.matmul, aten.vdot)
+def _matmul(mode: Bounds, function: Any, a: Tensor, b: Tensor) -> Any:
+    return multilinear(mode, function, a.shape[-1] if a.dim() else 1, a, b)
+
+
+@rule(aten.addmm, aten.baddbmm, aten.addmv)
+def _addmm(mode: Bounds, function: Any, c: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    with mode:
+        product = a @ b
+        product = product if alpha == 1 else product * alpha
+        return product if beta == 0 else product + (c if beta == 1 else c * beta)
+
+
+@rule(aten.convolution, aten._convolution)
+def _convolution(mode: Bounds, function: Any, x: Tensor, weight: Tensor, bias: Any, *rest: Any) -> Any:
+    transposed, groups = rest[3], rest[5]
+    taps = math.prod(weight.shape[2:])
+    terms = taps * (weight.shape[0] // groups if transposed else weight.shape[1])
+    made = multilinear(mode, lambda a, b: function(a, b, None, *rest), terms, x, weight)
+    if bias is None:
+        return made
+    with mode:
+        return made + bias.reshape(-1, *([1] * (made.dim() - (2 if made.dim() == x.dim() else 1))))
+
+
+def linear(terms: Callable[..., float], *operators: Any) -> None:
+    """Register operators that add elements with weights of 0 or more; ``terms`` counts them."""
+
+    def call(mode: Bounds, function: Any, tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+        made = function(tensor, *args, **kwargs)
+        error = mode.error(tensor)
+        passed = torch.zeros_like(made) if error is None else function(error, *args, **kwargs)
+        own = (likely(terms(tensor, made, *args)) + 4) * mode.unit * function(tensor.abs(), *args, **kwargs)
+        return settle(mode, made, passed + own, 0.0)
+
+    rule(*operators)(call)
+
+
+def _of_window(_tensor: Tensor, _made: Tensor, kernel: Any, *_: Any) -> float:
+    return float(math.prod(kernel if isinstance(kernel, (list, tuple)) else [kernel])) ** (
+        1 if len(kernel) > 1 else _tensor.dim() - 2
+    )
+
+
+def _of_ratio(tensor: Tensor, made: Tensor, *_: Any) -> float:
+    return max(2.0, 2.0 ** (tensor.dim() - 2) * tensor.numel() / max(made.numel(), 1))
+
+
+linear(_of_window, aten.avg_pool1d, aten.avg_pool2d, aten.avg_pool3d)
+linear(_of_ratio, aten._adaptive_avg_pool2d, aten._adaptive_avg_pool3d, aten.adaptive_avg_pool1d)
+linear(lambda *_: 8.0, aten.upsample_linear1d, aten.upsample_bilinear2d, aten.upsample_trilinear3d)
+linear(_of_ratio, aten.col2im)
+
+
+@rule(
+    aten.max_pool1d, aten.max_pool2d, aten.max_pool3d, aten.max_pool2d_with_indices, aten.max_pool3d_with_indices,
+    aten.max_pool1d_with_indices, aten.adaptive_max_pool2d, aten.adaptive_max_pool3d, aten.adaptive_max_pool1d,
+)  # fmt: skip
+def _max_pool(mode: Bounds, function: Any, tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+    made = function(tensor, *args, **kwargs)
+    if (error := mode.error(tensor)) is not None:
+        most = function(error, *args, **kwargs)
+        mode.note(made if isinstance(made, Tensor) else made[0], most if isinstance(most, Tensor) else most[0])
+    return made
+
+
+@rule(
+    aten.scatter_add,
+    aten.index_add,
+    aten.index_put,
+    aten.scatter,
+    aten.index_copy,
+    aten.masked_scatter,
+    aten._index_put_impl,
+)
+def _scatter(mode: Bounds, function: Any, tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+    made = function(tensor, *args, **kwargs)
+    if not made.is_floating_point():
+        return made
+    flat = [mode.of(each) if isinstance(each, Tensor) and each.is_floating_point() else each for each in args]
+    passed = function(mode.of(tensor), *flat, **kwargs)
+    sizes = [each.abs() if isinstance(each, Tensor) and each.is_floating_point() else each for each in args]
+    terms = max((each.numel() for each in args if isinstance(each, Tensor)), default=1)
+    own = likely(terms + 1) * mode.unit * function(tensor.abs(), *sizes, **kwargs).abs()
+    return settle(mode, made, passed.abs() + own, 0.0)
+
+
+@rule(aten._local_scalar_dense, aten.item)
+def _item(mode: Bounds, function: Any, tensor: Tensor) -> Any:
+    if mode.error(tensor) is not None and bool((mode.of(tensor) > 0).any()):
+        raise UnknownError("a Python number from a tensor")
+    return function(tensor)

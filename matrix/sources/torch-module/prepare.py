@@ -1,0 +1,385 @@
+"""Prepare a file with a ``torch.nn.Module``: a program with its parameters as inputs, and what it gives in double.
+
+The module is built once by a seed, its inputs drawn by another. What is expected is the same module in float64, so a wrong
+model is not found: oracle and program have one author. A program that is too large for a test is scaled: the largest
+whole number of those at the top of the file and in the functions for inputs is divided by 2 (by 4 where the program is 64 times
+too large), again and again. A number stays if the module does not take its inputs with less, or if less changes nothing. Where no
+number can be made smaller by itself, all that are 8 or more are halved together.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import random
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils.flop_counter import FlopCounterMode
+
+from mlir_matrix.actions import api
+from mlir_matrix.actions.api import Action, ActionFailed, under_test
+
+DTYPES = {getattr(torch, name): dtype for dtype, name in api.FRAMEWORK_NAMES.items()}
+#: The least size that scaling leaves of a number.
+LEAST = 2
+#: The least number that is halved together with all others that large, where none can be halved by itself.
+TOGETHER = 8
+#: How many times as large as asked for a program may stay that cannot be scaled further.
+BEYOND = 8
+#: The distance between the seeds of two draws of inputs.
+DRAW = 1_000_003
+
+#: What makes a file of this form one of the framework's own.
+PROGRAM = """
+
+# What follows was added by the source torch-module: the parameters are inputs, too.
+def _program():
+    import random
+
+    import numpy
+    import torch
+    from torch.utils import _pytree as pytree
+
+    def seeded(seed):
+        for each in (random.seed, numpy.random.seed, torch.manual_seed):
+            each(seed)
+
+    seeded({seed})
+    made = {arguments}
+    positional, named = made if {has_names} else (made, {{}})
+    module = {model}(*positional, **named).train({training})
+    names = [name for name, _ in (*module.named_parameters(), *module.named_buffers())]
+    seeded({input_seed})
+    leaves, form = pytree.tree_flatten(tuple({inputs}()))
+
+    def workload(*tensors):
+        given = iter(tensors[len(names):])
+        filled = [next(given) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        state = dict(zip(names, tensors))
+        returned = torch.func.functional_call(module, state, pytree.tree_unflatten(filled, form))
+        return tuple(each for each in pytree.tree_leaves(returned) if isinstance(each, torch.Tensor))
+
+    return workload
+
+
+workload = _program()
+"""
+
+
+@dataclass(frozen=True)
+class Options:
+    """The parameters of this source, and the number of the draw."""
+
+    model: str
+    inputs: str
+    arguments: str
+    seed: int
+    training: bool
+    elements: int
+    gflops: float
+
+
+@dataclass
+class Built:
+    """A module and its inputs."""
+
+    module: torch.nn.Module
+    leaves: list[Any]
+    form: Any
+
+    @property
+    def state(self) -> dict[str, torch.Tensor]:
+        return {**dict(self.module.named_parameters()), **dict(self.module.named_buffers())}
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        return [leaf for leaf in self.leaves if isinstance(leaf, torch.Tensor)]
+
+    def call(self) -> Any:
+        return self.module(*pytree.tree_unflatten(self.leaves, self.form))
+
+
+def run(action: Action) -> None:
+    """Write the program, its interface, its arguments and what is expected."""
+    torch.set_num_threads(1)
+    options = Options(**action.params["parameters"])
+    text = api.read_text(action.inputs["source"], "the program")
+    text, scaled = _scaled(text, options)
+    draw = int(action.params["draw"])
+    built = _build(_module(text), options, draw)
+    outputs = _outputs(built, action.inputs["error_bounds.py"])
+    _write(action, text, built, outputs, options, draw, scaled)
+
+
+def _module(text: str) -> ModuleType:
+    """Execute the text of a file as a module."""
+    import sys
+
+    module = ModuleType("program")
+    module.__file__ = "program.py"
+    sys.modules[module.__name__] = module
+    with under_test(any_frame=True):
+        exec(compile(text, "program.py", "exec"), module.__dict__)
+    return module
+
+
+def _seed(seed: int) -> None:
+    for each in (random.seed, numpy.random.seed, torch.manual_seed):
+        each(seed)
+
+
+def _named(module: ModuleType, name: str) -> Any:
+    found = getattr(module, name, None)
+    if found is None:
+        raise ActionFailed(f"the file defines no {name}")
+    return found
+
+
+def _build(module: ModuleType, options: Options, draw: int) -> Built:
+    """Return the module of a file and the inputs of a draw."""
+    kind, inputs = _named(module, options.model), _named(module, options.inputs)
+    with under_test(any_frame=True):
+        _seed(options.seed)
+        made = getattr(module, options.arguments, list)()
+        positional, named = made if _has_names(made) else (made, {})
+        built = kind(*positional, **named)
+    if not isinstance(built, torch.nn.Module):
+        raise ActionFailed(f"{options.model} is no torch.nn.Module")
+    with under_test(any_frame=True):
+        _seed(_input_seed(options, draw))
+        leaves, form = pytree.tree_flatten(tuple(inputs()))
+    return Built(built.train(options.training), leaves, form)
+
+
+def _has_names(made: Any) -> bool:
+    """Return whether constructor arguments are a list and a dictionary, for positional ones and those by name."""
+    return len(made) == 2 and isinstance(made[0], (list, tuple)) and isinstance(made[1], dict)
+
+
+def _input_seed(options: Options, draw: int) -> int:
+    return options.seed + 1 + draw * DRAW
+
+
+def _scaled(text: str, options: Options) -> tuple[str, dict[int, int]]:
+    """Return the text of a program that is small enough, and the numbers that scaling replaced, before and after."""
+    with under_test():
+        tree = ast.parse(text)
+    size = _size(text, options)
+    if size is None or size.fits(options):
+        return text, {}
+    places = list(_numbers(tree, {options.inputs, options.arguments}))
+    now = {value: value for _, value in places}
+    fixed = set[int]()
+    while not size.fits(options):
+        for trial in _trials(now, fixed, size.work(options)):
+            smaller = _size(_replaced(text, places, trial), options)
+            if smaller is not None and smaller.work(options) < size.work(options):
+                now, size = trial, smaller
+                break
+        else:
+            if size.work(options) > BEYOND:
+                raise ActionFailed(f"{size}; {_most(options)}, and no number in the file can be made smaller")
+            break
+    return _replaced(text, places, now), {before: value for before, value in now.items() if value != before}
+
+
+def _trials(now: Mapping[int, int], fixed: set[int], work: float) -> Iterator[dict[int, int]]:
+    """Yield smaller numbers in the place of those of a program that is so many times too large.
+
+    Equal numbers are one size, as a rule. A number is left alone once it could not be made smaller by itself.
+    """
+    for most in sorted({value for value in now.values() if value >= 2 * LEAST} - fixed, reverse=True):
+        for factor in (4, 2) if work > 64 else (2,):
+            yield {before: value // factor if value == most else value for before, value in now.items()}
+        fixed.add(most)
+    large = {before: value // 2 if value >= TOGETHER else value for before, value in now.items()}
+    if large != dict(now):
+        yield large
+
+
+def _most(options: Options) -> str:
+    return f"a test has at most {options.elements} elements and {options.gflops:g} billion operations"
+
+
+@dataclass(frozen=True)
+class Size:
+    """What a program costs."""
+
+    elements: int
+    flops: float
+
+    def fits(self, options: Options) -> bool:
+        return self.elements <= options.elements and self.flops <= options.gflops * 1e9
+
+    def work(self, options: Options) -> float:
+        return max(self.elements / options.elements, self.flops / options.gflops / 1e9)
+
+    def __str__(self) -> str:
+        return f"the program has {self.elements} elements and {self.flops / 1e9:.3g} billion operations"
+
+
+def _size(text: str, options: Options) -> Size | None:
+    """Return what a program costs, without computing it; None where its module does not take its inputs."""
+    try:
+        with torch.device("meta"):
+            built = _build(_module(text), options, 0)
+            tensors = [*built.state.values(), *built.tensors]
+            with FlopCounterMode(display=False) as counter, torch.no_grad(), _counted() as largest:
+                returned = built.call()
+    except Exception:  # noqa: BLE001 - code of others; what is wrong with it shows when it runs
+        return None
+    tensors += [each for each in pytree.tree_leaves(returned) if isinstance(each, torch.Tensor)]
+    return Size(max(sum(each.numel() for each in tensors), largest()), float(counter.get_total_flops()))
+
+
+@contextmanager
+def _counted() -> Iterator[Any]:
+    """Watch the number of elements of the largest intermediate result."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    largest = 0
+
+    class Watch(TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            nonlocal largest
+            made = function(*args, **(kwargs or {}))
+            for each in pytree.tree_leaves(made):
+                if isinstance(each, torch.Tensor):
+                    largest = max(largest, each.numel())
+            return made
+
+    with Watch():
+        yield lambda: largest
+
+
+def _numbers(tree: ast.Module, functions: Collection[str]) -> Iterator[tuple[ast.Constant, int]]:
+    """Yield the whole numbers in assignments at the top of a file, and in the functions for inputs and arguments."""
+    for statement in tree.body:
+        named = isinstance(statement, ast.FunctionDef) and statement.name in functions
+        if named or isinstance(statement, (ast.Assign, ast.AnnAssign)):
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Constant) and type(node.value) is int and node.value > 1:
+                    yield node, node.value
+
+
+def _replaced(text: str, places: Sequence[tuple[ast.Constant, int]], values: Mapping[int, int]) -> str:
+    """Return a text with other values of its numbers."""
+    data, begins = text.encode(), [0]
+    for line in data.splitlines(keepends=True):
+        begins.append(begins[-1] + len(line))
+    spans = [(begins[at.lineno - 1] + at.col_offset, begins[(at.end_lineno or 1) - 1] + (at.end_col_offset or 0), value)
+             for at, value in places if values[value] != value]  # fmt: skip
+    for start, end, value in sorted(spans, reverse=True):
+        data = data[:start] + str(values[value]).encode() + data[end:]
+    return data.decode()
+
+
+@dataclass(frozen=True)
+class Output:
+    """A result: in the module's own dtypes, in double, and how far from it a correct program may be."""
+
+    name: str
+    dtype: str
+    shape: list[int]
+    expected: numpy.ndarray[Any, Any]
+    bound: numpy.ndarray[Any, Any] | None
+    rationale: str
+
+
+def _outputs(built: Built, bounds: str) -> list[Output]:
+    """Run a module as it is, and in double."""
+    bounds_of = api.load(bounds, "run_with_bounds")
+    with torch.no_grad(), under_test(any_frame=True):
+        doubled = Built(_doubled(built.module), [_doubled_leaf(leaf) for leaf in built.leaves], built.form)
+        plain = pytree.tree_flatten_with_path(built.call())[0]
+    found = bounds_of(doubled, [value for _, value in plain])
+    outputs = []
+    for (path, value), (exact, bound, rationale) in zip(plain, found, strict=True):
+        if not isinstance(value, torch.Tensor):
+            continue
+        if value.dtype not in DTYPES:
+            raise ActionFailed(f"an output has the dtype {value.dtype}; known: {', '.join(map(str, DTYPES))}")
+        name = _key(path, len(outputs))
+        outputs.append(Output(name, DTYPES[value.dtype], list(value.shape), exact, bound, rationale))
+    if not outputs:
+        raise ActionFailed("the module returns no tensor")
+    return outputs
+
+
+def _doubled(module: torch.nn.Module) -> torch.nn.Module:
+    import copy
+
+    return copy.deepcopy(module).double()
+
+
+def _doubled_leaf(leaf: Any) -> Any:
+    if not isinstance(leaf, torch.Tensor):
+        return leaf
+    return leaf.double() if leaf.is_floating_point() else leaf.clone()
+
+
+def _key(path: Sequence[Any], place: int) -> str:
+    words = [str(getattr(part, "key", getattr(part, "idx", getattr(part, "name", "")))) for part in path]
+    name = "-".join("".join(c if c.isalnum() and c.isascii() else "_" for c in word) for word in words if word)
+    return f"{place}-{name}" if name else str(place)
+
+
+def _write(
+    action: Action,
+    text: str,
+    built: Built,
+    outputs: Sequence[Output],
+    options: Options,
+    draw: int,
+    scaled: Mapping[int, int],
+) -> None:
+    footer = PROGRAM.format(
+        seed=options.seed,
+        # Of inputs, the program needs only their form.
+        input_seed=_input_seed(options, 0),
+        arguments=f"{options.arguments}() if {options.arguments!r} in globals() else []",
+        has_names="len(made) == 2 and isinstance(made[0], (list, tuple)) and isinstance(made[1], dict)",
+        model=options.model,
+        inputs=options.inputs,
+        training=options.training,
+    )
+    Path(action.outputs["program"]).write_text(text + footer, encoding="utf-8")
+    tensors = [*built.state.items(), *((f"input {at}", each) for at, each in enumerate(built.tensors))]
+    inputs, files = [], {}
+    for at, (name, tensor) in enumerate(tensors):
+        if tensor.dtype not in DTYPES:
+            raise ActionFailed(f"{name} has the dtype {tensor.dtype}; known: {', '.join(map(str, DTYPES))}")
+        called = f"{at}-" + "".join(c if c.isalnum() and c.isascii() else "_" for c in name)
+        inputs.append({"name": called, "shape": list(tensor.shape), "dtype": DTYPES[tensor.dtype], "dynamic": []})
+        files[called] = _save(f"argument-{at}.npy", _stored(tensor))
+    declared = [{"name": each.name, "shape": each.shape, "dtype": each.dtype, "dynamic": []} for each in outputs]
+    api.write_json(action.outputs["interface"], {"inputs": inputs, "outputs": declared})
+    api.pack(action.outputs["arguments"], files)
+    about: dict[str, Any] = {each.name: {"rationale": each.rationale} for each in outputs}
+    files = {}
+    for at, each in enumerate(outputs):
+        files[f"expected-{each.name}"] = _save(f"expected-{at}.npy", each.expected)
+        if each.bound is not None:
+            files[f"bound-{each.name}"] = _save(f"bound-{at}.npy", each.bound)
+    if scaled:
+        about["scaled"] = [f"{before} to {now}" for before, now in scaled.items()]
+    Path("about.json").write_text(json.dumps(about, sort_keys=True), encoding="utf-8")
+    api.pack(action.outputs["expected"], {**files, "about.json": "about.json"})
+
+
+def _stored(tensor: torch.Tensor) -> numpy.ndarray[Any, Any]:
+    plain = tensor.detach().contiguous()
+    return plain.view(torch.uint16).numpy() if plain.dtype == torch.bfloat16 else plain.numpy()
+
+
+def _save(path: str, array: numpy.ndarray[Any, Any]) -> str:
+    numpy.save(path, numpy.ascontiguousarray(array))
+    return path

@@ -1,0 +1,54 @@
+"""Open the files of a program in a form of others, so that tools see what a workload would have declared.
+
+Such a program's ``prepare.py`` writes ``interface``, JSON with ``inputs`` and ``outputs`` (as of :class:`SignatureParams`; the size
+of an output is null where only the program knows it), and two bundles: ``arguments`` with the inputs, and ``expected`` with
+``expected-NAME`` and, where one is known, ``bound-NAME`` of each output, and ``about.json``: by output ``rationale`` of its bound.
+A run writes the bundle ``results``.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from mlir_matrix.actions.runtime.bundle import pack, unpack
+from mlir_matrix.actions.runtime.contract import Action
+
+INTERFACE, ARGUMENTS, EXPECTED, RESULTS = "interface", "arguments", "expected", "results"
+ABOUT = "about.json"
+#: The files of what ``prepare.py`` writes beside the program.
+PREPARED = {INTERFACE: "interface.json", ARGUMENTS: "arguments.zip", EXPECTED: "expected.zip"}
+_FOLDER = Path("opened")
+
+
+def interface(action: Action[Any]) -> dict[str, Any]:
+    """Return the inputs and outputs of a program."""
+    found: dict[str, Any] = json.loads(Path(action.inputs[INTERFACE]).read_text(encoding="utf-8"))
+    return found
+
+
+@contextmanager
+def opened(action: Action[Any]) -> Iterator[Action[Any]]:
+    """Open the files of a program for an importer or a runner; collect the results of the latter."""
+    if INTERFACE not in action.inputs:
+        yield action
+        return
+    declared = interface(action)
+    params = {**action.params, **declared, "arguments": declared["inputs"], "results": declared["outputs"]}
+    inputs = {name: path for name, path in action.inputs.items() if name not in (INTERFACE, ARGUMENTS)}
+    outputs = dict(action.outputs)
+    if ARGUMENTS not in action.inputs:
+        yield replace(action, params={"dims": {}, "dim_names": {}, **params}, inputs=inputs)
+        return
+    inputs |= {f"arg-{name}": path for name, path in unpack(action.inputs[ARGUMENTS], _FOLDER / "in").items()}
+    (_FOLDER / "out").mkdir(parents=True)
+    target = outputs.pop(RESULTS)
+    made = {f"out-{each['name']}": str(_FOLDER / "out" / f"{at}.npy") for at, each in enumerate(declared["outputs"])}
+    yield replace(action, params=params, inputs=inputs, outputs={**outputs, **made})
+    pack(target, {name.removeprefix("out-"): path for name, path in made.items()})
+    shutil.rmtree(_FOLDER)

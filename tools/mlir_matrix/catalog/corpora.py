@@ -1,0 +1,174 @@
+"""List the members of corpora: the files of a folder that others wrote, or names in a list.
+
+A file that nobody here named may be called anything. Its member has a name that identifiers can hold, made from the path
+below the corpus; a file that cannot be a program stays a member, with the reason.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from mlir_matrix.catalog.catalog import Entry
+from mlir_matrix.catalog.models.base import Corpus, SourceForm, Workload
+from mlir_matrix.catalog.yaml_reader import SourceError, read_text
+from mlir_matrix.digest import digest_bytes
+from mlir_matrix.names import MEMBER, did_you_mean, printable
+
+#: The list of members that are no files of a folder.
+LIST = "members.txt"
+#: The most members of a corpus, and bytes of one.
+MOST_MEMBERS, MOST_BYTES = 100_000, 8 << 20
+#: The most characters of a member's name.
+_MOST_CHARACTERS = 120
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_+.-]+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Members:
+    """The members of a corpus as workloads by name, and the reasons of those that cannot be run."""
+
+    workloads: Mapping[str, Entry[Workload]]
+    unusable: Mapping[str, str]
+
+
+class CorpusError(Exception):
+    """A corpus whose members cannot be listed; ``keys`` of its file are wrong."""
+
+    def __init__(self, message: str, *keys: str | int) -> None:
+        super().__init__(message)
+        self.keys = keys
+
+
+def members_of(corpus: Entry[Corpus], form: Entry[SourceForm]) -> Members:
+    """Return the members of a corpus. Raise CorpusError."""
+    listed = _files(corpus, form) if corpus.document.folder is not None else _named(corpus)
+    document = Workload.model_construct(
+        description=corpus.document.description,
+        source=corpus.document.source,
+        parameters=corpus.document.parameters,
+        numerics=corpus.document.numerics,
+        golden="computed",
+    )
+    workloads: dict[str, Entry[Workload]] = {}
+    unusable: dict[str, str] = {}
+    taken = set[str]()
+    for member, path in listed:
+        name = f"{corpus.name}{MEMBER}{_name_of(member)}"
+        if name.casefold() in taken:
+            name = f"{name}-{digest_bytes(member.encode(errors='surrogateescape'))[:8]}"
+        taken.add(name.casefold())
+        workloads[name] = Entry(
+            name=name,
+            document=document,
+            source=corpus.source,
+            root=corpus.root,
+            folder=corpus.folder,
+            files={form.document.gives: path},
+            member=member,
+        )
+        if why := _why_not(path, corpus.root):
+            unusable[name] = f"{printable(member)} of corpus {corpus.name} {why}"
+        if len(workloads) > MOST_MEMBERS:
+            raise CorpusError(f"has more than {MOST_MEMBERS} members; make several corpora", "folder")
+    return Members(workloads=workloads, unusable=unusable)
+
+
+def _name_of(member: str) -> str:
+    """Return a name for a path or a name: dots between folders, and ``_`` for what identifiers cannot hold."""
+    base, _, ending = member.rpartition(".")
+    stem = base if base and "/" not in ending else member
+    parts = [_NOT_IN_NAMES.sub("_", part).strip(".") for part in re.split(r"[/.]+", stem)]
+    name = ".".join(part for part in parts if part)
+    if not name[:1].isalnum():
+        name = f"m{name}"
+    if len(name) > _MOST_CHARACTERS:
+        name = f"{name[: _MOST_CHARACTERS - 9]}-{digest_bytes(member.encode(errors='surrogateescape'))[:8]}"
+    return name
+
+
+def _named(corpus: Entry[Corpus]) -> Iterator[tuple[str, Path]]:
+    """Return the names in the list beside a corpus; the list stands for the file of each."""
+    path = corpus.folder / LIST
+    if LIST not in corpus.files:
+        raise CorpusError(f"lists no members: give a 'folder', or make {LIST} by `matrix expect {corpus.name} --write`")
+    try:
+        lines = read_text(path, corpus.source.beside(LIST)).splitlines()
+    except SourceError as error:
+        raise CorpusError(f"{LIST}: {error.problem}") from None
+    for line in lines:
+        if (name := line.strip()) and not name.startswith("#"):
+            yield name, path
+
+
+def _files(corpus: Entry[Corpus], form: Entry[SourceForm]) -> Iterator[tuple[str, Path]]:
+    """Return the files of a corpus that are its members, sorted by path."""
+    folder = str(corpus.document.folder)
+    parts = Path(folder).parts
+    if Path(folder).is_absolute() or ".." in parts:
+        raise CorpusError(f"'{printable(folder)}' leads out of the catalog; give a folder below it", "folder")
+    top = corpus.root.joinpath(*parts)
+    real = os.path.realpath(corpus.root)
+    if not top.is_dir():
+        raise CorpusError(f"there is no folder '{printable(folder)}' in {corpus.root}", "folder")
+    if os.path.commonpath((os.path.realpath(top), real)) != real:
+        raise CorpusError(f"'{printable(folder)}' is a link that leaves the catalog; put the files here", "folder")
+    patterns = corpus.document.members or form.document.members
+    matches = _matcher(patterns)
+    for place, folders, files in os.walk(top):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        below = os.path.relpath(place, top)
+        for file in sorted(files):
+            path = file if below == "." else f"{below}/{file}"
+            if matches(path):
+                yield path, Path(place, file)
+
+
+def _matcher(patterns: Sequence[str]) -> Callable[[str], object]:
+    return re.compile("|".join(map(_path_expression, patterns))).fullmatch
+
+
+def _path_expression(pattern: str) -> str:
+    """Return a regular expression for a glob over paths: ``**/`` stands for any folders, also none."""
+    found = ""
+    for part in re.split(r"(\*\*/|\*|\?)", pattern):
+        found += {"**/": "(?:[^/]+/)*", "*": "[^/]*", "?": "[^/]"}.get(part, re.escape(part))
+    return f"(?:{found})"
+
+
+def _why_not(path: Path, root: Path) -> str:
+    """Return why a file can be no program; empty where it can."""
+    try:
+        found = os.lstat(path)
+        if stat.S_ISLNK(found.st_mode):
+            real, inside = os.path.realpath(path, strict=True), os.path.realpath(root)
+            if os.path.commonpath((real, inside)) != inside:
+                return "is a symbolic link that leaves the catalog"
+            found = os.stat(real)
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    if not stat.S_ISREG(found.st_mode):
+        return "is not a regular file"
+    return "" if found.st_size <= MOST_BYTES else f"has {found.st_size} bytes; a program can have {MOST_BYTES}"
+
+
+def with_program(workload: Entry[Workload], form: Entry[SourceForm]) -> Entry[Workload]:
+    """Return a workload whose program is a file of its folder as frameworks know it. Raise CorpusError."""
+    own = {name: path for name, path in workload.files.items() if name != form.document.gives}
+    named = workload.document.program
+    if named is not None and named not in workload.files:
+        raise CorpusError(f"there is no file '{named}' in this folder{did_you_mean(named, workload.files)}", "program")
+    matches = _matcher(form.document.members)
+    found = [named] if named is not None else [name for name in own if matches(name)]
+    if len(found) != 1:
+        which = (
+            f"{len(found)} files can be the program: {', '.join(sorted(found))}" if found else "no file is a program"
+        )
+        raise CorpusError(f"{which}; name it by 'program'", "source")
+    if why := _why_not(workload.files[found[0]], workload.root):
+        raise CorpusError(f"{found[0]} {why}", "source")
+    return replace(workload, files={form.document.gives: workload.files[found[0]]}, member=found[0])

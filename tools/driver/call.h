@@ -2,7 +2,7 @@
 #ifndef MATRIX_CALL_H
 #define MATRIX_CALL_H
 
-enum { MAX_POINTERS = 64 };
+enum { MAX_POINTERS = 2048 };
 
 /* A kernel's C interface, `_mlir_ciface_main`, whatever it takes. */
 typedef void Kernel(void);

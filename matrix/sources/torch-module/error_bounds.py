@@ -1,10 +1,10 @@
-"""Run a module in double with a bound on the error that a correct program may have, carried through ATen operators.
+"""Run a module in double with the error that a correct program is likely to have, carried through ATen operators.
 
-For each tensor there is one of the same shape: how far a program may be that computes in the dtype of the module, in any order,
-with functions about as exact as the package allows the reference's. Errors that come from before are passed on in the worst case;
-the roundings of one sum of *n* terms are taken as independent, which is ``min(n - 1, 6 sqrt(n - 1))`` units (Higham and Mary, A
-new approach to probabilistic rounding error analysis, 2019: larger with a probability below 1e-7 each). Operators without a rule
-are decomposed by PyTorch; what is left unknown ends the analysis, and the bound is a multiple of what float32 eager is off by.
+For each tensor there is one of the same shape with the root of the mean square error of a program that computes in the dtype of the
+module, in any order, with functions about as exact as the package allows the reference's. Roundings are taken as independent
+(Higham and Mary, A new approach to probabilistic rounding error analysis, 2019), so errors add up by their squares: a sum of *n* terms
+has an error of sqrt(n) roundings of its partial sums. The bound is ``CONFIDENCE`` times that. Operators without a rule are decomposed
+by PyTorch; what is left unknown ends the analysis, and the bound is a multiple of what PyTorch in the module's own dtype is off by.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from mlir_matrix.actions.api import ActionFailed, under_test
 
 aten = torch.ops.aten
 Tensor = torch.Tensor
-#: Standard deviations that the roundings of a sum may add up to; with uniform roundings there are 10 of them.
-LIKELY = 6.0
+#: How many times the likely error the bound is: errors with a common cause, such as the factor of a normalisation, are not
+#: independent.
+CONFIDENCE = 16.0
 #: Without an analysis: how often the largest error of float32 eager, and units in the last place of the largest value.
 EMPIRICAL, EMPIRICAL_EPS = 32.0, 64.0
 RULES: dict[Any, Callable[..., Any]] = {}
@@ -49,8 +50,6 @@ def run_with_bounds(built: Any, plain: Sequence[Any]) -> list[tuple[numpy.ndarra
     default = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     mode = Bounds(eps / 2)
-    fast = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
     try:
         with torch.no_grad(), mode:
             returned = built.call()
@@ -63,7 +62,6 @@ def run_with_bounds(built: Any, plain: Sequence[Any]) -> list[tuple[numpy.ndarra
             returned = built.call()
     finally:
         torch.set_default_dtype(default)
-        torch.backends.mha.set_fastpath_enabled(fast)
     return [_leaf(mode, value, own, eps, why) for value, own in zip(pytree.tree_leaves(returned), plain, strict=True)]
 
 
@@ -76,11 +74,11 @@ def _leaf(mode: Bounds, value: Any, own: Any, eps: float, why: str) -> tuple[Any
     exact = array.double().numpy()
     if not why:
         error = mode.error(value)
-        bound = numpy.zeros(exact.shape) if error is None else error.double().contiguous().numpy()
+        bound = numpy.zeros(exact.shape) if error is None else CONFIDENCE * error.double().contiguous().numpy()
         bound = bound + eps / 2 * numpy.abs(exact)
         bound = numpy.where(numpy.isfinite(bound), bound, numpy.inf)
-        how = f"derived: running error analysis of {mode.count} ATen operators by {mode.unit:.3g} a rounding, "
-        return exact, bound, how + "sums of n terms by min(n - 1, 6 sqrt(n - 1)) of them"
+        how = f"derived: {CONFIDENCE:g} times the root mean square error of {mode.count} ATen operators, by {mode.unit:.3g} a rounding"
+        return exact, bound, how
     with numpy.errstate(all="ignore"):
         apart = numpy.abs(own.detach().double().numpy() - exact)
         finite = numpy.isfinite(exact)
@@ -172,18 +170,21 @@ def _exactly(mode: Bounds, function: Any, args: Any, kwargs: Any) -> Any:
     return made
 
 
-def likely(terms: float) -> float:
-    """Return the roundings of a sum of so many terms, in units."""
-    more = max(terms - 1.0, 0.0)
-    return min(more, LIKELY * math.sqrt(more))
-
-
-def settle(mode: Bounds, value: Tensor, passed: Tensor, own: float | Tensor = 1.0) -> Tensor:
-    """Record a result with the errors that come from before and ``own`` roundings of its size."""
+def settle(mode: Bounds, value: Tensor, squares: Tensor, own: float | Tensor = 1.0) -> Tensor:
+    """Record a result: the squares of the errors that come from before, and ``own`` roundings of its size."""
     tiny = torch.finfo(torch.float32).tiny
-    error = passed + own * (mode.unit * (value.abs() + passed) + tiny)
+    error = torch.sqrt(squares + (own * (mode.unit * value.abs() + tiny)) ** 2)
     error = torch.where(torch.isfinite(value), error, torch.zeros_like(error))
     return mode.note(value, torch.where(torch.isnan(error), torch.full_like(error, math.inf), error))
+
+
+def summed(mode: Bounds, value: Tensor, squares: Tensor, terms: float) -> Tensor:
+    """Return the squares of the error of sums of so many terms, whose squares add up to ``squares``.
+
+    Partial sums are about as large as the sum or as what terms of random signs add up to.
+    """
+    more = max(terms - 1.0, 0.0)
+    return more * (mode.unit * (value.abs() + 2 * torch.sqrt(squares))) ** 2
 
 
 # Moves: what an operator does to the elements it does to their errors.
@@ -286,7 +287,7 @@ def _compare(mode: Bounds, function: Any, a: Any, b: Any) -> Any:
     errors = [each for each in (mode.error(a), mode.error(b)) if each is not None]
     if errors:
         apart = (torch.as_tensor(a).double() - torch.as_tensor(b).double()).abs()
-        mode.note(made, (apart <= sum(errors)).double())
+        mode.note(made, (apart <= CONFIDENCE * sum(errors)).double())
     return made
 
 
@@ -342,30 +343,18 @@ def _masked_fill(mode: Bounds, function: Any, tensor: Tensor, mask: Tensor, valu
 
 
 def at_ends(mode: Bounds, function: Any, args: Sequence[Any], kwargs: Any, made: Tensor) -> Tensor:
-    """Return how far a function of elements is from its value where its operands are off by their errors."""
-    errors = [mode.error(each) for each in args]
-    passed = torch.zeros_like(made, dtype=torch.float64)
-    if all(each is None for each in errors):
-        return passed
-    moved = [
-        [each] if error is None else [each - error, each + error] for each, error in zip(args, errors, strict=True)
-    ]
-    for choice in _choices(moved):
-        apart = (function(*choice, **kwargs) - made).abs()
-        # Equal infinities are not apart.
-        passed = torch.maximum(
-            passed,
-            torch.nan_to_num(apart, nan=math.inf)
-            if bool(torch.isfinite(made).all())
-            else torch.where(torch.isfinite(made), torch.nan_to_num(apart, nan=math.inf), torch.zeros_like(apart)),
-        )
-    return passed
-
-
-def _choices(moved: Sequence[Sequence[Any]]) -> Any:
-    import itertools
-
-    return itertools.product(*moved)
+    """Return the squares of how far a function of elements is from its value where each operand is off by its error."""
+    squares = torch.zeros_like(made, dtype=torch.float64)
+    for place, operand in enumerate(args):
+        if (error := mode.error(operand)) is None:
+            continue
+        apart = torch.zeros_like(squares)
+        for moved in (operand - error, operand + error):
+            off = (function(*args[:place], moved, *args[place + 1 :], **kwargs) - made).abs()
+            apart = torch.maximum(apart, torch.nan_to_num(off, nan=math.inf))
+        squares = squares + apart**2
+    # Equal infinities are not apart.
+    return torch.where(torch.isfinite(made), squares, torch.zeros_like(squares))
 
 
 def elementwise(own: float | Callable[..., Any], *operators: Any) -> None:
@@ -377,7 +366,7 @@ def elementwise(own: float | Callable[..., Any], *operators: Any) -> None:
             return made
         passed = at_ends(mode, function, args, kwargs, made)
         if callable(own):
-            return settle(mode, made, passed + mode.unit * own(made, *args), 0.0)
+            return settle(mode, made, passed + (mode.unit * own(made, *args)) ** 2, 0.0)
         return settle(mode, made, passed, own)
 
     rule(*operators)(call)
@@ -451,19 +440,12 @@ def _add(mode: Bounds, function: Any, a: Any, b: Any, alpha: Any = 1) -> Any:
     made = function(a, b, alpha=alpha)
     if not made.is_floating_point():
         return made
-    scale_a, scale_b = (1.0, abs(alpha)) if function.overloadpacket is not aten.rsub else (abs(alpha), 1.0)
-    passed = _sum_of([(mode.error(a), scale_a), (mode.error(b), scale_b)], made)
-    for each in (a, b):
-        passed = passed + _constant(mode, each)
-    return settle(mode, made, passed, 1.0 if alpha == 1 else 2.0)
-
-
-def _sum_of(parts: Sequence[tuple[Tensor | None, float]], made: Tensor) -> Tensor:
-    passed = torch.zeros_like(made, dtype=torch.float64)
-    for error, scale in parts:
-        if error is not None:
-            passed = passed + scale * error
-    return passed
+    scales = (abs(alpha), 1.0) if function.overloadpacket is aten.rsub else (1.0, abs(alpha))
+    squares = torch.zeros_like(made, dtype=torch.float64)
+    for each, scale in zip((a, b), scales, strict=True):
+        error = mode.error(each)
+        squares = squares + (scale * (_constant(mode, each) if error is None else error)) ** 2
+    return settle(mode, made, squares, 1.0 if alpha == 1 else 2.0)
 
 
 def _constant(mode: Bounds, value: Any) -> float:
@@ -481,15 +463,10 @@ def _multiply(mode: Bounds, function: Any, a: Any, b: Any) -> Any:
     if not made.is_floating_point():
         return made
     a, b = (each.double() if isinstance(each, Tensor) and not each.is_floating_point() else each for each in (a, b))
-    passed = torch.zeros_like(made, dtype=torch.float64)
-    left, right = mode.error(a), mode.error(b)
-    size_a, size_b = (abs(each) if not isinstance(each, Tensor) else each.abs() for each in (a, b))
-    if left is not None:
-        passed = passed + left * (size_b + (right if right is not None else _constant(mode, b)))
-    if right is not None:
-        passed = passed + right * size_a
-    passed = passed + _constant(mode, b) * (size_a if isinstance(b, float) else 0.0)
-    return settle(mode, made, passed)
+    errors = [_constant(mode, each) if mode.error(each) is None else mode.error(each) for each in (a, b)]
+    return settle(
+        mode, made, (errors[0] * abs(b)) ** 2 + (abs(a) * errors[1]) ** 2 + (errors[0] * errors[1]) ** 2 + 0 * made
+    )
 
 
 # Reductions and products.
@@ -510,12 +487,12 @@ def _sum(mode: Bounds, function: Any, tensor: Tensor, *more: Any, dtype: Any = N
         )
     dims = more[0] if more else None
     made = function(tensor, *more)
-    passed = torch.zeros_like(made)
-    if (error := mode.error(tensor)) is not None:
-        passed = passed + function(error, *more)
     terms = _count(tensor, dims)
-    own = likely(terms) * mode.unit * function(tensor.abs(), *more) + passed * likely(terms) * mode.unit
-    return settle(mode, made, passed + own, 2.0 if function.overloadpacket is aten.mean else 0.0)
+    scale = 1.0 / max(terms, 1) if function.overloadpacket is aten.mean else 1.0
+    squares = aten.sum(mode.of(tensor) ** 2, *more) if more else aten.sum(mode.of(tensor) ** 2)
+    sizes = aten.sum(tensor**2, *more) if more else aten.sum(tensor**2)
+    own = summed(mode, made / scale, sizes, terms)
+    return settle(mode, made, (squares + own) * scale**2, 0.0 if scale == 1 else 2.0)
 
 
 @rule(torch.ops.prims.var, aten.var, aten.std, aten.var_mean)
@@ -577,10 +554,8 @@ def _cumsum(mode: Bounds, function: Any, tensor: Tensor, dim: int, **kwargs: Any
         return function(tensor, dim, **kwargs)
     made = function(tensor, dim)
     terms = tensor.shape[dim] if tensor.dim() else 1
-    error = mode.of(tensor)
-    # Whatever the order, a prefix has no more roundings than its terms.
-    own = min(terms, LIKELY * math.sqrt(terms)) * mode.unit * function(tensor.abs() + error, dim)
-    return settle(mode, made, function(error, dim) + own, 0.0)
+    largest = aten.cummax(made.abs(), dim)[0] if made.numel() else made
+    return settle(mode, made, aten.cumsum(mode.of(tensor) ** 2, dim) + terms * (mode.unit * largest) ** 2, 0.0)
 
 
 @rule(aten.prod, aten.cumprod)
@@ -590,21 +565,20 @@ def _product(mode: Bounds, function: Any, tensor: Tensor, *args: Any, **kwargs: 
     if not tensor.is_floating_point():
         return made
     grown = function(tensor.abs() * (1 + 2 * mode.unit) + mode.of(tensor), *args, **kwargs)
-    return settle(mode, made, grown - made.abs(), 1.0)
+    return settle(mode, made, (grown - made.abs()) ** 2, 1.0)
 
 
 def multilinear(mode: Bounds, product: Callable[..., Tensor], terms: float, *parts: Tensor) -> Tensor:
     """Sum ``terms`` products of one element of each part."""
     made = product(*parts)
-    sizes = [part.abs() for part in parts]
+    sizes = [part**2 for part in parts]
     errors = [mode.error(part) for part in parts]
-    passed = torch.zeros_like(made)
-    reach = [size if error is None else size + error for size, error in zip(sizes, errors, strict=True)]
+    squares = summed(mode, made, product(*sizes), terms)
+    reach = [size if error is None else size + error**2 for size, error in zip(sizes, errors, strict=True)]
     for place, error in enumerate(errors):
         if error is not None:
-            passed = passed + product(*reach[:place], error, *sizes[place + 1 :])
-    own = (likely(terms) + len(parts) - 1) * mode.unit * product(*reach)
-    return settle(mode, made, passed + own, 0.0)
+            squares = squares + product(*reach[:place], error**2, *sizes[place + 1 :])
+    return settle(mode, made, squares, 1.0)
 
 
 @rule(aten.mm, aten.bmm, aten.mv, aten.dot, aten.matmul, aten.vdot)
@@ -637,10 +611,9 @@ def linear(terms: Callable[..., float], *operators: Any) -> None:
 
     def call(mode: Bounds, function: Any, tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
         made = function(tensor, *args, **kwargs)
-        error = mode.error(tensor)
-        passed = torch.zeros_like(made) if error is None else function(error, *args, **kwargs)
-        own = (likely(terms(tensor, made, *args)) + 4) * mode.unit * function(tensor.abs(), *args, **kwargs)
-        return settle(mode, made, passed + own, 0.0)
+        squares = function(mode.of(tensor) ** 2, *args, **kwargs)
+        own = terms(tensor, made, *args) * (mode.unit * function(tensor.abs(), *args, **kwargs)) ** 2
+        return settle(mode, made, squares + own, 2.0)
 
     rule(*operators)(call)
 
@@ -686,12 +659,10 @@ def _scatter(mode: Bounds, function: Any, tensor: Tensor, *args: Any, **kwargs: 
     made = function(tensor, *args, **kwargs)
     if not made.is_floating_point():
         return made
-    flat = [mode.of(each) if isinstance(each, Tensor) and each.is_floating_point() else each for each in args]
-    passed = function(mode.of(tensor), *flat, **kwargs)
+    flat = [mode.of(each) ** 2 if isinstance(each, Tensor) and each.is_floating_point() else each for each in args]
     sizes = [each.abs() if isinstance(each, Tensor) and each.is_floating_point() else each for each in args]
-    terms = max((each.numel() for each in args if isinstance(each, Tensor)), default=1)
-    own = likely(terms + 1) * mode.unit * function(tensor.abs(), *sizes, **kwargs).abs()
-    return settle(mode, made, passed.abs() + own, 0.0)
+    own = mode.unit * function(tensor.abs(), *sizes, **kwargs).abs()
+    return settle(mode, made, function(mode.of(tensor) ** 2, *flat, **kwargs).abs() + 8 * own**2, 0.0)
 
 
 @rule(aten._local_scalar_dense, aten.item)

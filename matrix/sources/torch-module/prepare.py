@@ -13,7 +13,6 @@ import ast
 import json
 import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -21,8 +20,8 @@ from typing import Any
 
 import numpy
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
-from torch.utils.flop_counter import FlopCounterMode
 
 from mlir_matrix.actions import api
 from mlir_matrix.actions.api import Action, ActionFailed, under_test
@@ -34,6 +33,7 @@ LEAST = 2
 TOGETHER = 8
 #: How many times as large as asked for a program may stay that cannot be scaled further.
 BEYOND = 8
+RECURRENT = frozenset(("lstm", "gru", "rnn_tanh", "rnn_relu"))
 #: The distance between the seeds of two draws of inputs.
 DRAW = 1_000_003
 
@@ -46,7 +46,7 @@ def _program():
 
     import numpy
     import torch
-    from torch.utils import _pytree as pytree
+from torch.utils import _pytree as pytree
 
     def seeded(seed):
         for each in (random.seed, numpy.random.seed, torch.manual_seed):
@@ -110,6 +110,8 @@ class Built:
 def run(action: Action) -> None:
     """Write the program, its interface, its arguments and what is expected."""
     torch.set_num_threads(1)
+    # The fast path of transformers has operators of its own, which no compiler sees.
+    torch.backends.mha.set_fastpath_enabled(False)
     options = Options(**action.params["parameters"])
     text = api.read_text(action.inputs["source"], "the program")
     text, scaled = _scaled(text, options)
@@ -228,36 +230,65 @@ class Size:
 
 def _size(text: str, options: Options) -> Size | None:
     """Return what a program costs, without computing it; None where its module does not take its inputs."""
+    cost = Cost()
     try:
-        with torch.device("meta"):
+        with torch.device("meta"), torch.no_grad():
             built = _build(_module(text), options, 0)
-            tensors = [*built.state.values(), *built.tensors]
-            with FlopCounterMode(display=False) as counter, torch.no_grad(), _counted() as largest:
+            with cost:
                 returned = built.call()
     except Exception:  # noqa: BLE001 - code of others; what is wrong with it shows when it runs
         return None
-    tensors += [each for each in pytree.tree_leaves(returned) if isinstance(each, torch.Tensor)]
-    return Size(max(sum(each.numel() for each in tensors), largest()), float(counter.get_total_flops()))
+    leaves = [*built.state.values(), *built.tensors, *pytree.tree_leaves(returned)]
+    elements = sum(each.numel() for each in leaves if isinstance(each, torch.Tensor))
+    return Size(max(elements, cost.largest), cost.operations)
 
 
-@contextmanager
-def _counted() -> Iterator[Any]:
-    """Watch the number of elements of the largest intermediate result."""
-    from torch.utils._python_dispatch import TorchDispatchMode
+class Cost(TorchFunctionMode):  # type: ignore[misc]
+    """Counts the operations of a program, two for each product in a sum, and the elements of its largest result."""
 
-    largest = 0
+    def __init__(self) -> None:
+        super().__init__()
+        self.operations, self.largest = 0.0, 0
 
-    class Watch(TorchDispatchMode):  # type: ignore[misc]
-        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            nonlocal largest
-            made = function(*args, **(kwargs or {}))
-            for each in pytree.tree_leaves(made):
-                if isinstance(each, torch.Tensor):
-                    largest = max(largest, each.numel())
-            return made
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(function, "__name__", "")
+        made = _recurrent(args) if name in RECURRENT else function(*args, **(kwargs or {}))
+        sizes = [each.numel() for each in pytree.tree_leaves(made) if isinstance(each, torch.Tensor)]
+        self.largest = max(self.largest, *sizes) if sizes else self.largest
+        self.operations += sum(sizes) * _products(
+            name, [each for each in pytree.tree_leaves(args) if isinstance(each, torch.Tensor)]
+        )
+        return made
 
-    with Watch():
-        yield lambda: largest
+
+def _recurrent(args: Sequence[Any]) -> tuple[torch.Tensor, ...]:
+    """Return what a recurrent layer gives, without its steps, which are many small ones."""
+    states = args[1] if isinstance(args[1], (list, tuple)) else [args[1]]
+    width = states[0].shape[-1] * (2 if args[7] else 1)
+    return args[0].new_empty((*args[0].shape[:-1], width)), *states
+
+
+def _products(name: str, operands: Sequence[torch.Tensor]) -> float:
+    """Return how many operations an element of a result takes, by the name of the function."""
+    if len(operands) < 2:
+        return 1.0
+    first, second = operands[:2]
+    match name:
+        case "linear" | "einsum":
+            return 2.0 * first.shape[-1] if first.dim() else 1.0
+        case "matmul" | "mm" | "bmm" | "__matmul__" | "mv" | "dot":
+            return 2.0 * first.shape[-1]
+        case "addmm" | "baddbmm":
+            return 2.0 * second.shape[-1]
+        case "conv1d" | "conv2d" | "conv3d":
+            return 2.0 * second.numel() / second.shape[0]
+        case "conv_transpose1d" | "conv_transpose2d" | "conv_transpose3d":
+            return 2.0 * second.numel() / second.shape[1]
+        case "scaled_dot_product_attention":
+            return 4.0 * second.shape[-2]
+        case _ if name in RECURRENT:
+            return 2.0 * sum(each.numel() for each in operands[1:]) / max(operands[-1].shape[-1], 1)
+    return 1.0
 
 
 def _numbers(tree: ast.Module, functions: Collection[str]) -> Iterator[tuple[ast.Constant, int]]:

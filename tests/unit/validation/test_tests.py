@@ -116,9 +116,10 @@ def test_what_does_not_hold(tree: Any, file: str, old: str, new: str, error: str
     [
         (MLP, "[B, 3]", f"[{', '.join('1' * 33)}]", "7:111: 33 dimensions; a tensor can have 32"),
         (MLP, "B: 8", "B: 99999999999", "5:7: 3199999999968 elements; a tensor can have 17179869184"),
-        (MLP, "inputs:\n", many("inputs", 63, ', formula: "1"'),
-         "68:3: 64 inputs; a kernel can have 63, so join tensors of one dtype and shape"),
-        (MLP, "outputs:\n", many("outputs", 64), "71:3: 65 outputs; a kernel can have 64, so join tensors of one dtype and shape"),
+        (MLP, "inputs:\n", many("inputs", 2047, ', formula: "1"'),
+         "2052:3: 2048 inputs; a kernel can have 2047, so join tensors of one dtype and shape"),
+        (MLP, "outputs:\n", many("outputs", 2048),
+         "2055:3: 2049 outputs; a kernel can have 2048, so join tensors of one dtype and shape"),
     ],
 )  # fmt: skip
 def test_a_workload_over_a_limit_is_unsupported(tree: Any, file: str, old: str, new: str, says: str) -> None:

@@ -7,9 +7,9 @@ from mlir_matrix.actions.runtime.contract import Action, ActionFailed
 
 #: The C interface of ``@main``, by which the driver calls a kernel.
 ENTRY = "_mlir_ciface_main"
-#: What the driver can pass to a kernel: a pointer for each argument and one for all results (tools/driver/call.h), so many
-#: results, and so many dimensions of a tensor (spec.h).
-MAX_POINTERS = 64
+#: What the driver can pass to a kernel: a pointer for each argument and one for all results (tools/driver/call.h; 64 on
+#: WebAssembly), so many results, and so many dimensions of a tensor (spec.h).
+MAX_POINTERS = 2048
 MAX_RANK = 32
 #: The most elements of a tensor: 128 GiB of doubles.
 MAX_ELEMENTS = 1 << 34

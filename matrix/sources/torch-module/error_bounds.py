@@ -1,10 +1,11 @@
 """Run a module in double with the error that a correct program is likely to have, carried through ATen operators.
 
-For each tensor there is one of the same shape with the root of the mean square error of a program that computes in the dtype of the
-module, in any order, with functions about as exact as the package allows the reference's. Roundings are taken as independent
-(Higham and Mary, A new approach to probabilistic rounding error analysis, 2019), so errors add up by their squares: a sum of *n* terms
-has an error of sqrt(n) roundings of its partial sums. The bound is ``CONFIDENCE`` times that. Operators without a rule are decomposed
-by PyTorch; what is left unknown ends the analysis, and the bound is a multiple of what PyTorch in the module's own dtype is off by.
+For each tensor there is one of the same shape with the root of the mean square error of a program that computes in the dtype of
+the module, in any order, with functions about as exact as the package allows the reference's. Roundings are taken as independent
+(Higham and Mary, A new approach to probabilistic rounding error analysis, 2019), so errors add up by their squares: a sum of n
+terms has an error of sqrt(n) roundings of its partial sums. The bound is ``CONFIDENCE`` times that. Operators without a rule are
+decomposed by PyTorch; what is left unknown ends the analysis, and the bound is a multiple of what PyTorch is off by in the
+module's own dtype.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def _leaf(mode: Bounds, value: Any, own: Any, eps: float, why: str) -> tuple[Any
         bound = numpy.zeros(exact.shape) if error is None else CONFIDENCE * error.double().contiguous().numpy()
         bound = bound + eps / 2 * numpy.abs(exact)
         bound = numpy.where(numpy.isfinite(bound), bound, numpy.inf)
-        how = f"derived: {CONFIDENCE:g} times the root mean square error of {mode.count} ATen operators, by {mode.unit:.3g} a rounding"
+        how = f"derived: {CONFIDENCE:g} times the likely error of {mode.count} ATen operators, {mode.unit:.3g} a rounding"
         return exact, bound, how
     with numpy.errstate(all="ignore"):
         apart = numpy.abs(own.detach().double().numpy() - exact)

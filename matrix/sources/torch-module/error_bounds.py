@@ -78,7 +78,9 @@ def _leaf(mode: Bounds, value: Any, own: Any, eps: float, why: str) -> tuple[Any
         bound = numpy.zeros(exact.shape) if error is None else CONFIDENCE * error.double().contiguous().numpy()
         bound = bound + eps / 2 * numpy.abs(exact)
         bound = numpy.where(numpy.isfinite(bound), bound, numpy.inf)
-        how = f"derived: {CONFIDENCE:g} times the likely error of {mode.count} ATen operators, {mode.unit:.3g} a rounding"
+        how = (
+            f"derived: {CONFIDENCE:g} times the likely error of {mode.count} ATen operators, {mode.unit:.3g} a rounding"
+        )
         return exact, bound, how
     with numpy.errstate(all="ignore"):
         apart = numpy.abs(own.detach().double().numpy() - exact)

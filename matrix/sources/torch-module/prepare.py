@@ -46,7 +46,7 @@ def _program():
 
     import numpy
     import torch
-from torch.utils import _pytree as pytree
+    from torch.utils import _pytree as pytree
 
     def seeded(seed):
         for each in (random.seed, numpy.random.seed, torch.manual_seed):

@@ -43,6 +43,13 @@ class SignatureParams(TypedDict):
     outputs: list[Tensor]
 
 
+class ErrorParams(SignatureParams):
+    """Of ``forward_error``."""
+
+    #: Whether sums count as by :func:`roundings_of_sum`, and an unknown operation gives infinite bounds instead of a failure.
+    likely: NotRequired[bool]
+
+
 class ImportParams(SignatureParams, BackendParams):
     """What importers compare a program with."""
 

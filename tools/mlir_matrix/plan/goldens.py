@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from mlir_matrix.actions.params import (
     DifferenceParams,
+    ErrorParams,
     JudgedOutput,
     JudgeParams,
     NoParams,
-    SignatureParams,
     SketchOutput,
     SketchParams,
 )
@@ -33,22 +33,27 @@ def add_reference(
     draw: int = 0,
     tool: str = "reference",
     stage: Stage = Stage.RUN,
+    likely: bool = False,
 ) -> str:
     """Add the action that computes the reference for one draw of the inputs; its outputs are ``expected-NAME``.
 
-    The tool ``forward_error`` also gives ``bound-NAME``: the largest error of a correct program.
+    The tool ``forward_error`` also gives ``bound-NAME``: the largest error of a correct program; ``likely``: the one that tests
+    are held to.
     """
     declared, outputs = signature(workload.document), workload.document.outputs
     made = add_inputs(graph, workload, environment, draw=draw)
     files = {f"expected-{name}": f"{name}.npy" for name in outputs}
     if tool == "forward_error":
         files |= {f"bound-{name}": f"{name}.bound.npy" for name in outputs}
+    params = ErrorParams(inputs=declared["inputs"], outputs=declared["outputs"])
+    if likely:
+        params["likely"] = True
     return graph.add(
         f"{tool.replace('_', '-')}/{workload.name}",
         tool=tool,
         stage=stage,
         environment=environment,
-        params=SignatureParams(inputs=declared["inputs"], outputs=declared["outputs"]),
+        params=params,
         inputs={
             "source": file_of(catalog, workload.root, workload.reference),
             **{f"arg-{name}": each for name, each in made.items()},

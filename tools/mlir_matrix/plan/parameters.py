@@ -22,7 +22,7 @@ from mlir_matrix.actions.params import (
 from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.golden_files import is_sketched
-from mlir_matrix.catalog.models.base import TOOL_FILES, Output, ParameterValue, Tensor, Tool, Workload
+from mlir_matrix.catalog.models.base import FLOATS, TOOL_FILES, Output, ParameterValue, Tensor, Tool, Workload
 from mlir_matrix.expand.recipes import ResolvedStep, Tooled
 from mlir_matrix.names import MEMBER
 from mlir_matrix.plan.graph import File, Graph, Input, Produced
@@ -187,6 +187,8 @@ def judged(catalog: Catalog, workload: Workload, resolved: Iterable[Resolved]) -
                 **bounds_of(catalog, bound),
             },
         )
+        if output.dtype not in FLOATS:
+            spec.pop("derived", None)
         if output.weak is not None:
             spec["weak_reason"] = output.weak
         found.append(spec)

@@ -14,7 +14,7 @@ from mlir_matrix.catalog.models.base import FLOATS, Workload
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.plan.chains import Chains
-from mlir_matrix.plan.goldens import add_expected
+from mlir_matrix.plan.goldens import add_expected, add_reference
 from mlir_matrix.plan.graph import File, Graph, Input, Produced, cached
 from mlir_matrix.plan.parameters import (
     VERDICT,
@@ -139,9 +139,12 @@ class Planner:
         if expected is None:
             like = cached(self._like, test.workload, lambda: like_outputs(self.graph, workload, self._numpy))
             files.update(like)
+        derived = {spec["name"] for spec in params["outputs"] if spec.get("derived")}
         for name, output in workload.document.outputs.items():
             sketched = expected is None and is_sketched(workload.document, output)
             files[f"actual-{name}"] = Produced(results, f"out-{name}")
+            if expected is None and not sketched and name in derived:
+                files[f"bound-{name}"] = Produced(self._derived(workload), f"bound-{name}")
             files[f"{'sketch' if sketched else 'expected'}-{name}"] = goldens[name]
         return self.graph.add(
             f"judge/{workload.name}",
@@ -151,6 +154,12 @@ class Planner:
             params=params,
             inputs=files,
             outputs=VERDICT,
+        )
+
+    def _derived(self, workload: Entry[Workload]) -> str:
+        """Add the action that derives the bound of each element of a workload's outputs."""
+        return add_reference(
+            self.graph, self._catalog, workload, self._numpy, tool="forward_error", stage=Stage.JUDGE, likely=True
         )
 
     def _new_goldens(self, workload: Entry[Workload]) -> Mapping[str, Input]:

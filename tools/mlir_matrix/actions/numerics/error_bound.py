@@ -151,9 +151,13 @@ class ErrorBound(NDArrayOperatorsMixin):
             return RULES[function](self.format, *args, **kwargs)
 
 
-def unknown(what: str) -> ActionFailed:
+class UnknownBound(ActionFailed):
+    """An operation without a known bound."""
+
+
+def unknown(what: str) -> UnknownBound:
     """Return the error for an operation without a known bound."""
-    return ActionFailed(
+    return UnknownBound(
         f"no error bound is known for {what}; define forward_error(roundoff, ...) in reference.py, which returns it"
     )
 
@@ -170,6 +174,15 @@ def lift(given: Any, format: Format) -> ErrorBound:
         return given
     value = np.asarray(given, dtype=np.float64)
     return ErrorBound(value, np.where(holds(format, value), 0.0, format.u * np.abs(value)), format)
+
+
+def roundings_of_sum(format: Format, terms: Any) -> Any:
+    """Return how many roundings count for a sum of so many terms: ``n - 1``, or at most ``6 sqrt(n - 1)`` if they are independent.
+
+    The sum is beyond the latter with a probability below 1e-7 (Higham and Mary, 2019).
+    """
+    more = np.maximum(np.asarray(terms, dtype=np.float64) - 1, 0)
+    return np.minimum(more, 6 * np.sqrt(more)) if format.likely else more
 
 
 def decided(function: Any) -> Rule:

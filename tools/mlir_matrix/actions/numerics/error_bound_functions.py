@@ -16,6 +16,7 @@ from mlir_matrix.actions.numerics.error_bound import (
     Rule,
     decided,
     lift,
+    roundings_of_sum,
     rule,
     settle,
     unknown,
@@ -37,7 +38,7 @@ def multilinear(product: Callable[..., Doubles], *parts: ErrorBound) -> ErrorBou
     terms = product(*(np.ones(part.shape) for part in parts))
     format = parts[0].format
     value = np.asarray(product(*(part.value for part in parts)))
-    roundings = np.maximum(terms - 1, 0) + len(parts) - 1
+    roundings = roundings_of_sum(format, terms) + len(parts) - 1
     own = roundings * (format.rounding * product(*reach) + format.least)
     return settle(value, passed + own, 0, format)
 
@@ -58,7 +59,7 @@ def _sum(
         return np.asarray(np.sum(values, axis=axis, keepdims=keepdims))
 
     value, passed = total(part.value), total(part.error)
-    own = max(_count(part.shape, axis) - 1, 0) * format.rounding * total(np.abs(part.value) + part.error)
+    own = roundings_of_sum(format, _count(part.shape, axis)) * format.rounding * total(np.abs(part.value) + part.error)
     return settle(value, passed + own, 0, format)
 
 
@@ -130,7 +131,7 @@ def _cumsum(format: Format, a: Any, axis: Any = None, dtype: Any = None, out: An
     part = lift(a, format)
     if axis is None:
         part, axis = part.reshape(-1), 0
-    before = np.cumsum(np.ones_like(part.value), axis=axis) - 1
+    before = roundings_of_sum(format, np.cumsum(np.ones_like(part.value), axis=axis))
     own = before * format.rounding * np.cumsum(np.abs(part.value) + part.error, axis=axis)
     return settle(np.cumsum(part.value, axis=axis), np.cumsum(part.error, axis=axis) + own, 0, format)
 

@@ -14,6 +14,8 @@ class Format:
 
     digits: int
     exponent: int
+    #: Whether the roundings of a sum count as independent: errors are likely ones then, no worst cases.
+    likely: bool = False
 
     @property
     def eps(self) -> float:

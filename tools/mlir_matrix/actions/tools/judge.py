@@ -136,7 +136,8 @@ def _judge_output(spec: JudgedOutput, files: Mapping[str, str]) -> dict[str, Any
             return {**_told(spec), **_judge_sketched(spec, files, criteria)}
         expected = _load(files, f"expected-{name}", _GOLDEN, shape, dtypes.golden_storage(dtype))
         if f"bound-{name}" in files:
-            criteria = replace(criteria, bounds=dtypes.load_npy(files[f"bound-{name}"]).reshape(-1))
+            own = _load(files, f"bound-{name}", "the bound", shape, STORAGE["f64"])
+            criteria = replace(criteria, bounds=own.reshape(-1))
         if _is_nan(expected):
             count = f"{expected.size} of {expected.size}"
             raise _NoMeasureError(f"the golden is NaN in {count} elements, which proves nothing")
@@ -147,9 +148,18 @@ def _judge_output(spec: JudgedOutput, files: Mapping[str, str]) -> dict[str, Any
         return {**_told(spec), **bounds, **measured, "outcome": "mismatch", "reason": f"{name}: {error}"}
     if spec["compare"] == "order-free" and shape:
         actual, expected = _sorted(actual, dtype), np.sort(expected, axis=-1)
+        criteria = _of_sorted(criteria, shape)
     result = _compared(actual, expected, spec, criteria)
     names = weak(spec, expected, criteria, arguments(files)) if result["outcome"] == "pass" else []
     return result | ({"weak": names} if names else {})
+
+
+def _of_sorted(criteria: Criteria, shape: tuple[int, ...]) -> Criteria:
+    """Return the criteria of sorted elements: each may be any of its row."""
+    if criteria.bounds is None:
+        return criteria
+    rows = criteria.bounds.reshape(shape).max(axis=-1, keepdims=True)
+    return replace(criteria, bounds=np.broadcast_to(rows, shape).reshape(-1))
 
 
 def weak(spec: JudgedOutput, expected: Array, criteria: Criteria, others: Mapping[str, Array]) -> list[str]:

@@ -412,5 +412,6 @@ def _stored(tensor: torch.Tensor) -> numpy.ndarray[Any, Any]:
 
 
 def _save(path: str, array: numpy.ndarray[Any, Any]) -> str:
-    numpy.save(path, numpy.ascontiguousarray(array))
+    # Not ascontiguousarray, which gives a scalar a dimension.
+    numpy.save(path, numpy.asarray(array, order="C"))
     return path

@@ -100,8 +100,8 @@ def _named(corpus: Entry[Corpus]) -> Iterator[tuple[str, Path]]:
         lines = read_text(path, corpus.source.beside(LIST)).splitlines()
     except SourceError as error:
         raise CorpusError(f"{LIST}: {error.problem}") from None
-    for line in lines:
-        if (name := line.strip()) and not name.startswith("#"):
+    for name in dict.fromkeys(line.strip() for line in lines):
+        if name and not name.startswith("#"):
             yield name, path
 
 

@@ -75,6 +75,8 @@ class Measured(TypedDict, total=False):
     layer: str | None
     """File, line and column of the tolerance layer that gives the bounds."""
     rationale: str | None
+    derived: bool | None
+    """True if each element has a bound of its own, by error analysis; ``atol`` and ``rtol`` are for those without one."""
     elements: int | None
     wrong: int | None
     wrong_percent: float | None

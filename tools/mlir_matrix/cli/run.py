@@ -174,6 +174,6 @@ def _exit_code(report: Report, problems: list[InfrastructureError]) -> int:
     may_be_empty = not {"shard", "change"}.isdisjoint(report.selection or ())
     elsewhere = outcomes == {Outcome.UNSUPPORTED} and may_be_empty
     if code == 0 and outcomes and outcomes <= NOT_RUN and not elsewhere:
-        reasons = dict.fromkeys(result.reason for result in results if result.outcome == Outcome.SKIPPED)
+        reasons = dict.fromkeys(result.reason for result in results if result.outcome in NOT_RUN)
         raise UsageError(f"no test ran: {'; '.join(list(reasons)[:3])}")
     return code or (InfrastructureError.exit_code if problems else 0)

@@ -25,6 +25,7 @@ from mlir_matrix.expand.recipes import ResolvedStep, resolve_source
 from mlir_matrix.expand.routes import Route
 from mlir_matrix.plan.graph import File, Graph, Input, Produced, cached
 from mlir_matrix.plan.parameters import (
+    VERDICT,
     add_inputs,
     file_of,
     json_value,
@@ -185,6 +186,22 @@ class Kernels:
             outputs={"out": "artifact.txt"},
         )
         return Produced(action, "out")
+
+    def judge_alone(self, test: Test, artifact: Produced) -> str:
+        """Add the action of a target whose own tool judges."""
+        route = test.route
+        assert route is not None
+        own, extra = self._new_own(test, route)
+        return self.graph.add(
+            f"{test.target}/{label(self._catalog.workloads[test.workload])}",
+            tool=route.runner.tool,
+            stage=Stage.RUN,
+            environment=route.runner.environment,
+            params=own,
+            inputs={"artifact": artifact, **extra},
+            outputs=VERDICT,
+            native=self._catalog.targets[test.target].document.native,
+        )
 
     def _new_own(self, test: Test, route: Route) -> tuple[ToolParams, dict[str, Input]]:
         """Return the parameters and files of a target's own tool."""

@@ -405,6 +405,9 @@ class Target(Tool):
     text into text: input ``artifact``, output ``out``."""
     directives: Name | None = None
     """For ``compile_only``: a file of FileCheck directives (``// CHECK: …``) in the folder, which each artifact must satisfy."""
+    judges: StrictBool = False
+    """True if its ``run.py`` judges programs that say themselves what is right, such as tests with ``RUN`` lines: it writes
+    ``verdict`` by ``write_verdict``, not outputs."""
     modes: dict[Name, Mode] = {}
     """Other forms of it. Each is a target of its own."""
     _mode: tuple[str, Mode] | None = PrivateAttr(default=None)

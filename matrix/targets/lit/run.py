@@ -126,11 +126,9 @@ def run_line(commands: Sequence[dict[str, Any]], exported: dict[str, str]) -> En
     failed: Ended | None = None
     for pipeline in pipelines(commands):
         before = pipeline[0]["after"]
-        # A line of several commands succeeds as its last one does; LLVM's lines all mean «and».
+        # As a shell does: a line succeeds as its last command does.
         if (before == "&&" and failed) or (before == "||" and not failed):
             continue
-        if before == ";" and failed:
-            return failed
         failed = run_pipeline(pipeline, exported)
     return failed
 

@@ -42,7 +42,7 @@ SUBSTITUTIONS = {
 }
 #: What leads to files beside the test, which an action does not see.
 BESIDE = re.compile(r"%(?:\{(?:[Ssp]:[^}]*)\}|[Sp](?=/)|(?:mlir|llvm)_src_(?:dir|root)\b|mlir_obj_root\b)")
-_KEYWORD = re.compile(r"(?<![\w-])(RUN|DEFINE|REDEFINE|REQUIRES|UNSUPPORTED|XFAIL|END)(?::|(?<=END)\.)(.*)")
+_KEYWORD = re.compile(r"(?<![\w-])(?:(RUN|DEFINE|REDEFINE|REQUIRES|UNSUPPORTED|XFAIL):|(END\.))(.*)")
 _DEFINITION = re.compile(r"\s*%\{([A-Za-z][\w:-]*)\}\s*=(.*)", re.DOTALL)
 _CONDITION = re.compile(r"%if\s+((?:(?!%\{).)+?)\s*%\{", re.DOTALL)
 _LINE = re.compile(r"%\(\s*line\s*(?:([+-])\s*(\d+)\s*)?\)")
@@ -133,8 +133,8 @@ def _joined(text: str) -> Iterator[tuple[str, int, str]]:
     for number, line in enumerate(text.splitlines(), 1):
         if not (found := _KEYWORD.search(line)):
             continue
-        keyword, said = found[1], found[2].rstrip()
-        if keyword == "END" and ":" not in line[found.start() : found.end()]:
+        keyword, said = found[1], found[3].rstrip()
+        if found[2]:
             break
         if begun and keyword != begun[0]:
             raise NotUnderstood(f"line {begun[1]}: {begun[0]} ends in '\\', but no line continues it")

@@ -135,7 +135,7 @@ def test_unsupported_and_failing_tests() -> None:
     assert script("// XFAIL: gpu", "// RUN: a")["fails"] is False
     assert script("// RUN: %if gpu %{ a %}")["unsupported"] == "all RUN lines are for other features"
     # What follows END. is no directive.
-    assert words("// RUN: a", "// END.", "// RUN: b") == [["a"]]
+    assert words("// RUN: a", "// CHECK-END: x", "// END: y", "// END.", "// RUN: b") == [["a"]]
 
 
 @given(

@@ -8,7 +8,9 @@ import pytest
 
 from support.house import House
 
-CORPUS = "description: Tests of ours.\nsource: lit\nfolder: tests\n"
+CORPUS = "description: Tests of ours.\nsource: lit\nfolder: tests\nbeside: ['tests/deep/*.txt', 'mlir/data/number']\n"
+#: Files beside the tests.
+BESIDE = {"tests/deep/name.txt": "CHECK: @f\n", "mlir/data/number": "CHECK: i32\n"}
 #: A function that prints the sum of a vector, which is 10.
 SUM = """\
 func.func @main() {
@@ -38,6 +40,10 @@ TESTS = {
         "// RUN: not mlir-opt --no-such-option %s 2>&1 | FileCheck %s --check-prefix=BAD\n"
         f"// CHECK: func.func @f\n// BAD: Unknown command line argument\n{IR}"
     ),
+    "deep/beside.mlir": (
+        "// RUN: mlir-opt %s | FileCheck %S/name.txt\n// RUN: mlir-opt %s | FileCheck %mlir_src_dir/data/number\n" + IR
+    ),
+    "alone.mlir": f"// RUN: mlir-opt %s | FileCheck %p/deep/no.txt\n{IR}",
     "gpu.mlir": f"// REQUIRES: host-supports-nvptx\n// RUN: mlir-opt %s\n{IR}",
     "shell.mlir": f"// RUN: for i in 1 2; do mlir-opt %s; done\n{IR}",
     "rm.mlir": f"// RUN: rm -rf /\n{IR}",
@@ -50,6 +56,8 @@ OUTCOMES = {
     "rejected": ("lower-failed", "mlir-opt of RUN line 1 fails with exit code 1:"),
     "diagnostics": ("pass", ""),
     "files": ("pass", ""),
+    "deep.beside": ("pass", ""),
+    "alone": ("import-failed", "line 1: no file deep/no.txt is beside the test; corpus.yaml can name it in 'beside'"),
     "gpu": ("unsupported", "REQUIRES: host-supports-nvptx (line 1)"),
     "shell": ("import-failed", "line 1: 'for' is no program of the pinned LLVM: for i in 1 2"),
     "rm": ("import-failed", "line 1: '/' is not below the test's own folder: rm -rf /"),
@@ -62,8 +70,8 @@ def catalog(tmp_path: Path) -> Path:
     corpus = tmp_path / "matrix/corpora/ours/corpus.yaml"
     corpus.parent.mkdir(parents=True)
     corpus.write_text(CORPUS)
-    for name, text in TESTS.items():
-        path = tmp_path / "tests" / name
+    for name, text in {**BESIDE, **{f"tests/{name}": text for name, text in TESTS.items()}}.items():
+        path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text((RUNS if "%{" in text else "") + text)
     return tmp_path

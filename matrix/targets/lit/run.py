@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -16,7 +17,7 @@ from typing import Any
 from mlir_matrix.actions.api import Action, MachineFailed, clean, command_of, write_verdict
 
 #: As step run-lines names them.
-TEST, TEMPORARY, LIBRARIES = "test.mlir", "tmp", "lib"
+TEST, TEMPORARY, LIBRARIES, ROOT = "test.mlir", "tmp", "lib", "@root@"
 #: LLVM renamed its runner.
 RENAMED = {"mlir-runner": "mlir-cpu-runner", "mlir-cpu-runner": "mlir-runner"}
 #: What stages programs stand for; all others lower.
@@ -68,10 +69,16 @@ class Call:
 def run(action: Action) -> None:
     """Run ``artifact``, write ``verdict``."""
     script = json.loads(Path(action.inputs["artifact"]).read_text(encoding="utf-8"))
-    path = action.outputs["verdict"]
+    path = os.path.abspath(action.outputs["verdict"])
+    with contextlib.chdir(lay_out(action)):
+        judge(script, os.path.relpath(".", action.params.get("folder") or "."), path)
+
+
+def judge(script: dict[str, Any], root: str, path: str) -> None:
+    """Run a script in the current folder and write the verdict to ``path``; ``root`` leads to the catalog's folder."""
     if script["unsupported"]:
         return write_verdict(path, "unsupported", stage="import", reason=script["unsupported"])
-    if refused := script["refused"] or refusal(script["lines"]):
+    if refused := script["refused"] or refusal(script["lines"], root):
         return write_verdict(path, "import-failed", stage="import", reason=refused)
     for folder in (TEMPORARY, LIBRARIES):
         Path(folder).mkdir()
@@ -90,10 +97,26 @@ def run(action: Action) -> None:
     return write_verdict(path, "pass")
 
 
-def refusal(lines: Sequence[dict[str, Any]]) -> str:
-    """Return why a command cannot be run; empty where all can."""
+def lay_out(action: Action) -> str:
+    """Return a folder like the test's own, with the files beside it."""
+    top = Path("catalog")
+    for name, path in action.params.get("beside", {}).items():
+        (top / path).parent.mkdir(parents=True, exist_ok=True)
+        (top / path).symlink_to(os.path.abspath(action.inputs[name]))
+    folder = top / action.params.get("folder", "")
+    folder.mkdir(parents=True, exist_ok=True)
+    return str(folder)
+
+
+def refusal(lines: Sequence[dict[str, Any]], root: str) -> str:
+    """Return why a command cannot be run; empty where all can. Write where the catalog's folder is to their words."""
     for line in lines:
+        line["text"] = line["text"].replace(ROOT, root)
+        if absent := next((path for path in line["beside"] if not os.path.exists(path.replace(ROOT, root))), ""):
+            name = absent.removeprefix("./").replace(f"{ROOT}/", "")
+            return f"line {line['line']}: no file {name} is beside the test; corpus.yaml can name it in 'beside': {line['text']}"
         for command in line["commands"]:
+            command["words"] = [word.replace(ROOT, root) for word in command["words"]]
             try:
                 check(command)
             except Refused as error:
@@ -107,7 +130,8 @@ def report(path: str, failed: Ended, line: dict[str, Any]) -> None:
     text = clean(failed.stderr[:_LONGEST])
     said = f"RUN line {line['line']}: {line['text']}\n{text}"
     if failed.code < 0:
-        name = signal.Signals(-failed.code).name
+        names = {int(each): each.name for each in signal.Signals}
+        name = names.get(-failed.code, f"signal {-failed.code}")
         reason = f"{name} in {failed.program} (RUN line {line['line']})"
         return write_verdict(path, "crashed", stage=stage, reason=reason, diagnostics=said, signal=name)
     found = _ERROR.search(text)

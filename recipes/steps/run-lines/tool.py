@@ -2,7 +2,8 @@
 
 The script is JSON: ``text`` (the test), ``refused`` (why it cannot be run), ``unsupported`` (what it requires), ``fails`` (whether
 XFAIL applies), and ``lines``: each with ``line``, ``text`` and ``commands``. A command has ``after`` (what stands before it: ``;``,
-``&&``, ``||`` or ``|``), ``words``, and ``redirects``, pairs of an operator and a path.
+``&&``, ``||`` or ``|``), ``words``, and ``redirects``, pairs of an operator and a path. ``beside`` of a line are files that are not
+the test's own; ROOT stands for the folder of the catalog.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, NoReturn
 from mlir_matrix.actions.api import Action, read_text, write_json
 
 #: The test, temporary files and the libraries of LLVM's release in the folder where programs run.
-TEST, TEMPORARY, LIBRARIES = "test.mlir", "tmp", "lib"
+TEST, TEMPORARY, LIBRARIES, ROOT = "test.mlir", "tmp", "lib", "@root@"
 _LIBRARIES = (
     "mlir_runner_utils", "mlir_c_runner_utils", "mlir_async_runtime", "mlir_float16_utils", "mlir_apfloat_wrappers",
     "mlir_arm_runner_utils",
@@ -28,6 +29,9 @@ SUBSTITUTIONS = {
     "T": TEMPORARY,
     "basename_t": TEST,
     "shlibext": ".so",
+    "mlir_src_dir": f"{ROOT}/mlir",
+    "mlir_src_root": f"{ROOT}/mlir",
+    "llvm_src_root": f"{ROOT}/llvm",
     "mlir_lib_dir": LIBRARIES,
     "mlir_native_utils_lib_dir": LIBRARIES,
     **dict.fromkeys(("arm_sme_abi_shlib", "native_arm_sme_abi_shlib"), f"{LIBRARIES}/libmlir_arm_sme_abi_stubs.so"),
@@ -40,8 +44,8 @@ SUBSTITUTIONS = {
     "ENABLE_VLA": "false",
     "VLA_ARCH_ATTR_OPTIONS": "",
 }
-#: What leads to files beside the test, which an action does not see.
-BESIDE = re.compile(r"%(?:\{(?:[Ssp]:[^}]*)\}|[Sp](?=/)|(?:mlir|llvm)_src_(?:dir|root)\b|mlir_obj_root\b)")
+#: Files beside the test, by what they are called in commands.
+BESIDE = re.compile(rf"(?<![\w.@/])(?:{ROOT}|\.)/[\w./+-]+")
 _KEYWORD = re.compile(r"(?<![\w-])(?:(RUN|DEFINE|REDEFINE|REQUIRES|UNSUPPORTED|XFAIL):|(END\.))(.*)")
 _DEFINITION = re.compile(r"\s*%\{([A-Za-z][\w:-]*)\}\s*=(.*)", re.DOTALL)
 _CONDITION = re.compile(r"%if\s+((?:(?!%\{).)+?)\s*%\{", re.DOTALL)
@@ -98,14 +102,11 @@ def script_of(text: str, features: Collection[str], more: Mapping[str, str]) -> 
 
 def _lines(read: Script) -> Iterator[dict[str, Any]]:
     for line, text in read.commands:
-        if found := BESIDE.search(text):
-            raise NotUnderstood(
-                f"line {line}: '{found[0]}' leads to files beside the test; a member is one file: {text}"
-            )
         if found := _UNKNOWN.search(text.replace("%%", "")):
             raise NotUnderstood(f"line {line}: unknown substitution '{found[0]}': {text}")
         if text.strip():
-            yield {"line": line, "text": text, "commands": split(text.replace("%%", "%"), line)}
+            commands = split(text.replace("%%", "%"), line)
+            yield {"line": line, "text": text, "commands": commands, "beside": BESIDE.findall(text)}
 
 
 def read_script(text: str, features: Collection[str], substitutions: Mapping[str, str]) -> Script:
@@ -175,8 +176,6 @@ def expand(
     for _ in range(_DEEPEST):
         before = text
         text = _conditions(_LINE.sub(number, text), line, features)
-        if BESIDE.search(text):
-            return text
         text = pattern.sub(value, text)
         if text == before:
             return text

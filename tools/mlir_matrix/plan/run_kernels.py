@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mlir_matrix.actions.params import (
     CodegenParams,
+    JudgesParams,
     LinkKitParams,
     NoParams,
     PrepareParams,
@@ -192,8 +194,16 @@ class Kernels:
         route = test.route
         assert route is not None
         own, extra = self._new_own(test, route)
+        workload = self._catalog.workloads[test.workload]
+        if workload.beside:
+            source = file_of(self._catalog, workload.root, workload.files[route.source])
+            named = {f"beside-{number}": path for number, path in enumerate(workload.beside)}
+            own = JudgesParams(**own, folder=os.path.dirname(source.path), beside=named)
+            extra |= {
+                name: file_of(self._catalog, workload.root, workload.beside[path]) for name, path in named.items()
+            }
         return self.graph.add(
-            f"{test.target}/{label(self._catalog.workloads[test.workload])}",
+            f"{test.target}/{label(workload)}",
             tool=route.runner.tool,
             stage=Stage.RUN,
             environment=route.runner.environment,

@@ -57,6 +57,11 @@ def test_redirections_and_what_joins_commands() -> None:
     ]
 
 
+def test_files_beside_the_test() -> None:
+    (line,) = script("// RUN: a --x=%S/td/b.mlir --y='z=%p/c.mlir' D=%mlir_src_dir/test/d.mtx %t %s")["lines"]
+    assert line["beside"] == ["./td/b.mlir", "./c.mlir", "@root@/mlir/test/d.mtx"]
+
+
 def test_definitions_hold_until_they_are_replaced() -> None:
     lines = [
         "// DEFINE: %{opts} = --one",
@@ -94,8 +99,7 @@ def test_definitions_hold_until_they_are_replaced() -> None:
         (["// RUN: a > | b"], "'>' without a file"),
         (["// RUN: | b"], "a command is missing"),
         (["// RUN: a &&"], "a command is missing"),
-        (["// RUN: a --file=%S/other.mlir"], "line 1: '%S' leads to files beside the test"),
-        (["// RUN: a %mlir_src_dir/x"], "'%mlir_src_dir' leads to files beside the test"),
+        (["// RUN: a %host_cc"], "line 1: unknown substitution '%host_cc'"),
         (["// RUN: %if native %{ a"], "'%if' without '%}'"),
         (["// DEFINE: x = y"], "line 1: DEFINE needs a new %{name} = value"),
         (["// REDEFINE: %{x} = y"], "line 1: REDEFINE needs a defined %{name} = value"),

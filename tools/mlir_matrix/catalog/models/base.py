@@ -277,6 +277,9 @@ class Corpus(Document):
     beside this file, one a line; ``matrix expect NAME --write`` makes that file."""
     members: tuple[PathGlob, ...] = ()
     """Absent: those of the source."""
+    beside: tuple[PathGlob, ...] = ()
+    """Files that members read, from the folder that has ``matrix/``. Each member's test depends on all of them. Only targets that
+    judge take them."""
     parameters: dict[Name, ParameterValue] = Field(default={}, alias="with")
     """Values for parameters of the source."""
     numerics: NumericsAttributes = {}

@@ -65,12 +65,20 @@ OUTCOMES = {
 }
 
 
+#: A target whose tool writes no verdict that is one.
+ODD = {
+    "target.yaml": "description: d\naccepts: [lit-script]\nmachine: [x86_64]\njudges: true\n",
+    "run.py": "def run(action):\n    open(action.outputs['verdict'], 'w').write('{\"outcome\": \"fine\"}')\n",
+}
+
+
 @pytest.fixture
 def catalog(tmp_path: Path) -> Path:
     corpus = tmp_path / "matrix/corpora/ours/corpus.yaml"
     corpus.parent.mkdir(parents=True)
     corpus.write_text(CORPUS)
-    for name, text in {**BESIDE, **{f"tests/{name}": text for name, text in TESTS.items()}}.items():
+    odd = {f"matrix/targets/odd/{name}": text for name, text in ODD.items()}
+    for name, text in {**BESIDE, **odd, **{f"tests/{name}": text for name, text in TESTS.items()}}.items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text((RUNS if "%{" in text else "") + text)
@@ -78,7 +86,10 @@ def catalog(tmp_path: Path) -> Path:
 
 
 def test_each_test_has_its_own_outcome(house: House, catalog: Path) -> None:
-    report = house.run("lit/run-lines/lit/ours:*", code=1, catalog=catalog)
+    odd = "lit/run-lines/odd/ours:sum"
+    report = house.run("lit/run-lines/lit/ours:*", odd, code=1, catalog=catalog)
+    assert report.outcomes[odd] == "infra-error"
+    assert report.tests.pop(odd)["reason"] == "the target's tool must write its verdict by write_verdict"
     found = {test["workload"].partition(":")[2]: test for test in report.tests.values()}
     assert {name: test["outcome"] for name, test in found.items()} == {
         name: word for name, (word, _) in OUTCOMES.items()

@@ -147,7 +147,7 @@ def _run(request: Request, about: RunInfo | None, log: EventLog, *, quiet: bool)
         from mlir_matrix.report.run_folder import RunFolder  # imports what removes folders of actions
 
         results = report.run.results
-        unsupported = sum(result.outcome == Outcome.UNSUPPORTED for result in results)
+        unsupported = sum(result.outcome == Outcome.UNSUPPORTED and not result.stage for result in results)
         folder = RunFolder(find_home().state / "failures", report.pins)
         log.planned(about.started(), tests=len(results), unsupported=unsupported, folder=folder)
     if trouble := spool.repeat(report.recorded, started=started, ended=now()):

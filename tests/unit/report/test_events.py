@@ -86,6 +86,15 @@ def test_a_cell_ends_with_its_last_test(tmp_path: Path, lines: Any) -> None:
     ]
 
 
+def test_a_test_that_an_action_finds_unsupported_ends_its_cell(tmp_path: Path, lines: Any) -> None:
+    begin(tmp_path / "events", tmp_path).ended(Run(results=[replace(PASS, outcome="unsupported", stage="import")]))
+    assert [(each["event"], each.get("state", "")) for each in lines()[1:-1]] == [
+        ("cell", "started"),
+        ("finished", ""),
+        ("cell", "finished"),
+    ]
+
+
 LONG: dict[str, TestResult] = {
     "text": replace(WRONG, diagnostics="error: " + "x" * 50_000, metrics={"m": 1.0}),
     "odd characters": replace(WRONG, diagnostics="\U0001f41e" * 5_000, reason="é\x00" * 1_000, kept="/" + "k" * 300),

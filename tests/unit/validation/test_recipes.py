@@ -300,6 +300,7 @@ def test_a_schedule_that_is_no_text(tree: Any) -> None:
         ("directives: a.check\n", "8:1: 'directives' has no effect without 'compile_only'"),
         ("compile_only: none\ndirectives: a.check\ndevices: [/dev/kvm]\n",
          "10:1: 'devices' has no effect: this target runs nothing"),
+        ("judges: true\n", "8:1: 'judges' needs a run.py, and no 'compile_only'"),
         ("modes: {fast: {description: d, with: {opt-levle: 3}}}\n",
          "8:39: neither this target nor a codegen step of it has a parameter 'opt-levle'; did you mean 'opt-level'?"),
         ("modes: {fast: {description: d, with: {opt-level: high}}}\n",

@@ -18,10 +18,11 @@ from mlir_matrix.actions.runtime.contract import (
     read_text,
     under_test,
     write_json,
+    write_verdict,
 )
+from mlir_matrix.actions.runtime.programs import clean, library
 from mlir_matrix.actions.runtime.programs import command as command_of
 from mlir_matrix.actions.runtime.programs import execute as run_program
-from mlir_matrix.actions.runtime.programs import library
 from mlir_matrix.actions.tools import bindings
 from mlir_matrix.actions.tools.backend import backend_of
 from mlir_matrix.actions.tools.import_common import (
@@ -56,6 +57,7 @@ __all__ = [
     "check_names",
     "check_outputs",
     "check_written",
+    "clean",
     "command_of",
     "complaints",
     "driver_arguments",
@@ -70,4 +72,5 @@ __all__ = [
     "text_of",
     "under_test",
     "write_json",
+    "write_verdict",
 ]

@@ -82,6 +82,15 @@ class ToolParams(StepParams, total=False):
     kind: str
 
 
+class JudgesParams(ToolParams):
+    """Those of a target that judges, with files beside the program."""
+
+    folder: str
+    """The folder of the program in its catalog."""
+    beside: dict[str, str]
+    """By input: the path in the catalog."""
+
+
 class ImportToolParams(ImportParams, ToolParams):
     """Of an importer."""
 

@@ -51,6 +51,8 @@ class Entry(Generic[T]):
     cases: Mapping[str, Path] = field(default_factory=dict)
     #: Members of corpora: the path below the corpus, or the name in its list.
     member: str = ""
+    #: Members of corpora: files that they read, by their paths below the catalog's folder.
+    beside: Mapping[str, Path] = field(default_factory=dict)
 
     @property
     def reference(self) -> Path:

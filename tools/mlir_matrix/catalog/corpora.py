@@ -23,6 +23,8 @@ from mlir_matrix.names import MEMBER, did_you_mean, printable
 LIST = "members.txt"
 #: The most members of a corpus, and bytes of one.
 MOST_MEMBERS, MOST_BYTES = 100_000, 8 << 20
+#: The most files that the members of a corpus read.
+MOST_BESIDE = 200
 #: The most characters of a member's name.
 _MOST_CHARACTERS = 120
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_+.-]+")
@@ -54,6 +56,9 @@ def members_of(corpus: Entry[Corpus], form: Entry[SourceForm]) -> Members:
         numerics=corpus.document.numerics,
         golden="computed",
     )
+    beside = dict(_beside(corpus))
+    if len(beside) > MOST_BESIDE:
+        raise CorpusError(f"names {len(beside)} files; members can have {MOST_BESIDE} beside them", "beside")
     workloads: dict[str, Entry[Workload]] = {}
     unusable: dict[str, str] = {}
     taken = set[str]()
@@ -70,6 +75,7 @@ def members_of(corpus: Entry[Corpus], form: Entry[SourceForm]) -> Members:
             folder=corpus.folder,
             files={form.document.gives: path},
             member=member,
+            beside=beside,
         )
         if why := _why_not(path, corpus.root):
             unusable[name] = f"{printable(member)} of corpus {corpus.name} {why}"
@@ -107,17 +113,32 @@ def _named(corpus: Entry[Corpus]) -> Iterator[tuple[str, Path]]:
 
 def _files(corpus: Entry[Corpus], form: Entry[SourceForm]) -> Iterator[tuple[str, Path]]:
     """Return the files of a corpus that are its members, sorted by path."""
-    folder = str(corpus.document.folder)
+    yield from _walk(corpus, str(corpus.document.folder), corpus.document.members or form.document.members, "folder")
+
+
+def _beside(corpus: Entry[Corpus]) -> Iterator[tuple[str, Path]]:
+    """Return the files that members read, by their paths below the catalog."""
+    for index, pattern in enumerate(corpus.document.beside):
+        parts = pattern.split("/")
+        fixed = next((number for number, part in enumerate(parts) if "*" in part or "?" in part), len(parts) - 1)
+        folder = "/".join(parts[:fixed]) or "."
+        for _, path in _walk(corpus, folder, ["/".join(parts[fixed:])], "beside", index):
+            if why := _why_not(path, corpus.root):
+                raise CorpusError(f"{printable(path.name)} {why}", "beside", index)
+            yield path.relative_to(corpus.root).as_posix(), path
+
+
+def _walk(corpus: Entry[Corpus], folder: str, patterns: Sequence[str], *keys: str | int) -> Iterator[tuple[str, Path]]:
+    """Return the files below a folder that match patterns, sorted by path; ``keys`` name the folder in the corpus' file."""
     parts = Path(folder).parts
     if Path(folder).is_absolute() or ".." in parts:
-        raise CorpusError(f"'{printable(folder)}' leads out of the catalog; give a folder below it", "folder")
+        raise CorpusError(f"'{printable(folder)}' leads out of the catalog; give a folder below it", *keys)
     top = corpus.root.joinpath(*parts)
     real = os.path.realpath(corpus.root)
     if not top.is_dir():
-        raise CorpusError(f"there is no folder '{printable(folder)}' in {corpus.root}", "folder")
+        raise CorpusError(f"there is no folder '{printable(folder)}' in {corpus.root}", *keys)
     if os.path.commonpath((os.path.realpath(top), real)) != real:
-        raise CorpusError(f"'{printable(folder)}' is a link that leaves the catalog; put the files here", "folder")
-    patterns = corpus.document.members or form.document.members
+        raise CorpusError(f"'{printable(folder)}' is a link that leaves the catalog; put the files here", *keys)
     matches = _matcher(patterns)
     for place, folders, files in os.walk(top):
         folders[:] = sorted(name for name in folders if not name.startswith("."))

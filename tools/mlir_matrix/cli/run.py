@@ -147,7 +147,7 @@ def _run(request: Request, about: RunInfo | None, log: EventLog, *, quiet: bool)
         from mlir_matrix.report.run_folder import RunFolder  # imports what removes folders of actions
 
         results = report.run.results
-        unsupported = sum(result.outcome == Outcome.UNSUPPORTED for result in results)
+        unsupported = sum(result.outcome == Outcome.UNSUPPORTED and not result.stage for result in results)
         folder = RunFolder(find_home().state / "failures", report.pins)
         log.planned(about.started(), tests=len(results), unsupported=unsupported, folder=folder)
     if trouble := spool.repeat(report.recorded, started=started, ended=now()):
@@ -174,6 +174,6 @@ def _exit_code(report: Report, problems: list[InfrastructureError]) -> int:
     may_be_empty = not {"shard", "change"}.isdisjoint(report.selection or ())
     elsewhere = outcomes == {Outcome.UNSUPPORTED} and may_be_empty
     if code == 0 and outcomes and outcomes <= NOT_RUN and not elsewhere:
-        reasons = dict.fromkeys(result.reason for result in results if result.outcome == Outcome.SKIPPED)
+        reasons = dict.fromkeys(result.reason for result in results if result.outcome in NOT_RUN)
         raise UsageError(f"no test ran: {'; '.join(list(reasons)[:3])}")
     return code or (InfrastructureError.exit_code if problems else 0)

@@ -82,8 +82,8 @@ class Test:
 
     @property
     def executes(self) -> bool:
-        """True for a test that runs a program: no IR test, no target that only compiles."""
-        return not self.is_ir and not (self.route and self.route.compile_only)
+        """True for a test that runs a program and has its outputs: no IR test, no target that only compiles or that judges."""
+        return not self.is_ir and not (self.route and (self.route.compile_only or self.route.judges))
 
 
 class Expansion:

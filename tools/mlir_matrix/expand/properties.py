@@ -24,6 +24,8 @@ def resolve_property(
     """Return a property of one test, which takes ``route``; or why it is unsupported."""
     framework, pipeline, target, workload, pins = test
     property_kind = stated.property_kind
+    if route.judges:
+        return Unsupported(f"target {target} judges programs itself: there are no outputs to compare")
     if route.compile_only and not isinstance(property_kind, SameIr):
         return Unsupported(f"target {target} only compiles: there are no outputs to compare")
     if isinstance(property_kind, Batch):
@@ -38,8 +40,8 @@ def resolve_property(
     other = connector.route(*cell, workload, pins)
     if isinstance(other, Unsupported):
         return Unsupported(f"what it is compared with, {'/'.join(cell)}/{workload}, is unsupported: {other.reason}")
-    if other.compile_only and isinstance(property_kind, Agreement):
-        return Unsupported(f"what it is compared with only compiles: {'/'.join(cell)}/{workload} has no outputs")
+    if (other.compile_only or other.judges) and isinstance(property_kind, Agreement):
+        return Unsupported(f"what it is compared with, {'/'.join(cell)}/{workload}, has no outputs")
     if isinstance(property_kind, SameIr) and (why := _not_same(property_kind.at, test, route, cell, other)):
         return Unsupported(why)
     return replace(stated, cell=cell, route=other)

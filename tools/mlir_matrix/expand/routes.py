@@ -90,6 +90,8 @@ class Route:
     runner: ResolvedStep
     #: True for a target that runs nothing: artifacts are compiled and checked.
     compile_only: bool = False
+    #: True for a target whose own tool judges.
+    judges: bool = False
 
     @property
     def ends(self) -> str:
@@ -189,7 +191,8 @@ class Connector:
         """Return why programs of a form cannot take this route; empty where they can."""
         entry = self.catalog.sources[form]
         if not entry.document.prepares(entry.files):
-            return "" if route.compile_only else f"programs of the form {form} have no inputs, so they cannot be run"
+            runs = not (route.compile_only or route.judges)
+            return f"programs of the form {form} have no inputs, so they cannot be run" if runs else ""
         found = resolve_source(entry, self.pins(pins))
         return found.reason if isinstance(found, Unsupported) else ""
 
@@ -279,7 +282,7 @@ class Connector:
         return Route(
             kind, begin.document.emits[kind], tuple(steps), self.catalog.pipelines[pipeline].source.position("entry", kind),
             ingress, here.reference(end.document.linker_environment) if is_linked(end) else "", runner,
-            bool(end.document.compile_only),
+            bool(end.document.compile_only), end.document.judges,
         )  # fmt: skip
 
     def _components(self, framework: str, target: str, links: Sequence[_Link]) -> set[str]:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from mlir_matrix.actions.runtime.child import failure
 from mlir_matrix.actions.runtime.collect import is_measurable
-from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
 from mlir_matrix.execute.action_cache import LostBlob
 from mlir_matrix.execute.job import BUILDING, Done
 from mlir_matrix.expand.expansion import Test
@@ -125,6 +126,8 @@ class ResultMaker:
         if done.result.ok and "verdict" not in done.result.outputs:
             # FileCheck, for example, writes no verdict when it succeeds.
             outcome = {"outcome": "pass", "stage": "judge", "reason": ""}
+        elif done.result.ok and test.route and test.route.judges:
+            outcome = self._own_verdict(done.result.outputs["verdict"])
         elif done.result.ok:
             try:
                 verdict = self._verdict(done.result.outputs["verdict"])
@@ -181,6 +184,20 @@ class ResultMaker:
             ref.action for name, ref in spec.inputs.items() if name.startswith("actual-") and isinstance(ref, Produced)
         }
         return failed and spec.tool == "judge" and self._failed.isdisjoint(runs)
+
+    def _own_verdict(self, digest: str) -> dict[str, str]:
+        """Return the verdict of a target whose own tool judges."""
+        text = self._read_blob(digest)
+        try:
+            found = json.loads(text)
+            signal = {"signal": str(found["signal"])} if found["signal"] else {}
+            return failure(
+                Stage(found["stage"]), Outcome(found["outcome"]), found["reason"], found["diagnostics"], **signal
+            )
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return failure(
+                Stage.JUDGE, Outcome.INFRA_ERROR, "the target's tool must write its verdict by write_verdict"
+            )
 
     def _verdict(self, digest: str) -> dict[str, Any]:
         if digest not in self._verdicts:
@@ -241,7 +258,7 @@ def _names(test: Test) -> dict[str, Any]:
         "target": test.target,
         "workload": test.workload,
         "tested_property": test.tested_property.name if test.tested_property else "",
-        "compile_only": not test.executes and not test.is_ir,
+        "compile_only": bool(test.route and test.route.compile_only),
     }
 
 

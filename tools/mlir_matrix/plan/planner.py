@@ -94,6 +94,8 @@ class Planner:
         if test.is_ir:
             return self.check(test, self.alone(test))
         artifact = self.chains.compile(test)
+        if test.route and test.route.judges:
+            return self.chains.judge_alone(test, artifact)
         if not test.executes:
             return self.check(test, self.chains.as_text(test, artifact))
         return self.judge(test, self.chains.run(test, artifact))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mlir_matrix.actions.params import (
     CodegenParams,
+    JudgesParams,
     LinkKitParams,
     NoParams,
     PrepareParams,
@@ -25,6 +27,7 @@ from mlir_matrix.expand.recipes import ResolvedStep, resolve_source
 from mlir_matrix.expand.routes import Route
 from mlir_matrix.plan.graph import File, Graph, Input, Produced, cached
 from mlir_matrix.plan.parameters import (
+    VERDICT,
     add_inputs,
     file_of,
     json_value,
@@ -185,6 +188,30 @@ class Kernels:
             outputs={"out": "artifact.txt"},
         )
         return Produced(action, "out")
+
+    def judge_alone(self, test: Test, artifact: Produced) -> str:
+        """Add the action of a target whose own tool judges."""
+        route = test.route
+        assert route is not None
+        own, extra = self._new_own(test, route)
+        workload = self._catalog.workloads[test.workload]
+        if workload.beside:
+            source = file_of(self._catalog, workload.root, workload.files[route.source])
+            named = {f"beside-{number}": path for number, path in enumerate(workload.beside)}
+            own = JudgesParams(**own, folder=os.path.dirname(source.path), beside=named)
+            extra |= {
+                name: file_of(self._catalog, workload.root, workload.beside[path]) for name, path in named.items()
+            }
+        return self.graph.add(
+            f"{test.target}/{label(workload)}",
+            tool=route.runner.tool,
+            stage=Stage.RUN,
+            environment=route.runner.environment,
+            params=own,
+            inputs={"artifact": artifact, **extra},
+            outputs=VERDICT,
+            native=self._catalog.targets[test.target].document.native,
+        )
 
     def _new_own(self, test: Test, route: Route) -> tuple[ToolParams, dict[str, Input]]:
         """Return the parameters and files of a target's own tool."""

@@ -100,7 +100,7 @@ class EventLog:
         missing = [result for result in run.results if result.id not in self._finished]
         if not (self._tests or self._finished):
             # An unchanged run: all its tests end here.
-            self._count(row_of(each.cell, each.target) for each in missing if each.outcome != Outcome.UNSUPPORTED)
+            self._count(row_of(each.cell, each.target) for each in missing if not _is_left_out(each))
         for result in missing:
             self._test(result)
         if self._descriptor is not None:
@@ -116,7 +116,7 @@ class EventLog:
         self._begin(cell)
         self._write("finished", {"cell": cell}, test=result.to_json())
         self._finished.add(result.id)
-        if result.outcome == Outcome.UNSUPPORTED:
+        if _is_left_out(result):
             return
         self._left[cell] -= 1
         if self._left[cell] == 0:
@@ -223,3 +223,8 @@ def _write_all(descriptor: int, line: bytes) -> None:
         with suppress(OSError):
             os.ftruncate(descriptor, os.lseek(descriptor, 0, os.SEEK_CUR) - written)
         raise
+
+
+def _is_left_out(result: TestResult) -> bool:
+    """Return whether no cell counts a test: a plan knows that it is unsupported. Of others, an action may find out."""
+    return result.outcome == Outcome.UNSUPPORTED and not result.stage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mlir_matrix.catalog.catalog import REFERENCE, Catalog, Entry
-from mlir_matrix.catalog.models.base import Framework, Pipeline, Step, Target, UsedStep, used_steps
+from mlir_matrix.catalog.models.base import PYTHON_FILE, Framework, Pipeline, Step, Target, UsedStep, used_steps
 from mlir_matrix.catalog.yaml_reader import Key
 from mlir_matrix.expand.recipes import Tooled
 from mlir_matrix.expand.routes import LINKING, is_linked
@@ -58,6 +58,8 @@ def _target(checker: Checker, target: Entry[Target]) -> None:
     for key in ("linker_environment", "runner_environment") if is_linked(target) else ("runner_environment",):
         checker.known(target, "environment", getattr(document, key), catalog.environments, key)
     names = {"artifact", "out"} if document.compile_only else {"artifact", "inputs", "outputs"}
+    if document.judges and (document.compile_only or document.tool_name(target.files) != PYTHON_FILE):
+        checker.wrong(target, "'judges' needs a run.py, and no 'compile_only'", "judges")
     tools.check(checker, target, "target", names)
     _compiling(checker, target)
     _linking(checker, target)

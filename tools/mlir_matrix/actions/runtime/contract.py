@@ -44,6 +44,14 @@ def write_json(path: str, value: Any) -> None:
         file.write("\n")
 
 
+def write_verdict(
+    path: str, outcome: str, *, stage: str = "judge", reason: str = "", diagnostics: str = "", signal: str = ""
+) -> None:
+    """Write the verdict of a target that judges by its own tool: an outcome, and the stage that decided it."""
+    verdict = {"outcome": outcome, "stage": stage, "reason": reason, "diagnostics": diagnostics, "signal": signal}
+    write_json(path, verdict)
+
+
 def read_text(path: str, what: str) -> str:
     """Return the text of a file that a person or a compiler wrote. Raise ActionFailed if it is not UTF-8."""
     try:

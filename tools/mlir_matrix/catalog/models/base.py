@@ -277,6 +277,9 @@ class Corpus(Document):
     beside this file, one a line; ``matrix expect NAME --write`` makes that file."""
     members: tuple[PathGlob, ...] = ()
     """Absent: those of the source."""
+    beside: tuple[PathGlob, ...] = ()
+    """Files that members read, from the folder that has ``matrix/``. Each member's test depends on all of them. Only targets that
+    judge take them."""
     parameters: dict[Name, ParameterValue] = Field(default={}, alias="with")
     """Values for parameters of the source."""
     numerics: NumericsAttributes = {}
@@ -405,6 +408,9 @@ class Target(Tool):
     text into text: input ``artifact``, output ``out``."""
     directives: Name | None = None
     """For ``compile_only``: a file of FileCheck directives (``// CHECK: …``) in the folder, which each artifact must satisfy."""
+    judges: StrictBool = False
+    """True if its ``run.py`` judges programs that say themselves what is right, such as tests with ``RUN`` lines: it writes
+    ``verdict`` by ``write_verdict``, not outputs."""
     modes: dict[Name, Mode] = {}
     """Other forms of it. Each is a target of its own."""
     _mode: tuple[str, Mode] | None = PrivateAttr(default=None)

@@ -1,0 +1,107 @@
+"""A folder of tests with RUN lines: each has its own outcome, by the programs of a release of LLVM."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.house import House
+
+CORPUS = "description: Tests of ours.\nsource: lit\nfolder: tests\nbeside: ['tests/deep/*.txt', 'mlir/data/number']\n"
+#: Files beside the tests.
+BESIDE = {"tests/deep/name.txt": "CHECK: @f\n", "mlir/data/number": "CHECK: i32\n"}
+#: A function that prints the sum of a vector, which is 10.
+SUM = """\
+func.func @main() {
+  %v = arith.constant dense<[1.0, 2.0, 3.0, 4.0]> : vector<4xf32>
+  %sum = vector.reduction <add>, %v : vector<4xf32> into f32
+  vector.print %sum : f32
+  return
+}
+"""
+RUNS = """\
+// DEFINE: %{compile} = mlir-opt %s --convert-vector-to-llvm --convert-func-to-llvm --convert-arith-to-llvm \\
+// DEFINE:   --reconcile-unrealized-casts
+// DEFINE: %{run} = mlir-runner -e main -entry-point-result=void -shared-libs=%mlir_runner_utils,%mlir_c_runner_utils
+"""
+IR = "func.func @f(%x: i32) -> i32 {\n  return %x : i32\n}\n"
+TESTS = {
+    "sum.mlir": f"// RUN: %{{compile}} | %{{run}} | FileCheck %s\n// CHECK: 10\n{SUM}",
+    "deep/wrong-sum.mlir": f"// RUN: %{{compile}} | %{{run}} | FileCheck %s\n// CHECK: 11\n{SUM}",
+    "missing.mlir": f"// RUN: %{{compile}} | mlir-runner -e nothing\n{SUM}",
+    "rejected.mlir": "// RUN: mlir-opt %s | FileCheck %s\n// CHECK: nothing\nfunc.func @f() { return 1 }\n",
+    "diagnostics.mlir": (
+        "// RUN: mlir-opt %s -split-input-file -verify-diagnostics\n"
+        f"{IR}// -----\n// expected-error@+1 {{{{expected '('}}}}\nfunc.func @g\n"
+    ),
+    "files.mlir": (
+        "// RUN: mlir-opt %s > %t && cat %t | FileCheck %s\n"
+        "// RUN: not mlir-opt --no-such-option %s 2>&1 | FileCheck %s --check-prefix=BAD\n"
+        f"// CHECK: func.func @f\n// BAD: Unknown command line argument\n{IR}"
+    ),
+    "deep/beside.mlir": (
+        "// RUN: mlir-opt %s | FileCheck %S/name.txt\n// RUN: mlir-opt %s | FileCheck %mlir_src_dir/data/number\n" + IR
+    ),
+    "alone.mlir": f"// RUN: mlir-opt %s | FileCheck %p/deep/no.txt\n{IR}",
+    "gpu.mlir": f"// REQUIRES: host-supports-nvptx\n// RUN: mlir-opt %s\n{IR}",
+    "shell.mlir": f"// RUN: for i in 1 2; do mlir-opt %s; done\n{IR}",
+    "rm.mlir": f"// RUN: rm -rf /\n{IR}",
+    "empty.mlir": "",
+}
+OUTCOMES = {
+    "sum": ("pass", ""),
+    "deep.wrong-sum": ("mismatch", "FileCheck of RUN line 4 fails with exit code 1: CHECK: expected string not found"),
+    "missing": ("run-failed", "mlir-runner of RUN line 4"),
+    "rejected": ("lower-failed", "mlir-opt of RUN line 1 fails with exit code 1:"),
+    "diagnostics": ("pass", ""),
+    "files": ("pass", ""),
+    "deep.beside": ("pass", ""),
+    "alone": ("import-failed", "line 1: no file deep/no.txt is beside the test; corpus.yaml can name it in 'beside'"),
+    "gpu": ("unsupported", "REQUIRES: host-supports-nvptx (line 1)"),
+    "shell": ("import-failed", "line 1: 'for' is no program of the pinned LLVM: for i in 1 2"),
+    "rm": ("import-failed", "line 1: '/' is not below the test's own folder: rm -rf /"),
+    "empty": ("import-failed", "the test is empty"),
+}
+
+
+#: A target whose tool writes no verdict that is one.
+ODD = {
+    "target.yaml": "description: d\naccepts: [lit-script]\nmachine: [x86_64]\njudges: true\n",
+    "run.py": "def run(action):\n    open(action.outputs['verdict'], 'w').write('{\"outcome\": \"fine\"}')\n",
+}
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Path:
+    corpus = tmp_path / "matrix/corpora/ours/corpus.yaml"
+    corpus.parent.mkdir(parents=True)
+    corpus.write_text(CORPUS)
+    odd = {f"matrix/targets/odd/{name}": text for name, text in ODD.items()}
+    for name, text in {**BESIDE, **odd, **{f"tests/{name}": text for name, text in TESTS.items()}}.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text((RUNS if "%{" in text else "") + text)
+    return tmp_path
+
+
+def test_each_test_has_its_own_outcome(house: House, catalog: Path) -> None:
+    odd = "lit/run-lines/odd/ours:sum"
+    report = house.run("lit/run-lines/lit/ours:*", odd, code=1, catalog=catalog)
+    assert report.outcomes[odd] == "infra-error"
+    assert report.tests.pop(odd)["reason"] == "the target's tool must write its verdict by write_verdict"
+    found = {test["workload"].partition(":")[2]: test for test in report.tests.values()}
+    assert {name: test["outcome"] for name, test in found.items()} == {
+        name: word for name, (word, _) in OUTCOMES.items()
+    }
+    for name, (_, reason) in OUTCOMES.items():
+        assert reason in found[name]["reason"]
+    assert found["gpu"]["expected"]
+    assert "// CHECK: 11" in found["deep.wrong-sum"]["diagnostics"]
+    assert not any(test.get("compile_only") for test in found.values())
+
+
+def test_one_test_that_is_for_another_machine_is_named(house: House, catalog: Path) -> None:
+    done = house("run", "lit/run-lines/lit/ours:gpu", "--catalog", catalog)
+    assert done.code == 2
+    assert "no test ran: REQUIRES: host-supports-nvptx (line 1)" in done.stderr

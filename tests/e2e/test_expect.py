@@ -146,10 +146,12 @@ def test_the_members_and_the_inputs_of_a_corpus(ours: Downstream, house: House, 
         "matrix/sources/twice/source.yaml",
         "description: Doubles.\ngives: linalg.mlir\nmembers: ['*.none']\nenvironment: numpy\n",
     )
+    words = ("expect", "doubles", "--catalog", ours.root, "--quiet")
+    ours.write("matrix/corpora/doubles/corpus.yaml", "description: Doubles.\nsource: twicee\n")
+    assert "did you mean 'twice'?" in house(*words).stderr
     ours.write("matrix/sources/twice/prepare.py", MEMBERS.replace("PROGRAM", repr(GOOD)))
     ours.write("matrix/corpora/doubles/corpus.yaml", "description: Doubles.\nsource: twice\n")
     ours.write("matrix/suites/doubles.yaml", "description: D.\ninclude: ['mlir/linalg-loops/x86_64/doubles:*']\n")
-    words = ("expect", "doubles", "--catalog", ours.root, "--quiet")
     written = house(*words, "--write", "--format", "json")
     assert written.code == 0, written.stderr
     assert written.document["members"]["added"] == ["first", "sécond name"]

@@ -35,7 +35,7 @@ from mlir_matrix.report.merge import read_results, result_of
 from mlir_matrix.report.progress import shown
 from mlir_matrix.report.schemas.expect import Expect, ExpectationsChange
 from mlir_matrix.session import Session
-from mlir_matrix.validation import validate
+from mlir_matrix.validation import validate, validate_sources
 
 
 @verb(
@@ -84,6 +84,8 @@ def command(
     }
     files: list[FileChange] = []
     if corpus and is_listed:
+        # Rules may name members of a list that is not written yet.
+        validate_sources(catalog)
         current = Session(catalog=catalog, home=home, pins=Pins(catalog))
         file, document["members"] = members_change(current, corpus, limits)
         files.append(file)
@@ -91,7 +93,6 @@ def command(
             write_text(file.path, file.text)
             catalog = load(roots)
     if name in catalog.suites:
-        # Validation refuses what names members of a list that is not written yet.
         catalog = validate(catalog)
         warn(*catalog.over.values())
         check_known("suite", [name], catalog.suites)

@@ -165,6 +165,10 @@ def test_the_members_and_the_inputs_of_a_corpus(ours: Downstream, house: House, 
     assert json.loads((out / "inputs.json").read_text()) == done.document
     assert np.load(out / "x.npy").tolist() == [3, 4, 5, 6]
     assert (out / "linalg.mlir").read_text() == GOOD
+    ours.write("matrix/sources/twice/prepare.py", MEMBERS.replace("PROGRAM", repr(GOOD)).replace('"x"', '"../x"'))
+    hostile = house("inputs", "doubles:first", "--out", tmp_path / "other", "--catalog", ours.root)
+    assert (hostile.code, "'../x' is not a name" in hostile.stderr) == (2, True)
+    assert not (tmp_path / "other").exists()
 
 
 def test_the_inputs_of_a_workload(ours: Downstream, house: House, tmp_path: Path) -> None:

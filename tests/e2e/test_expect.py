@@ -19,7 +19,6 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 }
 """
 BAD = GOOD.replace("linalg.add", "linalg.addd")
-WRONG = GOOD.replace("linalg.add", "linalg.mul")
 CELL = "mlir/linalg-loops/x86_64"
 FILE = "matrix/expectations/ours.yaml"
 
@@ -52,9 +51,6 @@ def test_from_a_failure_to_the_mended_program(ours: Downstream, house: House, tm
     explained = house("explain", f"{CELL}/bad", "--suite", "ours", *catalog)
     assert f"{ours.root}/{FILE}:8:9: expect: {CELL}/bad · expects import-failed" in explained.stdout
 
-    ours.workload("bad", linalg=WRONG)
-    changed = house("expect", "ours", *catalog, "--quiet", "--format", "json")
-    assert (changed.code, changed.document["summary"]["changed"]) == (1, 1)
     ours.workload("bad", linalg=GOOD)
     report = house.run("ours", catalog=ours.root, code=1)
     assert report.surprises() == {f"{CELL}/bad"}
@@ -75,22 +71,15 @@ def test_a_test_that_is_gone_is_taken_out(ours: Downstream, house: House) -> Non
     assert house("plan", "ours", "--catalog", ours.root).code == 0
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("expekt: []\n", ":1:1: unknown key 'expekt'"),
-        (f"expect:\n- {{outcome: pass, reason: r, cell: {CELL}, tests: [bad]}}\n", ":2:4: pass cannot be expected"),
-        (
-            "expect:\n- {outcome: crashed, reason: r, cell: mlir/x86_64, tests: [bad]}\n",
-            "a cell: framework/pipeline/target",
-        ),
-        (f"expect:\n- {{outcome: crashed, reason: r, cell: {CELL}, tests: ['b*']}}\n", "not a workload"),
-    ],
-)
-def test_a_wrong_file_of_expectations(ours: Downstream, house: House, text: str, message: str) -> None:
-    ours.write(FILE, text)
+def test_a_wrong_file_of_expectations(ours: Downstream, house: House) -> None:
+    wrong = "expekt: []\nexpect:\n- {outcome: crashed, reason: r, cell: mlir/x86_64, tests: ['b*']}\n"
+    ours.write(FILE, wrong)
     done = house("expect", "ours", "--catalog", ours.root)
-    assert (done.code, FILE in done.stderr, message in done.stderr) == (2, True, True), done.stderr
+    assert (done.code, done.stderr.count(f"{ours.root}/{FILE}:")) == (2, 3), done.stderr
+    for message in (":1:1: unknown key 'expekt'", "a cell: framework/pipeline/target", "not a workload"):
+        assert message in done.stderr
+    ours.write(FILE, f"expect:\n- {{outcome: pass, reason: r, cell: {CELL}, tests: [bad]}}\n")
+    assert f"{FILE}:2:4: pass cannot be expected" in house("expect", "ours", "--catalog", ours.root).stderr
 
 
 def test_results_that_do_not_fit(ours: Downstream, house: House, tmp_path: Path) -> None:
@@ -106,7 +95,6 @@ def test_results_that_do_not_fit(ours: Downstream, house: House, tmp_path: Path)
         ({"tests": [unknown]}, 2, "holds no test of suite ours"),
         ({"run": {**document["run"], "version": "0.0.1"}}, 2, "made by version 0.0.1"),
         ({"tests": [{**entry, "pins": {"llvm": "17.0.6"}}]}, 2, "made with llvm 17.0.6"),
-        ({"schema": "mlir-matrix/plan/v1"}, 2, "expected a file that matrix run --results wrote"),
     ):
         results.write_text(json.dumps(document | change))
         done = house(*words)
@@ -152,6 +140,8 @@ def test_the_members_and_the_inputs_of_a_corpus(ours: Downstream, house: House, 
     ours.write("matrix/sources/twice/prepare.py", MEMBERS.replace("PROGRAM", repr(GOOD)))
     ours.write("matrix/corpora/doubles/corpus.yaml", "description: Doubles.\nsource: twice\n")
     ours.write("matrix/suites/doubles.yaml", "description: D.\ninclude: ['mlir/linalg-loops/x86_64/doubles:*']\n")
+    shown = house(*words)
+    assert (shown.code, shown.stdout.splitlines()[:2]) == (1, ["added    first", "added    sécond name"]), shown.stderr
     written = house(*words, "--write", "--format", "json")
     assert written.code == 0, written.stderr
     assert written.document["members"]["added"] == ["first", "sécond name"]

@@ -92,7 +92,8 @@ def command(
         if write and file.patch:
             write_text(file.path, file.text)
             catalog = load(roots)
-    if name in catalog.suites:
+    # A suite of the same name needs the list.
+    if name in catalog.suites and (write or not any(file.patch for file in files)):
         catalog = validate(catalog)
         warn(*catalog.over.values())
         check_known("suite", [name], catalog.suites)

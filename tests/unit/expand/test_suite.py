@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mlir_matrix.catalog.models.suites import Expectations
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.errors import CatalogError, UsageError
 from mlir_matrix.expand.expansion import Expansion
@@ -17,7 +19,7 @@ from mlir_matrix.expand.routes import Connector
 from mlir_matrix.expand.suite import everything, expand
 from mlir_matrix.names import TestGlob
 from support import brute
-from support.catalogs import STEPS, catalog
+from support.catalogs import STEPS, catalog, entry
 from support.catalogs import suite as make_suite
 
 CATALOG = catalog()
@@ -549,3 +551,23 @@ def test_everything_needs_no_suite() -> None:
     assert test is not None
     assert (test.selected, test.reason, test.expectation) == (True, "in the catalog", None)
     assert found.test("jax/linalg-loops/wasm/none") is None
+
+
+def test_expectations_by_test_join_those_of_the_suite() -> None:
+    """A rule a test; a file may not contradict the suite, and applies to tests that can run."""
+    text = "expect:\n- {outcome: crashed, reason: r, cell: jax/linalg-loops/x86_64, tests: [mlp, topk]}\n"
+
+    def expanded(suite: str) -> Expansion:
+        made = catalog({"s": f"blocks: [{{{ONE}}}]\n{suite}"})
+        rules = entry("expectations", Expectations, "s", text)
+        return expand(replace(made, expectations={"s": rules}), made.suites["s"])
+
+    found = {test.id: test.expectation for test in expanded("").tests()}
+    positions = {name: rule.position.rpartition("yaml:")[2] for name, rule in found.items() if rule}
+    assert positions == {"jax/linalg-loops/x86_64/mlp": "2:72", "jax/linalg-loops/x86_64/topk": "2:77"}
+    with pytest.raises(CatalogError, match=r"expects crashed of jax/linalg-loops/x86_64/mlp, but .* expects mismatch"):
+        expanded("expect: [{tests: ['**/mlp'], outcome: mismatch, reason: r}]")
+    with pytest.raises(
+        CatalogError, match=r"applies to no test that can run: .* leaves jax/linalg-loops/x86_64/topk out"
+    ):
+        expanded("exclude: [{tests: ['**/topk'], reason: r}]")

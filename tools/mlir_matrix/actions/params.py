@@ -78,6 +78,8 @@ class ToolParams(StepParams, total=False):
     preload: list[str]
     #: Folders with programs in the environment's wheels.
     programs: list[str]
+    #: The function of the file that is called. Absent: ``run``.
+    function: str
     #: The kind that an importer emits; the kind of a step's or target's input.
     kind: str
 

@@ -22,7 +22,7 @@ from mlir_matrix.catalog.models.base import (
     Workload,
 )
 from mlir_matrix.catalog.models.machines import Machine
-from mlir_matrix.catalog.models.suites import Quarantine, Suite
+from mlir_matrix.catalog.models.suites import Expectations, Quarantine, Suite
 from mlir_matrix.catalog.models.toolchains import Component, Containers, Environment, KnownGood
 from mlir_matrix.catalog.yaml_reader import Source
 from mlir_matrix.names import SEGMENT_NAMES
@@ -107,6 +107,8 @@ class Catalog:
     layers: tuple[LocatedLayer, ...]
     sources: Mapping[str, Entry[SourceForm]] = field(default_factory=dict)
     corpora: Mapping[str, Entry[Corpus]] = field(default_factory=dict)
+    #: Expectations by test, by the name of their suite.
+    expectations: Mapping[str, Entry[Expectations]] = field(default_factory=dict)
     #: The quarantine of each root that has one, in the order of the roots.
     quarantines: tuple[Entry[Quarantine], ...] = ()
     #: The files of ``golden/WORKLOAD/`` folders, without tolerances.

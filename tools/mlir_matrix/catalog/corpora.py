@@ -100,15 +100,18 @@ def _name_of(member: str) -> str:
 def _named(corpus: Entry[Corpus]) -> Iterator[tuple[str, Path]]:
     """Return the names in the list beside a corpus; the list stands for the file of each."""
     path = corpus.folder / LIST
-    if LIST not in corpus.files:
-        raise CorpusError(f"lists no members: give a 'folder', or make {LIST} by `matrix expect {corpus.name} --write`")
     try:
-        lines = read_text(path, corpus.source.beside(LIST)).splitlines()
+        names = names_in(read_text(path, corpus.source.beside(LIST)))
     except SourceError as error:
         raise CorpusError(f"{LIST}: {error.problem}") from None
-    for name in dict.fromkeys(line.strip() for line in lines):
-        if name and not name.startswith("#"):
-            yield name, path
+    for name in names:
+        yield name, path
+
+
+def names_in(text: str) -> list[str]:
+    """Return the names in a list of members: one a line, without comments."""
+    names = dict.fromkeys(line.strip() for line in text.splitlines())
+    return [name for name in names if name and not name.startswith("#")]
 
 
 def _files(corpus: Entry[Corpus], form: Entry[SourceForm]) -> Iterator[tuple[str, Path]]:

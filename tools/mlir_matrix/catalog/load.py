@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from mlir_matrix.catalog.catalog import Catalog, Entry, LocatedLayer
-from mlir_matrix.catalog.corpora import CorpusError, members_of, with_program
+from mlir_matrix.catalog.corpora import LIST, CorpusError, members_of, with_program
 from mlir_matrix.catalog.folders import Item, Root, named, stem
 from mlir_matrix.catalog.golden_files import GoldenFile
 from mlir_matrix.catalog.messages import sentences
@@ -52,6 +52,7 @@ SECTIONS = (
     Section("targets", ("matrix", "targets"), base.Target, "a target", "target.yaml"),
     Section("workloads", ("matrix", "workloads"), base.Workload, "a workload", "workload.yaml"),
     Section("suites", ("matrix", "suites"), suites.Suite, "a suite"),
+    Section("expectations", ("matrix", "expectations"), suites.Expectations, "a file of expectations"),
     Section("machines", ("matrix", "machines"), machines.Machine, "a machine"),
 )
 #: In ``toolchains/``: the default pins.
@@ -151,6 +152,11 @@ class _Loader:
         for entry in [*self.found["corpora"].values(), *workloads.values()]:
             form = forms.get(entry.document.source or "")
             if form is None:
+                continue
+            if isinstance(entry.document, base.Corpus) and entry.document.folder is None and LIST not in entry.files:
+                # Its members can be listed only once the rest of the catalog is known.
+                fix = f"lists no members: give a 'folder', or make {LIST} by `matrix expect {entry.name} --write`"
+                self.problems.leave_out("corpora", entry.name, entry.source.file, fix)
                 continue
             try:
                 if isinstance(entry.document, base.Workload):

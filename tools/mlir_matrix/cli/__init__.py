@@ -21,6 +21,8 @@ VERBS = {
     "plan": "Show which tests would run, and why.",
     "run": "Run tests and compare each outcome with the expected one.",
     "bisect": "Find what changed the result of tests: a release, a commit, or pins.",
+    "expect": "Propose which tests are expected to fail, by what fails now.",
+    "inputs": "Write the inputs of a workload as files.",
     "explain": "Show everything that decides one test, with file and line.",
     "compare": "Compare the numbers in two files or folders.",
     "golden": "Manage expected outputs and numeric tolerances.",

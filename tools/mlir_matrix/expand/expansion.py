@@ -247,4 +247,4 @@ def _make(
 
 def _first(patterns: Sequence[TestPattern], workload: str) -> Rule | None:
     """Return the first rule, in the suite's order, whose pattern matches the workload; the cell is known to match."""
-    return next((pattern.rule for pattern in patterns if workload in pattern.workloads), None)
+    return next((pattern.rule_of(workload) for pattern in patterns if workload in pattern.workloads), None)

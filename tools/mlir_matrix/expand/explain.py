@@ -204,9 +204,10 @@ def _rules(expansion: Expansion, test: Test) -> Iterator[Applied]:
     """Return all rules of an expansion that apply to the test, in the order of evaluation."""
     key = (test.framework, test.pipeline, test.target, test.called, test.pins)
     # A rule can match a test by several of its patterns.
-    products, excludes, expects = (
-        list(dict.fromkeys(each.rule for each in sets if key in each))
-        for sets in (expansion.products, expansion.excludes, expansion.expects)
+    products = dict.fromkeys(each.rule for each in expansion.products if key in each)
+    excludes, expects = (
+        dict.fromkeys(each.rule_of(test.called) for each in sets if key in each)
+        for sets in (expansion.excludes, expansion.expects)
     )
     for index, rule in enumerate(products):
         yield Applied(rule, expansion.name, wins=index == 0 and not excludes)

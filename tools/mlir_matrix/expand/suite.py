@@ -71,6 +71,8 @@ def _expand(catalog: Catalog, suite: Entry[Suite], pins: Pins | None) -> Expansi
     expects: list[TestPattern] = []
     for rule in [rule for part in parts for _, rule in _rules(part, "expect", "expect")]:
         expects += _touching(namespace, products, suite.name, rule)
+    for part in parts:
+        expects += _single_tests(catalog, part, products, suite.name)
     weak_fails = next((part.source.position("weak") for part in parts if part.document.weak == "fail"), "")
     expansion = Expansion(
         suite.name, namespace, connector, products, excludes=excludes, expects=expects, weak_fails=weak_fails
@@ -208,12 +210,40 @@ def _touching(namespace: Namespace, products: Sequence[TestProduct], suite: str,
     return found
 
 
+def _single_tests(
+    catalog: Catalog, part: Entry[Suite], products: Sequence[TestProduct], suite: str
+) -> Iterator[TestPattern]:
+    """Yield a pattern for each cell, outcome and reason in a suite's file of expectations, with a rule for each test."""
+    entry = catalog.expectations.get(part.name)
+    if entry is None:
+        return
+    for index, group in enumerate(entry.document.expect):
+        rules = {
+            name: Rule(
+                "expect", entry.source.position("expect", index, "tests", number), identifier, group.reason.strip(),
+                group.outcome, group.link,
+            )
+            for number, (name, identifier) in enumerate(zip(group.tests, group.identifiers, strict=True))
+        }  # fmt: skip
+        cell, _, pins = group.cell.partition("@")
+        first, second, third = (frozenset((name,)) for name in cell.split("/"))
+        pattern = TestPattern(first, second, third, frozenset(rules), next(iter(rules.values())), pins.__eq__, rules)
+        known = set[str]().union(*(product.column for product in products if product.touches(pattern)))
+        for name, rule in rules.items():
+            if name not in known:
+                raise CatalogError(
+                    f"{rule.position}: {rule.text} is no test of suite {suite}; `matrix expect {part.name} --write` takes it out"
+                )
+        yield pattern
+
+
 def _check_expectations(expansion: Expansion) -> None:
     """Check that each expectation applies to a test that can run, and that no two differ about one test."""
-    idle = {pattern.rule: "" for pattern in expansion.expects}
+    idle = {rule: "" for pattern in expansion.expects for rule in pattern.rules}
     for cell_tests in walk(expansion.products, expansion.expects, (*expansion.expects, *expansion.excludes)):
         expects = [pattern for pattern in cell_tests.marks if pattern.rule.kind == "expect"]
-        if len({pattern.rule.outcome for pattern in expects}) > 1 or any(pattern.rule in idle for pattern in expects):
+        rules = [rule for pattern in expects for rule in pattern.rules]
+        if len({rule.outcome for rule in rules}) > 1 or any(rule in idle for rule in rules):
             _check_cell(expansion, cell_tests, expects, idle)
     for rule, why in idle.items():
         raise CatalogError(f"{rule.position}: expectation {rule.text} applies to no test that can run: {why}")
@@ -226,7 +256,9 @@ def _check_cell(
     excludes = [pattern for pattern in cell_tests.marks if pattern.rule.kind == "exclude"]
     over = set(expansion.connector.catalog.over.values())
     for workload in cell_tests.column:
-        rules = [pattern.rule for pattern in expects if workload in pattern.workloads]
+        rules = [pattern.rule_of(workload) for pattern in expects if workload in pattern.workloads]
+        if not rules:
+            continue
         drop = next((pattern.rule for pattern in excludes if workload in pattern.workloads), None)
         why = f"{drop.position} leaves {cell_tests.name(workload)} out" if drop else ""
         why = why or expansion.why_unsupported(cell_tests, workload)

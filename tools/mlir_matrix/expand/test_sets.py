@@ -6,8 +6,8 @@ each segment. Every part of a suite is a *test product*: four ordered axes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from mlir_matrix.catalog.catalog import Catalog
@@ -55,6 +55,17 @@ class TestPattern:
     workloads: frozenset[str]
     rule: Rule = SELECTION
     pins: Callable[[str], bool] | None = None
+    #: Rules of single workloads, instead of ``rule``: thousands of tests with a rule each are one pattern a cell.
+    each: Mapping[str, Rule] = field(default_factory=dict)
+
+    @property
+    def rules(self) -> Collection[Rule]:
+        """All rules that the pattern comes from."""
+        return self.each.values() or (self.rule,)
+
+    def rule_of(self, workload: str) -> Rule:
+        """Return the rule for one workload of the pattern."""
+        return self.each.get(workload, self.rule)
 
     @property
     def axes(self) -> tuple[frozenset[str], frozenset[str], frozenset[str], frozenset[str]]:

@@ -29,6 +29,7 @@ _SECTIONS = (
     "steps",
     "kinds",
     "suites",
+    "expectations",
     "environments",
     "components",
 )
@@ -98,7 +99,8 @@ def _defined(session: Session, number: int, path: str) -> Iterator[Used]:
         for name, entry in entries.items():
             if entry.folder / os.path.basename(entry.source.file) == file:
                 # A rule of a suite has a position, which begins with the file.
-                yield section, entry.source.file if section == "suites" else name
+                is_rules = section in ("suites", "expectations")
+                yield ("suites", entry.source.file) if is_rules else (section, name)
     if path == "toolchains/known-good.yaml":
         yield from (("environments", name) for name in catalog.environments)
     folder, _, rest = path.partition("/")

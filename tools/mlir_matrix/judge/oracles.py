@@ -61,7 +61,13 @@ def _expected_failures(current: Session, tests: Sequence[Test]) -> set[str]:
     """Return those of some tests that any suite expects to fail."""
     rules = (rule for suite in current.catalog.suites.values() for rule in suite.document.expect)
     globs = [test_glob(glob) for rule in rules for glob in rule.tests]
-    return {test.id for test in tests if any(glob.matches(test.id) for glob in globs)}
+    single = {
+        test
+        for entry in current.catalog.expectations.values()
+        for each in entry.document.expect
+        for test in each.identifiers
+    }
+    return {test.id for test in tests if test.id in single or any(glob.matches(test.id) for glob in globs)}
 
 
 def _why(current: Session, test: Test) -> str | None:

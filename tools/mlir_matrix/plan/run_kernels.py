@@ -11,19 +11,16 @@ from mlir_matrix.actions.params import (
     JudgesParams,
     LinkKitParams,
     NoParams,
-    PrepareParams,
     RunParams,
     RunToolParams,
     ToolParams,
 )
 from mlir_matrix.actions.runtime.outcomes import Stage
-from mlir_matrix.actions.tools.program import ARGUMENTS, INTERFACE, PREPARED, RESULTS
+from mlir_matrix.actions.tools.program import ARGUMENTS, INTERFACE, RESULTS
 from mlir_matrix.catalog.catalog import Catalog, Entry
-from mlir_matrix.catalog.corpora import LIST
 from mlir_matrix.catalog.models.base import CHECK, Target, Workload
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.expand.recipes import ResolvedStep, resolve_source
 from mlir_matrix.expand.routes import Route
 from mlir_matrix.plan.graph import File, Graph, Input, Produced, cached
 from mlir_matrix.plan.parameters import (
@@ -36,6 +33,7 @@ from mlir_matrix.plan.parameters import (
     tool_files,
     tool_params,
 )
+from mlir_matrix.plan.programs import add_prepared, is_prepared
 
 #: The one driver, relative to this repository: kernels of every catalog are linked with it.
 DRIVER_SOURCES = tuple(
@@ -129,37 +127,16 @@ class Kernels:
 
     def is_prepared(self, workload: Entry[Workload]) -> bool:
         """Return whether the program's own code says what its inputs and outputs are."""
-        form = workload.document.source
-        return form is not None and self._catalog.sources[form].document.prepares(self._catalog.sources[form].files)
+        return is_prepared(self._catalog, workload)
 
     def prepare(self, test: Test, workload: Entry[Workload], draw: int = 0) -> str:
         """Add the action that prepares a program in a form of others (:mod:`mlir_matrix.actions.tools.program`)."""
-        return cached(
-            self._prepared, (workload.name, draw, test.pins), lambda: self._new_prepared(test, workload, draw)
-        )
 
-    def _new_prepared(self, test: Test, workload: Entry[Workload], draw: int) -> str:
-        document = workload.document
-        form = self._catalog.sources[str(document.source)]
-        tool = resolve_source(form, self._pins.override(test.pins) if test.pins else self._pins)
-        assert isinstance(tool, ResolvedStep)
-        values = {name: document.parameters.get(name, default) for name, default in tool.parameters.items()}
-        own = tool_params(tool, form.document, values, "")
-        files = tool_files(self._catalog, form, own)
-        source = file_of(self._catalog, workload.root, workload.files[form.document.gives])
-        # A member that is no file of its own does not depend on the list that names it.
-        if Path(source.path).name != LIST:
-            files["source"] = source
-        params: PrepareParams = {**own, "member": workload.member, "draw": draw}
-        return self.graph.add(
-            f"prepare/{label(workload)}",
-            tool=tool.tool,
-            stage=Stage.IMPORT,
-            environment=tool.environment,
-            params=params,
-            inputs=files,
-            outputs={"program": form.document.gives, **PREPARED},
-        )
+        def add() -> str:
+            pins = self._pins.override(test.pins) if test.pins else self._pins
+            return add_prepared(self.graph, self._catalog, pins, workload, draw)
+
+        return cached(self._prepared, (workload.name, draw, test.pins), add)
 
     def _prepared_inputs(self, test: Test, workload: Entry[Workload], target: Target, draw: int) -> _Shared:
         """Return what runs of a prepared program share, as :meth:`_inputs` does."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.problems import Problems
-from mlir_matrix.validation import machines, recipes, tests, tolerances, toolchains
+from mlir_matrix.validation import machines, programs, recipes, tests, tolerances, toolchains
 from mlir_matrix.validation.checker import Checker
 
 
@@ -27,3 +27,12 @@ def validate(catalog: Catalog) -> Catalog:
         return catalog
     suites = {name: entry for name, entry in catalog.suites.items() if ("suites", name) not in problems.over}
     return replace(catalog, suites=suites, over={**catalog.over, **problems.over})
+
+
+def validate_sources(catalog: Catalog) -> None:
+    """Check what lists the members of corpora, as :func:`validate` does, but no suite."""
+    problems = Problems()
+    checker = Checker(catalog, problems)
+    toolchains.check(checker)
+    programs.check(checker, {file for entry in catalog.frameworks.values() for file in entry.document.emits.values()})
+    problems.raise_if_any()

@@ -15,7 +15,19 @@ from mlir_matrix.actions.tools.kernel import MAX_ELEMENTS, MAX_POINTERS, MAX_RAN
 from mlir_matrix.catalog.catalog import REFERENCE, Entry
 from mlir_matrix.catalog.golden_files import SKETCH, WHOLE, GoldenFile
 from mlir_matrix.catalog.models.base import FLOATS, Workload
-from mlir_matrix.catalog.models.suites import KINDS, Agreement, Block, Property, SameIr, Scaling, Suite
+from mlir_matrix.catalog.models.suites import (
+    KINDS,
+    Agreement,
+    Block,
+    Expectation,
+    Expectations,
+    ExpectedTests,
+    Property,
+    Quarantine,
+    SameIr,
+    Scaling,
+    Suite,
+)
 from mlir_matrix.catalog.yaml_reader import Key
 from mlir_matrix.expand.suite import block_products, parts_of
 from mlir_matrix.expand.test_sets import Namespace
@@ -46,14 +58,10 @@ def check(checker: Checker) -> None:
             _workload(checker, workload, sources)
     for suite in catalog.suites.values():
         _suite(checker, suite)
+    for expected in catalog.expectations.values():
+        _expectations(checker, expected)
     for quarantine in catalog.quarantines:
-        properties = [each.called for suite in catalog.suites.values() for each in suite.document.properties]
-        namespace = Namespace(catalog, properties)
-        for number, entry in enumerate(quarantine.document.quarantine):
-            if not _is_day(entry.until):
-                checker.wrong(quarantine, f"'{entry.until}': the month has no such day", "quarantine", number, "until")
-            for index, pattern in enumerate(entry.tests):
-                check_test_pattern(checker, quarantine, namespace, pattern, "quarantine", number, "tests", index)
+        _quarantine(checker, quarantine)
     names = {(file.root, file.workload, file.item.name) for file in catalog.golden_files}
     for file in catalog.golden_files:
         _golden(checker, file)
@@ -181,14 +189,38 @@ def _suite(checker: Checker, suite: Entry[Suite]) -> None:
     for patterns, key, number in rules:
         for index, pattern in enumerate(patterns):
             check_test_pattern(checker, suite, namespace, pattern, key, number, "tests", index)
-    for index, expectation in enumerate(document.expect):
-        if why := _NEVER_EXPECTED.get(expectation.outcome):
-            checker.wrong(suite, f"{expectation.outcome} cannot be expected: {why}", "expect", index, "outcome")
+    _outcomes(checker, suite)
     for index, stated in enumerate(document.properties):
         _property(checker, suite, stated, "properties", index)
     _conflicts(checker, suite)
     if not checker.problems.found:
         _size(checker, suite, namespace)
+
+
+def _quarantine(checker: Checker, quarantine: Entry[Quarantine]) -> None:
+    properties = [each.called for suite in checker.catalog.suites.values() for each in suite.document.properties]
+    namespace = Namespace(checker.catalog, properties)
+    for number, entry in enumerate(quarantine.document.quarantine):
+        if not _is_day(entry.until):
+            checker.wrong(quarantine, f"'{entry.until}': the month has no such day", "quarantine", number, "until")
+        for index, pattern in enumerate(entry.tests):
+            check_test_pattern(checker, quarantine, namespace, pattern, "quarantine", number, "tests", index)
+
+
+def _outcomes(checker: Checker, rules: Entry[Suite] | Entry[Expectations]) -> None:
+    expectations: Sequence[Expectation | ExpectedTests] = rules.document.expect
+    for index, expectation in enumerate(expectations):
+        if why := _NEVER_EXPECTED.get(expectation.outcome):
+            checker.wrong(rules, f"{expectation.outcome} cannot be expected: {why}", "expect", index, "outcome")
+
+
+def _expectations(checker: Checker, entry: Entry[Expectations]) -> None:
+    """Check that a file of expectations is beside its suite; expansion checks its tests."""
+    suites = checker.catalog.suites
+    if checker.known(entry, "suite", entry.name, suites) and suites[entry.name].root != entry.root:
+        where = suites[entry.name].source.file
+        checker.wrong(entry, f"suite {entry.name} is in another catalog ({where}), which has its expectations")
+    _outcomes(checker, entry)
 
 
 def _contents(checker: Checker, suite: Entry[Suite]) -> None:

@@ -32,7 +32,7 @@ def test_every_top_level_model_has_a_schema() -> None:
     inner = {
         "Tensor", "Output", "Parameter", "StepUse", "Block", "Exclusion", "Expectation", "Match", "Layer", "Requirement",
         "Conditions", "Tool", "Build", "Release", "Passed", "Property", "Scaling", "Permutation", "Batch", "Agreement", "SameIr",
-        "Conflict", "Cpu", "Has", "LeaveOut", "Mode", "Quarantined", "Wants",
+        "Conflict", "Cpu", "Has", "LeaveOut", "Mode", "Quarantined", "Wants", "ExpectedTests",
     }  # fmt: skip
     modules = tuple(each.__name__ for each in (base, machines, suites, toolchains))
     models = [*base.Document.__subclasses__(), *base.Tool.__subclasses__()]
@@ -40,9 +40,9 @@ def test_every_top_level_model_has_a_schema() -> None:
     assert inner < found
     assert {name.lower() for name in found - inner} == {name.replace("-", "") for name in export.FILES}
     documents = {
-        "audit", "bisect", "cache-gc", "calibration", "comparison", "conflicts", "durations", "events",
+        "audit", "bisect", "cache-gc", "calibration", "comparison", "conflicts", "durations", "events", "expect",
         "golden-explanation", "golden-update", "history", "history-diff", "history-error-growing", "history-first-bad",
-        "history-flaky", "history-runs", "history-slower", "oracles", "plan", "results", "support",
+        "history-flaky", "history-runs", "history-slower", "inputs", "oracles", "plan", "results", "support",
     }  # fmt: skip
     assert set(export.DOCUMENTS) == documents
     assert set(export.NAMES) == {*export.FILES, *documents}
@@ -118,7 +118,8 @@ def _yaml_files() -> list[Any]:
     folders = {
         "kind": "recipes/kinds/*.yaml", "step": "recipes/steps/*/step.yaml", "pipeline": "recipes/pipelines/*.yaml",
         "framework": "matrix/frameworks/*/framework.yaml", "workload": "matrix/workloads/*/workload.yaml",
-        "target": "matrix/targets/*/target.yaml", "suite": "matrix/suites/*.yaml", "tolerances": "golden/**/tolerances.yaml",
+        "target": "matrix/targets/*/target.yaml", "suite": "matrix/suites/*.yaml",
+        "expectations": "matrix/expectations/*.yaml", "tolerances": "golden/**/tolerances.yaml",
         "environment": "toolchains/environments/*.yaml", "component": "toolchains/components/*.yaml",
         "known-good": "toolchains/known-good.yaml",
     }  # fmt: skip

@@ -37,9 +37,10 @@ def run(action: Action[ToolParams]) -> None:
     except (SyntaxError, ValueError) as error:
         raise ToolError(f"does not parse: {getattr(error, 'msg', error)}") from error
     exec(code, module.__dict__)
-    function = getattr(module, "run", None)
+    name = action.params.get("function", "run")
+    function = getattr(module, name, None)
     if not callable(function):
-        raise ToolError("defines no function run(action)")
+        raise ToolError(f"defines no function {name}(action)")
     inputs = {name: each for name, each in action.inputs.items() if name != "tool"}
     with opened(api.Action(params=action.params, inputs=inputs, outputs=action.outputs)) as call:
         function(call)

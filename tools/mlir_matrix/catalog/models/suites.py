@@ -38,6 +38,41 @@ class Expectation(Document):
     link: StrictStr | None = None
 
 
+class ExpectedTests(Document):
+    """Tests of one cell that end alike, for one reason."""
+
+    outcome: Outcome
+    reason: Text
+    """Without what differs between tests: numbers, shapes, names of values."""
+    cell: Annotated[
+        StrictStr,
+        matching(
+            r"^[^/@\s]+(/[^/@\s]+){2}(@[^/@\s]+)?$", "a cell: framework/pipeline/target, then '@' and pins if any vary"
+        ),
+    ]
+    tests: Annotated[
+        tuple[Annotated[StrictStr, matching(r"^[^/@\s*?]+$", "a workload, or WORKLOAD~PROPERTY")], ...],
+        Field(min_length=1),
+    ]
+    """Workloads in this cell, also as ``WORKLOAD~PROPERTY``; no patterns."""
+    link: StrictStr | None = None
+
+    @property
+    def identifiers(self) -> list[str]:
+        """The identifiers of the tests, in order."""
+        cell, mark, pins = self.cell.partition("@")
+        return [f"{cell}/{test}{mark}{pins}" for test in self.tests]
+
+
+class Expectations(Document):
+    """Tests of the suite SUITE that fail (``matrix/expectations/SUITE.yaml``), written by ``matrix expect SUITE --write``.
+
+    They join the suite's own ``expect``, and are as strict.
+    """
+
+    expect: tuple[ExpectedTests, ...] = ()
+
+
 #: How two runs are compared: element for element equal (0 and -0 alike), or within the sum of the tolerances of both.
 Within = Literal["exact", "tolerance"]
 Factor = StrictInt | StrictFloat

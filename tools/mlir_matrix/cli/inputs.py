@@ -1,0 +1,57 @@
+"""``matrix inputs``: write the inputs of a workload as files."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import click
+
+from mlir_matrix.cli import options
+from mlir_matrix.cli.lazy import verb
+from mlir_matrix.cli.output import show
+from mlir_matrix.errors import CatalogError, UsageError
+from mlir_matrix.execute.options import Limits
+from mlir_matrix.files import write_file
+from mlir_matrix.judge.inputs import make_inputs
+from mlir_matrix.names import check_known
+from mlir_matrix.session import Session
+
+
+@verb("inputs", "matrix inputs mlp --out mlp-inputs", "matrix inputs softmax --draw 3 --out softmax-3 --format json")
+@click.argument("workload")
+@click.option(
+    "--draw",
+    type=click.IntRange(0, 1_000_000),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Write draw N of the inputs; tests run with draw 0.",
+)
+@click.option(
+    "--out", "folder", type=options.Folder(), required=True, metavar="DIR", help="Write into DIR, new or empty."
+)
+@options.output_format("text", "json")
+@options.session(*options.releases, options.cache)
+@options.limits_without_jobs
+def command(workload: str, draw: int, folder: Path, form: str, current: Session, limits: Limits) -> None:
+    """Write each input of a workload to DIR/NAME.npy, and their names, shapes and dtypes to DIR/inputs.json.
+
+    bf16 is written as its bits, in 16-bit integers. Of a program in a form of others, such as a member of a corpus, also the
+    prepared program is written.
+    """
+    if why := current.catalog.over.get(("workloads", workload)):
+        raise CatalogError(why)
+    check_known("workload", [workload], current.catalog.workloads)
+    if os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir())):
+        raise UsageError(f"--out {folder}: exists and is no empty folder; nothing was written")
+    files, document = make_inputs(current, current.catalog.workloads[workload], draw, limits)
+    # Last, so that a folder with it is complete.
+    files["inputs.json"] = (json.dumps(document, indent=1) + "\n").encode()
+    for name, data in files.items():
+        write_file(folder / name, data)
+    rows = [
+        (str(folder / each["file"]), each["dtype"], "x".join(map(str, each["shape"]))) for each in document["inputs"]
+    ]
+    show(form, document, (f"{file}  {dtype}  {shape}".rstrip() for file, dtype, shape in rows))

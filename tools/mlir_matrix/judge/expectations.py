@@ -1,0 +1,216 @@
+"""Propose the expectations of a suite by test: what fails is written down, what passes is taken out."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from mlir_matrix.actions.runtime.collect import is_measurable
+from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.catalog.catalog import Entry
+from mlir_matrix.catalog.corpora import LIST, MOST_MEMBERS, names_in
+from mlir_matrix.catalog.models.base import Corpus
+from mlir_matrix.catalog.models.suites import Expectations, Suite
+from mlir_matrix.errors import UsageError
+from mlir_matrix.execute.action_cache import ActionCache
+from mlir_matrix.execute.options import Limits
+from mlir_matrix.expand.expansion import Test
+from mlir_matrix.judge.results import NOT_RUN, TestResult
+from mlir_matrix.judge.run import run_graph
+from mlir_matrix.judge.signature import shape
+from mlir_matrix.names import printable
+from mlir_matrix.plan.graph import Graph
+from mlir_matrix.plan.programs import add_members
+from mlir_matrix.session import Session
+from mlir_matrix.tolerances.patch import patch
+
+if TYPE_CHECKING:
+    from mlir_matrix.report.schemas.expect import ExpectationChange, ExpectationsChange, MembersChange, NotExpected
+
+State = Literal["new", "changed", "gone"]
+_STATES: Sequence[State] = ("new", "changed", "gone")
+#: Outcomes that are no property of the test.
+_NEVER = NOT_RUN | {Outcome.TIMED_OUT, Outcome.INFRA_ERROR}
+#: Sizes as in ``2x?xf32``, numbers as in ``1.5e-7``, and lists of what differs.
+_SIZES = re.compile(r"(?<!\w)(?:(?:\d+|\?)x)+(?:\d+(?!\w))?")
+_NUMBER = re.compile(r"(?<![\w.%])[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w.]*\w)")
+_LIST = re.compile(r"…(?:(?:, ?| )…)+")
+_LONGEST = 200
+#: Names that YAML reads as text; others need quotes.
+_PLAIN = re.compile(r"(?!(?:true|false|yes|no|on|off|null|y|n)$)[a-z][\w.+:~-]*", re.IGNORECASE | re.ASCII)
+
+
+class Cause(NamedTuple):
+    """How a test is expected to end."""
+
+    outcome: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """What the expectations of a suite should be, by test; what changes; and the tests that no rule can cover."""
+
+    causes: Mapping[str, Cause]
+    changes: list[ExpectationChange]
+    left: list[NotExpected]
+
+
+def normalised(reason: str) -> str:
+    """Return a reason without what differs between tests that fail alike: numbers, shapes, names of values, paths."""
+    text = shape(_NUMBER.sub("…", _SIZES.sub("…x", reason.strip()[:1000])))
+    return printable(_LIST.sub("…", text), _LONGEST).strip()
+
+
+def expected_by(document: Expectations) -> dict[str, Cause]:
+    """Return the expectations of a file by test."""
+    return {test: Cause(group.outcome, group.reason.strip()) for group in document.expect for test in group.identifiers}
+
+
+def propose(old: Mapping[str, Cause], tests: Mapping[str, Test], results: Mapping[str, TestResult]) -> Proposal:
+    """Return the expectations that results call for.
+
+    ``old`` are those of the file, ``tests`` those of the suite that can run; only rules by hand apply to them. A test without a
+    result keeps its expectation.
+    """
+    causes: dict[str, Cause] = {}
+    left: list[NotExpected] = []
+    groups: dict[tuple[State, str, Cause, str], list[str]] = {}
+    for test in sorted(old.keys() | results.keys()):
+        before, result = old.get(test), results.get(test)
+        after, why = _after(tests.get(test), result, before)
+        if result and why:
+            left.append({"test": test, "outcome": result.outcome, "reason": why})
+        if after:
+            causes[test] = after
+        if after == before:
+            continue
+        cell, called = _parts(test)
+        now = after or Cause(result.outcome if result else "", why or (result.reason if result else _NO_TEST))
+        state: State = "gone" if after is None else "changed" if before else "new"
+        was = f"{before.outcome}: {before.reason}" if before else ""
+        groups.setdefault((state, cell, now, was), []).append(called)
+    ordered = sorted(groups.items(), key=lambda item: (_STATES.index(item[0][0]), item[0][1:]))
+    changes: list[ExpectationChange] = [
+        {"state": state, "cell": cell, "outcome": now.outcome, "reason": now.reason, "was": was, "tests": names}
+        for (state, cell, now, was), names in ordered
+    ]
+    return Proposal(causes=causes, changes=changes, left=left)
+
+
+_NO_TEST = "is no test of the suite that can run"
+
+
+def _after(test: Test | None, result: TestResult | None, before: Cause | None) -> tuple[Cause | None, str]:
+    """Return the expectation of a test, and why it has none if it does not pass."""
+    if test is None:
+        return None, _NO_TEST if result and result.outcome != Outcome.UNSUPPORTED else ""
+    if result is None:
+        return before, ""
+    if rule := test.expectation:
+        return (
+            None,
+            "" if result.outcome == rule.outcome else f"{rule.position} expects {rule.outcome}: change it there",
+        )
+    if result.outcome == Outcome.PASS:
+        return None, ""
+    if result.outcome in _NEVER:
+        return before, result.reason
+    if result.quarantine:
+        return before, f"in quarantine: {result.quarantine['reason']} ({result.quarantine['position']})"
+    if result.verdict and not is_measurable(result.verdict):
+        return before, f"nothing was compared: {result.reason}"
+    return Cause(result.outcome, normalised(result.reason) or str(result.outcome)), ""
+
+
+def _parts(test: str) -> tuple[str, str]:
+    """Return the cell of a test with its pins, and its name there."""
+    path, mark, pins = test.partition("@")
+    cell, _, called = path.rpartition("/")
+    return f"{cell}{mark}{pins}", called
+
+
+def text(suite: str, causes: Mapping[str, Cause], links: Mapping[tuple[str, Cause], str]) -> str:
+    """Return the text of a file of expectations; ``links`` by cell and cause."""
+    groups: dict[tuple[str, Cause], list[str]] = {}
+    for test, cause in causes.items():
+        cell, called = _parts(test)
+        groups.setdefault((cell, cause), []).append(called)
+    lines = [
+        "# yaml-language-server: $schema=../../docs/schemas/expectations.json",
+        f"# Written by `matrix expect {suite} --write`; a person reviews it.",
+        "expect:" if groups else "expect: []",
+    ]
+    for (cell, cause), names in sorted(groups.items()):
+        lines += [f"  - outcome: {cause.outcome}", f"    reason: {_quoted(cause.reason)}"]
+        lines += [f"    link: {_quoted(link)}"] if (link := links.get((cell, cause))) else []
+        lines += [f"    cell: {cell}", "    tests:"]
+        lines += [f"      - {name if _PLAIN.fullmatch(name) else _quoted(name)}" for name in sorted(names)]
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileChange:
+    """The new text of a generated file, and its patch; the same text gives no patch."""
+
+    path: Path
+    patch: str
+    text: str
+
+
+def _file_change(root: Path, path: Path, after: str) -> FileChange:
+    before = path.read_text(encoding="utf-8") if path.exists() else None
+    return FileChange(path=path, patch=patch(path.relative_to(root).as_posix(), before, after), text=after)
+
+
+def expectations_change(
+    suite: Entry[Suite], old: Entry[Expectations] | None, proposal: Proposal
+) -> tuple[FileChange, ExpectationsChange]:
+    """Return the change of the file of a suite, and its document."""
+    path = suite.root / "matrix" / "expectations" / f"{suite.name}.yaml"
+    links = {
+        (group.cell, Cause(group.outcome, group.reason.strip())): group.link
+        for group in (old.document.expect if old else ())
+        if group.link
+    }
+    after = text(suite.name, proposal.causes, links)
+    needed = old is not None or proposal.causes
+    file = _file_change(suite.root, path, after) if needed else FileChange(path=path, patch="", text="")
+    return file, {
+        "file": str(path),
+        "changes": proposal.changes,
+        "left": proposal.left,
+        "expected": len(proposal.causes),
+        "patch": file.patch,
+    }
+
+
+def members_change(current: Session, corpus: Entry[Corpus], limits: Limits) -> tuple[FileChange, MembersChange]:
+    """List the members of a corpus by its tool; return the change of its list, and its document. Raise UsageError."""
+    graph = Graph()
+    action = add_members(graph, current.catalog, current.pins, corpus)
+    result = run_graph(current, graph, limits=limits)[action].result
+    if not result.ok:
+        raise UsageError(f"corpus {corpus.name}: its members cannot be listed: {result.outcome['reason']}")
+    listed = ActionCache(current.home.actions).read_blob(result.outputs["members"]).decode(errors="replace")
+    names = list(dict.fromkeys(names_in(listed)))
+    if not 0 < len(names) <= MOST_MEMBERS:
+        raise UsageError(f"corpus {corpus.name}: {len(names)} members are listed; expected 1 to {MOST_MEMBERS}")
+    path = corpus.folder / LIST
+    before = names_in(path.read_text(encoding="utf-8", errors="replace")) if path.exists() else []
+    lines = [f"# Written by `matrix expect {corpus.name} --write`.", *map(printable, names)]
+    file = _file_change(corpus.root, path, "\n".join(lines) + "\n")
+    return file, {
+        "file": str(path),
+        "added": [name for name in names if name not in set(before)],
+        "removed": [name for name in before if name not in set(names)],
+        "patch": file.patch,
+    }

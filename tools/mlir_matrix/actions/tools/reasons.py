@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ _STATEMENT = re.compile(r'^\s*(?:%[^="\n]+ = )?"?([a-z_]\w*\.[\w.$]+)"?(.*)')
 _GENERIC = re.compile(r'(?:%[^="\n]+ = )?"([\w.$]+)"(?=\()')
 #: Values of attributes that are worth their place: numbers, words, short lists of them.
 _PLAIN = re.compile(r'-?[\w.+"][\w.+" -]*|\[[\w.+", -]*\]')
+_DOUBLE = re.compile(r"-?\d\.\d+e[+-]\d\d")
 _TIDY = (
     (re.compile(r"^dense<(.*)> : .*"), r"\1"),
     (re.compile(r"^array<\w+(?:: )?(.*)>$"), r"[\1]"),
@@ -85,12 +87,15 @@ def _parts(generic: str) -> tuple[list[str], list[str]]:
     if found is None:
         return [], []
     attributes, types = generic_form.operation(generic[found.end() :])
+    if found[1] == "torch.operator":
+        attributes.pop("name", None)
     return [f"{name} {value}" for name, text in attributes.items() if (value := _tidy(name, text))], types
 
 
 def _tidy(name: str, value: str) -> str:
     for pattern, text in _TIDY:
         value = pattern.sub(text, value)
+    value = _DOUBLE.sub(lambda found: f"{float(found[0])}", value)
     return value if len(value) <= 40 and _PLAIN.fullmatch(value) and "egment" not in name else ""
 
 
@@ -146,14 +151,23 @@ def _called(operation: Any) -> str:
 
 
 def _constants(ir: Any, operation: Any) -> Iterator[str]:
-    """Yield the operands that are constants, each with its name where the dialect's bindings know it, else its position."""
-    names = [name for name, kind in vars(type(operation.opview)).items() if isinstance(kind, property)]
+    """Yield the operands that are constants, each with its name where one is known, else its position."""
+    names = _names(operation)
     for at, operand in enumerate(operation.operands):
-        value = _value(ir, operand)
-        if value:
-            # Properties of operands come first, in order, where no operand is optional or variadic.
-            known = len(names) >= len(operation.operands) + len(operation.results)
-            yield f"{names[at].rstrip('_') if known else f'operand {at}'} {value}"
+        if value := _value(ir, operand):
+            yield f"{names[at].rstrip('_') if at < len(names) else f'operand {at}'} {value}"
+
+
+def _names(operation: Any) -> list[str]:
+    """Return the names of operands in the dialect's bindings or, of an operator that torch-mlir does not know, in PyTorch."""
+    if operation.name == "torch.operator":
+        base, _, overload = _called(operation).removeprefix("torch.aten.").partition(".")
+        packet = getattr(sys.modules["torch"].ops.aten, base, None) if "torch" in sys.modules else None
+        schema = getattr(getattr(packet, overload or "default", None), "_schema", None)
+        return [each.name for each in schema.arguments] if schema else []
+    names = [name for name, kind in vars(type(operation.opview)).items() if isinstance(kind, property)]
+    # Properties of operands come first, in order, where no operand is optional or variadic.
+    return names if len(names) >= len(operation.operands) + len(operation.results) else []
 
 
 def _value(ir: Any, operand: Any) -> str:

@@ -134,7 +134,7 @@ def test_from_nothing_to_a_pass(downstream: Downstream) -> None:
     before, checkout = contents(downstream.catalog), contents(downstream.checkout)
 
     missing = downstream("run", "mlir/swapped-loops/x86_64/axpy", "--quiet")
-    assert missing.code == 1
+    assert missing.code == 2
     remedy = f"matrix golden update --write --catalog {shlex.quote(str(downstream.catalog))}"
     assert f"the golden is missing; {remedy} makes it" in missing.stdout
     assert contents(downstream.catalog) == before

@@ -130,9 +130,9 @@ def test_the_command_to_repeat_fails_alike(copied: House, report: Report, tmp_pa
 def test_a_missing_golden_is_no_pass(copied: House) -> None:
     assert copied.root is not None
     (copied.root / "golden" / WORKLOAD / "y.npy").unlink()
-    report = copied.run(f"mlir/linalg-loops/x86_64/{WORKLOAD}", "mlir/linalg-loops/x86_64/mlp", code=1)
+    report = copied.run(f"mlir/linalg-loops/x86_64/{WORKLOAD}", "mlir/linalg-loops/x86_64/mlp", code=2)
     test = report.tests[f"mlir/linalg-loops/x86_64/{WORKLOAD}"]
-    assert test["outcome"] == "mismatch"
+    assert test["outcome"] == "infra-error"
     assert "the golden is missing" in test["reason"]
     assert "matrix golden update --write" in test["reason"]
     assert report.outcomes["mlir/linalg-loops/x86_64/mlp"] == "pass"
@@ -152,18 +152,18 @@ def test_a_golden_that_proves_nothing_is_no_pass(copied: House, damage: Any, wor
     assert copied.root is not None
     path = copied.root / "golden" / WORKLOAD / "y.npy"
     np.save(path, damage(np.load(path)))
-    report = copied.run(f"mlir/linalg-loops/x86_64/{WORKLOAD}", code=1)
+    report = copied.run(f"mlir/linalg-loops/x86_64/{WORKLOAD}", code=2)
     (test,) = report.tests.values()
-    assert test["outcome"] == "mismatch"
+    assert test["outcome"] == "infra-error"
     assert word in test["reason"]
 
 
 def test_a_golden_of_no_bytes_is_no_pass(copied: House) -> None:
     assert copied.root is not None
     (copied.root / "golden" / WORKLOAD / "y.npy").write_bytes(b"")
-    report = copied.run(f"mlir/linalg-loops/x86_64/{WORKLOAD}", code=1)
+    report = copied.run(f"mlir/linalg-loops/x86_64/{WORKLOAD}", code=2)
     (test,) = report.tests.values()
-    assert test["outcome"] == "mismatch"
+    assert test["outcome"] == "infra-error"
     assert "not a readable .npy file" in test["reason"]
 
 

@@ -195,7 +195,7 @@ def test_small_ones_are_whole_and_their_differences_are_exact(house: House, read
     """What is no longer large is no longer a sketch."""
     ready.describe(rows=20)
     ready.source(rows=20)
-    missing = judged(house, ready, 1)
+    missing = judged(house, ready, 2)
     assert "the golden is missing" in missing["reason"]
     assert "is new" in update(house, ready).stdout
     assert ready.kept == {"y.sketch.npy"}
@@ -233,7 +233,7 @@ def test_a_damaged_sketch_is_no_pass_and_nobodys_expectation(house: House, ready
     path = ready.root / "golden/wide/y.sketch.npy"
     rows = np.load(path)
     np.save(path, rows[:-1])
-    test = judged(house, ready, 1)
+    test = judged(house, ready, 2)
     assert test["verdict"]["outputs"][0]["measurable"] is False
     for words in ("has 64 blocks, not 65", "matrix golden update --write"):
         assert words in test["reason"]

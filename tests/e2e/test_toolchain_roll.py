@@ -35,7 +35,7 @@ def test_roll(roller: House) -> None:
     before = known.read_text()
     done = roll(roller, "tool", code=0)
     assert "tool: 1.0 -> 3.0: breaks 1 of 2 tests of suite smoke that it affects\n" in done.stderr
-    assert f"  lower-failed {rolling.TESTS[1]}: the passes failed: two is too much\n" in done.stderr
+    assert f"  lower-failed {rolling.TESTS[1]}: count: the passes failed: two is too much\n" in done.stderr
     assert "tool: 1.0 -> 2.0: green, 2 tests of suite smoke affected\n" in done.stderr
     assert known.read_text() == before
     if shutil.which("git") is None:

@@ -34,7 +34,7 @@ VERDICTS = {
     },
     "good": {"outcome": "pass", "reason": "all right", "outputs": [], "metrics": {"max_ulp": 2}},
     "unmeasurable": {
-        "outcome": "mismatch",
+        "outcome": "infra-error",
         "reason": "y: the golden is missing; matrix golden update --write makes it",
         "metrics": {},
         "outputs": [{"name": "x"}, {"name": "y", "measurable": False}],
@@ -172,7 +172,7 @@ def test_what_makes_a_missing_golden_makes_it_in_the_catalogs_of_the_run(made: M
 
 def test_a_failure_that_was_passed_on(made: Made) -> None:
     result = made.result(case(), done(), done("lower-failed"), done("lower-failed"))
-    assert (result.outcome, result.stage, result.reason) == ("lower-failed", "lower", "it failed")
+    assert (result.outcome, result.stage, result.reason) == ("lower-failed", "lower", "passes: it failed")
     assert (result.diagnostics, result.log, result.expected) == ("error: no", "said", False)
     assert result.step == {"name": "passes", "action": made.names[1]}, "the first that failed"
 
@@ -260,7 +260,8 @@ def test_expectations_are_strict(made: Made, expects: str, verdict: str, expecte
 @pytest.mark.parametrize("expects", ["", "mismatch"])
 def test_nobody_can_expect_that_there_is_nothing_to_compare_with(made: Made, expects: str) -> None:
     result = made.result(case(expects), done(), done(), done(verdict="unmeasurable"))
-    assert (result.outcome, result.expected) == ("mismatch", False)
+    assert (result.outcome, result.expected) == ("infra-error", False)
+    assert exit_code([result]) == 2
 
 
 def test_places_are_where_the_catalog_is(made: Made) -> None:

@@ -159,7 +159,7 @@ class ResultMaker:
             outcome=outcome["outcome"],
             stage=outcome["stage"],
             expected=expected,
-            reason=outcome.get("reason", "") + (_ONE_POISON if chain.poisons == 1 else ""),
+            reason=_in_step(chain.failed, outcome) + (_ONE_POISON if chain.poisons == 1 else ""),
             duration_s=chain.duration_s,
             cached=chain.cached,
             pins=pins,
@@ -218,6 +218,13 @@ class ResultMaker:
             pins = {component: ", ".join(found) for component, found in releases.items()}
             self._known[names] = (pins, {name: self._digests[name] for name in sorted(names) if name in self._digests})
         return self._known[names]
+
+
+def _in_step(failed: str, outcome: Mapping[str, Any]) -> str:
+    """Return the reason of an outcome, with the step that failed; other actions are named ``import/…``, ``run/…``."""
+    reason, name = str(outcome.get("reason", "")), _step(failed)["name"]
+    is_own = not name or "/" in name or outcome["outcome"] in NOT_RUN or outcome["outcome"] == Outcome.INFRA_ERROR
+    return reason if is_own else f"{name}: {reason}"
 
 
 def _step(action: str) -> DecidingStep:

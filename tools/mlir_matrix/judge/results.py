@@ -226,8 +226,11 @@ def to_document(run: Run, about: FinishedRun, selection: Selection | None = None
 
 
 def exit_code(results: Iterable[TestResult]) -> int:
-    """Return 0 if all outcomes are as expected or in quarantine, 3 if only the infrastructure failed, else 1."""
+    """Return 0 if all outcomes are as expected or in quarantine, else 1.
+
+    2 if a golden is unusable and nothing under test failed, 3 if only the infrastructure failed.
+    """
     wrong = [result for result in results if result.fails]
     if any(result.outcome != Outcome.INFRA_ERROR for result in wrong):
         return 1
-    return 3 if wrong else 0
+    return (2 if any(result.verdict for result in wrong) else 3) if wrong else 0

@@ -60,6 +60,21 @@ def raising(error: BaseException) -> Any:
         (ActionFailed("it is wrong", diagnostics="all of it"), "lower-failed", "it is wrong"),
         (ActionFailed("zig failed", diagnostics="error: NoSpaceLeft"), "infra-error", "disk is full"),
         (ActionCrashed("SIGSEGV"), "crashed", "SIGSEGV while at stage lower"),
+        (
+            ActionCrashed(
+                "SIGABRT",
+                diagnostics="LLVM ERROR: Cannot select: 0x55d0a1b2c3d4: f32 = bf16_to_fp 0x55d0a1b2c3e8\n  t3",
+            ),
+            "crashed",
+            "SIGABRT while at stage lower: LLVM ERROR: Cannot select: f32 = bf16_to_fp 0x…",
+        ),
+        (
+            ActionCrashed(
+                "SIGABRT", diagnostics='opt: a/b.cpp:25: float f() const: Assertion `isIt(x) && "odd"\' failed.\n'
+            ),
+            "crashed",
+            'SIGABRT while at stage lower: Assertion `isIt(x) && "odd"\' failed',
+        ),
         (ActionCrashed("SIGILL"), "crashed", "is the code for another CPU?"),
         (MachineFailed("cannot read"), "infra-error", "cannot read"),
         (OSError(errno.ENOSPC, "No space left on device"), "infra-error", "No space left"),

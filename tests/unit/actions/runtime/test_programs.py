@@ -170,6 +170,10 @@ def test_a_program_sees_nothing_of_the_machine(call: Any, tmp_path: Path, monkey
         ("opt: unknown option -x", "opt: unknown option -x"),
         ("\n  \nwarning: hm\nit: error: no such file", "no such file"),
         ('f:1:1: error: failed to legalize: %0 = "x.y"(%1) : (f32) -> f32', "failed to legalize"),
+        (
+            "f:1:1: error: failed to legalize operation 'x.y' that was explicitly marked illegal",
+            "no pattern converts 'x.y'",
+        ),
         ("", "it prints nothing"),
         ("error: " + "x" * 1000, "x" * 300),
     ],

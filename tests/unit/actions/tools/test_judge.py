@@ -74,9 +74,9 @@ def test_a_mismatch_names_element_expected_actual_bound_and_layer() -> None:
 
 
 @pytest.mark.parametrize(("atol", "rtol"), [(float("nan"), 0), (-1, 0), (0, float("inf"))])
-def test_a_tolerance_that_bounds_nothing_is_a_mismatch(atol: float, rtol: float) -> None:
+def test_a_tolerance_that_bounds_nothing_is_no_pass(atol: float, rtol: float) -> None:
     found = compare([1.0], [1.0], atol=atol, rtol=rtol)
-    assert found["outcome"] == "mismatch"
+    assert found["outcome"] == "infra-error"
     assert "is no bound" in found["reason"]
 
 
@@ -120,14 +120,14 @@ def test_nothing_passes_without_having_been_compared() -> None:
     assert verdict([], {})["outcome"] == "mismatch"
     empty = {"actual-y": save("a", np.zeros((0, 3), "<f4")), "expected-y": save("e", np.zeros((0, 3)))}
     assert "empty" in verdict([spec([0, 3])], empty)["reason"]
-    assert verdict([spec([0, 3])], empty)["outcome"] == "mismatch"
+    assert verdict([spec([0, 3])], empty)["outcome"] == "infra-error", "the golden is empty"
 
 
 def one(array: Any, dtype: str = "<f4") -> str:
     return save("a", array, dtype)
 
 
-def test_what_is_missing_or_more_is_a_mismatch() -> None:
+def test_what_is_missing_or_more_is_no_pass() -> None:
     golden = save("e", [1.0], "<f8")
     for files, words in [
         ({"actual-y": one([1])}, "y: the golden is missing; matrix golden update --write makes it"),
@@ -140,10 +140,18 @@ def test_what_is_missing_or_more_is_a_mismatch() -> None:
         ({"actual-y": one([1]), "expected-y": golden, "expected-z": golden}, "z: there is a golden"),
     ]:
         found = verdict([spec([1])], files)
-        assert found["outcome"] == "mismatch"
+        no_golden = "the golden is missing" in words
+        assert found["outcome"] == ("infra-error" if no_golden else "mismatch")
         assert words in found["reason"]
         measurable = all(output.get("measurable", True) for output in found["outputs"])
-        assert measurable == ("the golden is missing" not in words)
+        assert measurable != no_golden
+
+
+def test_a_missing_golden_hides_no_mismatch() -> None:
+    """Something under test failed, whatever the order of outputs."""
+    files = {"actual-y": one([1]), "actual-z": "absent.npy", "expected-z": save("e", [1.0], "<f8")}
+    found = verdict([spec([1]), {**spec([1]), "name": "z"}], files)
+    assert (found["outcome"], found["reason"]) == ("mismatch", "z: the output is missing (and 1 more of 2 outputs)")
 
 
 @pytest.mark.parametrize(
@@ -165,7 +173,7 @@ def test_another_shape_or_dtype_is_a_mismatch(array: Any, words: str) -> None:
     assert words in found["reason"]
 
 
-def test_files_that_are_no_arrays_are_a_mismatch() -> None:
+def test_files_that_are_no_arrays_are_no_pass() -> None:
     good = Path(one([1.0, 2.0])).read_bytes()
     huge = good.replace(b"(2,)", b"(2000000000000,)").replace(b"            \n", b"\n")
     bad = {
@@ -183,7 +191,7 @@ def test_files_that_are_no_arrays_are_a_mismatch() -> None:
         Path("bad.npy").write_bytes(content)
         for files in ({"actual-y": "bad.npy", "expected-y": golden}, {"actual-y": "a.npy", "expected-y": "bad.npy"}):
             found = verdict([spec([2])], files)
-            assert found["outcome"] == "mismatch", name
+            assert found["outcome"] == ("mismatch" if files["actual-y"] == "bad.npy" else "infra-error"), name
             assert "is not a readable .npy file" in found["reason"], name
             assert found["outputs"][0].get("measurable", True) == (files["actual-y"] == "bad.npy"), name
 

@@ -302,7 +302,7 @@ def test_what_is_no_sketch_of_the_output_proves_nothing(damage: Any, words: str)
     dtypes.save_npy("s.npy", damage(dtypes.load_npy("s.npy")))
     spec = {"name": "y", "dtype": "f32", "shape": [SIZE], "compare": "numeric", "atol": 1.0, "rtol": 1.0, "layer": "l"}
     found = judge.judge([spec], {"actual-y": "a.npy", "sketch-y": "s.npy"})
-    assert found["outcome"] == "mismatch"
+    assert found["outcome"] == "infra-error"
     assert words in found["reason"]
     assert found["outputs"][0]["measurable"] is False
 
@@ -322,7 +322,7 @@ def test_what_is_damaged_within_a_sketch_passes_nothing(columns: Any) -> None:
 
 def test_nothing_but_nan_is_no_measure() -> None:
     found = verdict(single(np.full(SIZE, np.nan)), np.full(SIZE, np.nan))
-    assert found["outcome"] == "mismatch"
+    assert found["outcome"] == "infra-error"
     assert "holds nothing but NaN" in found["reason"]
 
 

@@ -46,6 +46,9 @@ _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u206
 _LOCATION = re.compile(r'\bloc\("/(?:[^"/]*/)*([^"/]*)(?=")')
 #: What a signal tells, beside its name.
 _MEANS = {"SIGILL": ": an instruction that this CPU lacks, or a trap; is the code for another CPU?"}
+#: What LLVM prints before it ends itself. The node that it cannot select begins with its address.
+_LAST_WORDS = re.compile(r"\b(LLVM ERROR: .{1,120}|Assertion `.{1,120}?' failed)")
+_NODE = re.compile(r"(?<=Cannot select: )0x[0-9a-f]+: ")
 _FRAME = re.compile(r'File "([^"]+)"')
 #: What programs that were started say when the disk is full; the last is Zig.
 _DISK_FULL = re.compile(r"No space left on device|NoSpaceLeft")
@@ -80,7 +83,9 @@ def failed_outcome(stage: str) -> str:
 
 
 def crash(stage: str, signal_name: str, diagnostics: str) -> dict[str, str]:
-    reason = f"{signal_name} while at stage {stage}{_MEANS.get(signal_name, '')}"
+    said = _LAST_WORDS.search(diagnostics)
+    means = f": {_NODE.sub('', said[1])}" if said else _MEANS.get(signal_name, "")
+    reason = f"{signal_name} while at stage {stage}{means}"
     return failure(stage, Outcome.CRASHED, reason, diagnostics, signal=signal_name)
 
 

@@ -42,6 +42,11 @@ _SIGNALS = r"(?!llvm::sys::(?:Print|Run)|(?:gsignal|raise|abort|__\w+)\b)"
 _FRAME = re.compile(rf"^ ?#\d+ 0x\w+ (?!\(?\.{{0,2}}/){_SIGNALS}(.+?) \(?\.{{0,2}}/.*")
 _BARE_FRAME = re.compile(rf"^\d+ +\S+ +0x\w+ {_SIGNALS}(.+) \+ \d+$")
 _TEXT_LIMIT = 200_000
+#: Dialect conversion has no pattern for an operation, or each of its patterns refuses it.
+_ILLEGAL = re.compile(r"failed to legalize operation ('[^']+')(?: that was explicitly marked illegal)?")
+NO_PATTERN = "no pattern converts {}"
+#: What follows a message: the operation in generic form.
+_OPERATION = re.compile(r"(?<=\S): (?:%\S+ = |\").*")
 #: What the action's programs took. Seconds.
 _spent: list[float] = []
 #: The command lines of the action's programs, for reports: names of programs, paths relative to the action's folder.
@@ -189,7 +194,7 @@ def refuse(code: int, said: str, *, failure: str) -> NoReturn:
     lines = [line for line in text.splitlines() if line.strip()] or ["it prints nothing"]
     # A program that is Python says last what happened.
     first = found[1] if found else lines[-1 if lines[0].startswith("Traceback ") else 0]
-    raise ActionFailed(f"{failure}: {_short(first)}", diagnostics=text)
+    raise ActionFailed(f"{failure}: {shortened(first)}", diagnostics=text)
 
 
 def bounded(printed: bytes) -> str:
@@ -201,9 +206,10 @@ def bounded(printed: bytes) -> str:
     return printed.decode("utf-8", "replace")
 
 
-def _short(message: str) -> str:
+def shortened(message: str) -> str:
     """Return one line for the table, without the operation that follows the message."""
-    return re.sub(r"(?<=\S): (%\S+ = |\").*", "", message.strip())[:300]
+    line = _OPERATION.sub("", next(iter(message.strip().splitlines()), ""))
+    return _ILLEGAL.sub(NO_PATTERN.format(r"\1"), line)[:300]
 
 
 def clean(text: str) -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +21,8 @@ from types import ModuleType
 from typing import Any, Literal
 
 from mlir_matrix.actions.runtime.contract import ActionFailed, is_verdict, under_test
+from mlir_matrix.actions.runtime.programs import shortened
+from mlir_matrix.actions.tools import reasons
 
 #: Packages that carry the bindings, the real distribution first.
 ROOTS = ("mlir", "torch_mlir", "iree.compiler", "jaxlib.mlir")
@@ -136,10 +137,14 @@ class Session:
     bindings: Bindings
     context: Any
     reported: list[str] = field(default_factory=list)
+    #: Message and location of the first error.
+    error: tuple[str, str] | None = None
 
     def note(self, diagnostic: Any) -> bool:
         """Handle a diagnostic. True means that nothing goes to stderr."""
         self.reported.append(_told(diagnostic, ""))
+        if self.error is None and self.reported[-1].startswith("error: "):
+            self.error = str(diagnostic.message), str(diagnostic.location)
         return True
 
     def failed(self, reason: str, error: BaseException | None = None) -> ActionFailed:
@@ -156,7 +161,7 @@ class Session:
         except Exception as error:
             if not is_verdict(error):
                 raise
-            raise self.failed(f"{what}: {self.first_error(error)}", error) from error
+            raise self.failed(f"{what}: {self._first_error(error)}", error) from error
 
     def parse(self, path: str, what: str = "the IR") -> Any:
         """Return a verified module from a file of text or bytecode. Raise ActionFailed."""
@@ -183,8 +188,15 @@ class Session:
                 raise
             raise ActionFailed("the pass pipeline does not parse", diagnostics=f"{error}\n") from error
         parsed.enable_verifier(True)
-        with self.compiling("the passes failed"):
-            parsed.run(module.operation)
+        try:
+            with under_test():
+                parsed.run(module.operation)
+        except Exception as error:
+            if not is_verdict(error):
+                raise
+            told = self.error
+            reason = reasons.by_module(self.bindings.ir, module, *told) if told else self._first_error(error)
+            raise self.failed(reason, error) from error
 
     def rewrite(self, module: Any, patterns: Any) -> None:
         """Apply ``pdl.pattern`` operations greedily until nothing matches. Consumes ``patterns``."""
@@ -198,12 +210,8 @@ class Session:
             module.operation.verify()
             return str(module.operation.get_asm(enable_debug_info=False)).rstrip("\n") + "\n"
 
-    def first_error(self, error: BaseException) -> str:
-        """Return one line for the table: the first error, without its location and the operation after it."""
-        errors = (text for text in self.reported if text.startswith("error: "))
-        text = next(errors, f"error: {error}")
-        line = text.splitlines()[0].removeprefix("error: ")
-        return re.sub(r"(?<=\S): (%\S+ = |\").*", "", line)[:300]
+    def _first_error(self, error: BaseException) -> str:
+        return shortened(self.error[0] if self.error else str(error))
 
 
 def _told(diagnostic: Any, indent: str) -> str:

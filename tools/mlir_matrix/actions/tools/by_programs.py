@@ -11,7 +11,7 @@ from typing import Any
 from mlir_matrix.actions.params import BackendParams, StepParams
 from mlir_matrix.actions.runtime import programs
 from mlir_matrix.actions.runtime.contract import Action, ActionFailed, read_text
-from mlir_matrix.actions.tools import kernel
+from mlir_matrix.actions.tools import kernel, reasons
 from mlir_matrix.actions.tools.backend import Printed
 from mlir_matrix.actions.tools.generic_form import Written, signature
 
@@ -48,7 +48,12 @@ def _optimise(source: str, passes: str, target: str, *more: str) -> None:
     if passes:
         words.append(f"--pass-pipeline={anchored(passes)}")
     failure = "the passes failed" if passes else "the file does not parse"
-    programs.call("mlir-opt", words, output=target, failure=failure)
+    try:
+        programs.call("mlir-opt", words, output=target, failure=failure)
+    except ActionFailed as error:
+        reason = reasons.by_text(error.diagnostics) if passes else ""
+        # Without an operation it is, for example, a schedule that does not parse.
+        raise ActionFailed(reason if "'" in reason else error.reason, diagnostics=error.diagnostics) from None
 
 
 def anchored(passes: str) -> str:

@@ -1,4 +1,4 @@
-"""Read the signature of ``@main`` from a module in MLIR's generic form."""
+"""Read operations in MLIR's generic form: the signature of ``@main``, attributes, types of operands."""
 
 from __future__ import annotations
 
@@ -41,6 +41,19 @@ def signature(generic: str) -> tuple[Sequence[Written], Sequence[Written]]:
         if attributes.get("sym_name") == _NAME:
             return _function_type(attributes["function_type"])
     raise ActionFailed("the file has no func.func @main")
+
+
+def operation(text: str) -> tuple[dict[str, str], list[str]]:
+    """Return attributes and types of operands from what follows an operation's name: ``(%0) <{…}> ({…}) {…} : (T) -> T``."""
+    rest = _group(text)[1].lstrip()
+    found = _attributes(rest[1:]) if rest.startswith("<{") else {}
+    if rest.startswith("<{"):
+        rest = rest[len(_until(rest[1:], ">")) + 2 :].lstrip()
+    if rest.startswith("("):
+        rest = _group(rest)[1].lstrip()
+    found |= _attributes(rest)
+    rest = rest[len(_until(rest[1:], "}")) + 2 :].lstrip() if rest.startswith("{") else rest
+    return found, list(_split(_group(rest.removeprefix(": "))[0])) if rest.startswith(": (") else []
 
 
 def _functions(generic: str) -> Iterator[dict[str, str]]:

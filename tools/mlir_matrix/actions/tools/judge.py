@@ -4,8 +4,8 @@ inputs   ``actual-NAME``, and ``expected-NAME`` or the ``sketch-NAME`` of a larg
          the workload that are like an output
 outputs  ``verdict``: JSON with ``outcome``, ``reason``, ``outputs`` (each with its census) and ``metrics``
 
-A missing, empty, misshapen or unreadable output is a mismatch. If the golden is unusable, the output is not ``measurable``, and no
-suite can expect that. An output that passes is ``weak`` if a trivial one would pass too.
+A missing, empty, misshapen or unreadable output is a mismatch. If the golden is unusable, the output is not ``measurable``: an
+infra-error, because nothing under test failed. An output that passes is ``weak`` if a trivial one would pass too.
 """
 
 from __future__ import annotations
@@ -84,13 +84,16 @@ def judge(specs: Sequence[JudgedOutput], files: Mapping[str, str]) -> dict[str, 
     """Return the verdict on all outputs; ``files`` has the paths of the action's inputs by name."""
     outputs = [_judge_output(spec, files) for spec in specs]
     outputs.extend(_strangers({spec["name"] for spec in specs}, files))
-    wrong = [output for output in outputs if output["outcome"] != "pass"]
+    # Only where no output is wrong, a golden is in the way.
+    wrong = sorted(
+        (each for each in outputs if each["outcome"] != "pass"), key=lambda each: each["outcome"] != "mismatch"
+    )
     if not specs:
         reason = "nothing was compared: the workload has no outputs"
         return {"outcome": "mismatch", "reason": reason, "outputs": outputs, "metrics": {}}
     more = f" (and {len(wrong) - 1} more of {len(outputs)} outputs)" if len(wrong) > 1 else ""
     return {
-        "outcome": "mismatch" if wrong else "pass",
+        "outcome": wrong[0]["outcome"] if wrong else "pass",
         "reason": wrong[0]["reason"] + more if wrong else _all_right(outputs),
         "outputs": outputs,
         "metrics": _metrics(outputs),
@@ -144,8 +147,9 @@ def _judge_output(spec: JudgedOutput, files: Mapping[str, str]) -> dict[str, Any
         actual = _load(files, f"actual-{name}", "the output", shape, STORAGE[dtype])
     except _UnfitError as error:
         bounds: dict[str, Any] = {key: plain(spec[key]) for key in ("atol", "rtol") if key in spec}
-        measured = {"measurable": False} if isinstance(error, _NoMeasureError) else {}
-        return {**_told(spec), **bounds, **measured, "outcome": "mismatch", "reason": f"{name}: {error}"}
+        unusable = isinstance(error, _NoMeasureError)
+        outcome = {"outcome": "infra-error", "measurable": False} if unusable else {"outcome": "mismatch"}
+        return {**_told(spec), **bounds, **outcome, "reason": f"{name}: {error}"}
     if spec["compare"] == "order-free" and shape:
         actual, expected = _sorted(actual, dtype), np.sort(expected, axis=-1)
         criteria = _of_sorted(criteria, shape)

@@ -57,7 +57,7 @@ class ExplainedSize(TypedDict):
 class ExplainedVerdict(TypedDict):
     """The result of the output in the last run."""
 
-    outcome: Literal["pass", "mismatch"]
+    outcome: Literal["pass", "mismatch", "infra-error"]
     reason: str
     error_used: Number | None
     max_abs: Number | None

@@ -125,7 +125,7 @@ class Census(Measured):
     """One output, compared with its golden. An output that could not be compared has a reason and no numbers."""
 
     name: str
-    outcome: Literal["pass", "mismatch"]
+    outcome: Literal["pass", "mismatch", "infra-error"]
     reason: str
     dtype: NotRequired[Dtype | None]
     compare: NotRequired[Literal["numeric", "exact", "order-free"] | None]
@@ -136,7 +136,8 @@ class Census(Measured):
 class Verdict(TypedDict):
     """The verdict of the judge, output by output; of a property, the comparison of runs or IR."""
 
-    outcome: Literal["pass", "mismatch"]
+    outcome: Literal["pass", "mismatch", "infra-error"]
+    """``infra-error``: a golden or a bound is unusable, and nothing else is wrong."""
     reason: str
     outputs: list[Census]
     metrics: dict[str, Number]

@@ -189,7 +189,7 @@ def _compared(actual: Array, expected: Array, spec: JudgedOutput, criteria: Crit
 def _told(spec: JudgedOutput) -> dict[str, Any]:
     """Return the specification as results show it: ``max_ulp`` is the measured one, ``ulp_bound`` the bound."""
     renamed = {"max_ulp": "ulp_bound", "max_ulp_text": "ulp_bound_text"}
-    return {renamed.get(key, key): value for key, value in spec.items()}
+    return {renamed.get(key, key): value for key, value in spec.items() if key != "derived"}
 
 
 def _judge_sketched(spec: JudgedOutput, files: Mapping[str, str], criteria: Criteria) -> dict[str, Any]:

@@ -27,12 +27,21 @@ MEMBERS = {
     "test_identity_sequence": ("import-failed", "input x is of sequence type; kernels take and give tensors"),
     "test_slice_start_out_of_bounds": ("import-failed", "output y has no elements, so nothing can be compared"),
 }
+#: A bf16 output, a scalar input, and an operator that ONNX does not convert to newer versions: what a harness may get wrong.
+ONNXRUNTIME = "onnx/onnxruntime/onnxruntime-cpu/onnx-nodes:test_"
+RIGHT = ("castlike_FLOAT_to_BFLOAT16", "bitcast_scalar_float32_to_int32", "scan_sum")
 
 
 def test_outcomes_and_reasons(house: House) -> None:
     names = ",".join(name.removeprefix("test_") for name in MEMBERS)
-    report = house.run(f"onnx/linalg-loops/x86_64/onnx-nodes:test_{{{names}}}", code=1)
-    found = {each.rpartition(":")[2]: (test["outcome"], test["reason"]) for each, test in report.tests.items()}
+    report = house.run(
+        f"onnx/linalg-loops/x86_64/onnx-nodes:test_{{{names}}}", f"{ONNXRUNTIME}{{{','.join(RIGHT)}}}", code=1
+    )
+    assert [report.tests[f"{ONNXRUNTIME}{name}"]["outcome"] for name in RIGHT] == ["pass"] * len(RIGHT)
+    found = {
+        each.rpartition(":")[2]: (test["outcome"], test["reason"]) for each, test in report.tests.items()
+        if not each.startswith(ONNXRUNTIME)
+    }  # fmt: skip
     wrong = {
         name: found[name] for name, (outcome, reason) in MEMBERS.items()
         if found[name][0] != outcome or reason not in found[name][1]

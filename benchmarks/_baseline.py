@@ -57,11 +57,25 @@ class Baseline:
         for number, actions in enumerate(self._processes(test)):
             folder.mkdir(parents=True, exist_ok=True)
             file = folder / f"{number}.json"
-            file.write_text(json.dumps([self._described(action, folder) for action in actions]), encoding="utf-8")
-            outcome = self._call(actions, file)
+            file.write_text(json.dumps([[self._described(action, folder) for action in actions]]), encoding="utf-8")
+            (done,) = self._call(actions, file)
+            outcome = str(done["outcome"])
             if outcome != "ok":
                 break
         return outcome
+
+    def together(self, tests: Sequence[Test]) -> list[dict[str, Any]]:
+        """Run tests one after the other in one process; return for each the last action's outcome and ``cpu_s``."""
+        chains, actions = [], list[Action]()
+        for test in tests:
+            folder = self._folder / f"{test.id.replace('/', '+')}-{time.monotonic_ns()}"
+            (own,) = self._processes(test)
+            chains.append([self._described(action, folder) for action in own])
+            actions += own
+        self._folder.mkdir(parents=True, exist_ok=True)
+        file = self._folder / "together.json"
+        file.write_text(json.dumps(chains), encoding="utf-8")
+        return self._call(actions, file)
 
     def _processes(self, test: Test) -> Iterator[list[Action]]:
         """The test's actions, in as few processes as can be: one, but for frameworks that must be apart."""
@@ -86,7 +100,7 @@ class Baseline:
                 copies.append((str(source), names[name]))
         return {"folder": str(folder / _plain(action.id)), "request": request(action, names), "copies": copies}
 
-    def _call(self, actions: Sequence[Action], file: Path) -> str:
+    def _call(self, actions: Sequence[Action], file: Path) -> list[dict[str, Any]]:
         environments = [self._environments[action.environment] for action in actions]
         resolved = [found for found in environments if isinstance(found, ResolvedEnvironment)]
         sites = dict.fromkeys(site for found in resolved for site in found.sites(self._session.home.packages))
@@ -100,7 +114,7 @@ class Baseline:
         )  # fmt: skip
         if done.returncode != 0:
             raise SystemExit(f"the baseline cannot run {actions[-1].id}:\n{done.stderr[-2000:]}")
-        return str(json.loads(done.stdout.splitlines()[-1])["outcome"])
+        return [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"')]
 
 
 def _last_outcome(test: Test) -> str:

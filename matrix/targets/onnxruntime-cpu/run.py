@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+from typing import Any
+
 import numpy
 import onnxruntime
 
@@ -20,12 +23,18 @@ def run(action: Action) -> None:
         session = onnxruntime.InferenceSession(action.inputs["artifact"], options, providers=["CPUExecutionProvider"])
     arguments = {}
     for each in action.params["arguments"]:
-        array = numpy.ascontiguousarray(numpy.load(action.inputs[f"arg-{each['name']}"]))
+        array = numpy.load(action.inputs[f"arg-{each['name']}"]).copy(order="C")
         make = onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type
         bf16 = each["dtype"] == "bf16"
         arguments[each["name"]] = make(array, BF16) if bf16 else onnxruntime.OrtValue.ortvalue_from_numpy(array)
     names = [each["name"] for each in action.params["results"]]
     with under_test():
         values = session.run_with_ort_values(names, arguments)
-    for name, value in zip(names, values, strict=True):
-        numpy.save(action.outputs[f"out-{name}"], value.numpy())
+    for each, value in zip(action.params["results"], values, strict=True):
+        numpy.save(action.outputs[f"out-{each['name']}"], _bits(value) if each["dtype"] == "bf16" else value.numpy())
+
+
+def _bits(value: onnxruntime.OrtValue) -> numpy.ndarray[Any, Any]:
+    """Return the bits of a tensor whose type NumPy does not have."""
+    data = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
+    return numpy.frombuffer(data, numpy.uint16).reshape(value.shape())

@@ -39,6 +39,8 @@ _SHOWN = ("builtin", "func", "llvm", "ml_program", "memref", "pdl", "transform")
 _registered_passes = False
 #: The context that ``preload`` made, by its root; taken by the first session of a process.
 _ready: dict[str, Any] = {}
+#: The session with that context. A process ends after its action: to take contexts apart first takes a tenth of its time.
+_kept: list[Session] = []
 
 
 def installed() -> tuple[str, ...]:
@@ -92,8 +94,11 @@ class Bindings:
     @contextmanager
     def session(self) -> Iterator[Session]:
         """Enter an unused context for the length of the block."""
-        context = _ready.pop(self.root, None) or self.context()
+        ready = _ready.pop(self.root, None)
+        context = ready or self.context()
         session = Session(bindings=self, context=context)
+        if ready is not None:
+            _kept.append(session)
         handler = context.attach_diagnostic_handler(session.note)
         try:
             with context, self.ir.Location.unknown():
@@ -139,6 +144,8 @@ class Session:
     reported: list[str] = field(default_factory=list)
     #: Message and location of the first error.
     error: tuple[str, str] | None = None
+    #: Modules and pass managers, which live as long as the session.
+    owned: list[Any] = field(default_factory=list)
 
     def note(self, diagnostic: Any) -> bool:
         """Handle a diagnostic. True means that nothing goes to stderr."""
@@ -175,7 +182,9 @@ class Session:
             raise ActionFailed(f"{what} is neither MLIR text nor bytecode", diagnostics=f"{error}\n") from error
         with self.compiling(f"{what} does not parse"):
             # By its path, which is what locations then show.
-            return self.bindings.ir.Module.parseFile(path)
+            module = self.bindings.ir.Module.parseFile(path)
+        self.owned.append(module)
+        return module
 
     def run(self, module: Any, passes: str) -> None:
         """Run ``builtin.module(passes)`` on the module, in place."""
@@ -187,6 +196,7 @@ class Session:
             if not is_verdict(error):
                 raise
             raise ActionFailed("the pass pipeline does not parse", diagnostics=f"{error}\n") from error
+        self.owned.append(parsed)
         parsed.enable_verifier(True)
         try:
             with under_test():

@@ -31,6 +31,8 @@ from mlir_matrix.actions.runtime.contract import Action, write_json
 from mlir_matrix.actions.tools.program import ABOUT, EXPECTED, INTERFACE, RESULTS, interface
 
 _GOLDEN = "the golden"
+#: The text of a bound that each element has for itself.
+_OWN = "of each element"
 #: Bounds of what is no floating point.
 _EXACT = Bounds(
     atol=0.0, rtol=0.0, atol_text="0", rtol_text="0", layer="", rationale="Integers and booleans are exact."
@@ -75,7 +77,7 @@ def _spec(
     if not spec.get("derived"):
         files.pop(f"bound-{name}", None)
     elif f"bound-{name}" in files:
-        spec["atol_text"] = spec["rtol_text"] = "of each element"
+        spec["atol_text"] = spec["rtol_text"] = _OWN
         spec["rationale"] = about[name]["rationale"]
     return spec
 
@@ -270,5 +272,9 @@ def _explain(output: dict[str, Any]) -> str:
     if output["compare"] == "exact":
         return f"{output['name']}: {share}; worst {place}, and they must be equal"
     error = "" if worst["abs"] == "nan" else f", off by {float(worst['abs']):.3g}"
-    bound = f"bound {float(worst['bound']):.3g} from {output.get('layer') or 'no layer'}"
+    bound = f"bound {float(worst['bound']):.3g} "
+    # The bound of each element has a reason of its own.
+    bound += (
+        f"({output['rationale']})" if output.get("atol_text") == _OWN else f"from {output.get('layer') or 'no layer'}"
+    )
     return f"{output['name']}: {share}; worst {place}{error}, {bound}"

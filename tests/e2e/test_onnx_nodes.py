@@ -1,0 +1,64 @@
+"""ONNX's node tests as a corpus: what they come to, and why some cannot be run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from support.house import REPOSITORY, House
+
+CORPUS = REPOSITORY / "matrix" / "corpora" / "onnx-nodes"
+SOURCE = "matrix/sources/onnx-node/prepare.py"
+#: Members with their outcome on linalg-loops, and what the reason has in it.
+MEMBERS = {
+    "test_abs": ("pass", "all 60 elements are right"),
+    "test_add_uint8": ("pass", "all 60 elements are right"),
+    # No inputs; a scalar; a size that only the program knows; bf16.
+    "test_constant": ("pass", "all 25 elements are right"),
+    "test_argmax_no_keepdims_random": ("pass", "all 8 elements are right"),
+    "test_nonzero_example": ("pass", "all 6 elements are right"),
+    "test_castlike_FLOAT_to_BFLOAT16": ("pass", "all 12 elements are right"),
+    "test_bitshift_left_int32_shift_ge_width": ("mismatch", "expected 0, actual -16, and they must be equal"),
+    "test_gridsample_nearest": ("mismatch", "expected 2.0, actual 3.0, off by 1, bound 0.002"),
+    "test_einsum_scalar": ("crashed", "SIGABRT while at stage lower"),
+    "test_add_uint16": ("import-failed", "input x has the dtype UINT16; known: f64, "),
+    "test_bernoulli": ("import-failed", "Bernoulli gives random numbers, so the test's outputs are no reference"),
+    "test_training_dropout": ("import-failed", "Dropout in training mode drops at random"),
+    "test_identity_sequence": ("import-failed", "input x is of sequence type; kernels take and give tensors"),
+    "test_slice_start_out_of_bounds": ("import-failed", "output y has no elements, so nothing can be compared"),
+}
+#: A bf16 output, a scalar input, and an operator that ONNX does not convert to newer versions: what a harness may get wrong.
+ONNXRUNTIME = "onnx/onnxruntime/onnxruntime-cpu/onnx-nodes:test_"
+RIGHT = ("castlike_FLOAT_to_BFLOAT16", "bitcast_scalar_float32_to_int32", "scan_sum")
+
+
+def test_outcomes_and_reasons(house: House) -> None:
+    names = ",".join(name.removeprefix("test_") for name in MEMBERS)
+    report = house.run(
+        f"onnx/linalg-loops/x86_64/onnx-nodes:test_{{{names}}}", f"{ONNXRUNTIME}{{{','.join(RIGHT)}}}", code=1
+    )
+    assert [report.tests[f"{ONNXRUNTIME}{name}"]["outcome"] for name in RIGHT] == ["pass"] * len(RIGHT)
+    found = {
+        each.rpartition(":")[2]: (test["outcome"], test["reason"]) for each, test in report.tests.items()
+        if not each.startswith(ONNXRUNTIME)
+    }  # fmt: skip
+    wrong = {
+        name: found[name] for name, (outcome, reason) in MEMBERS.items()
+        if found[name][0] != outcome or reason not in found[name][1]
+    }  # fmt: skip
+    assert not wrong
+    assert found.keys() == MEMBERS.keys()
+
+
+def test_members_are_those_of_onnx(environments: Any, tmp_path: Path) -> None:
+    tool = (REPOSITORY / SOURCE).read_text(encoding="utf-8")
+    done = environments.perform(
+        "onnx",
+        "python_file",
+        tmp_path / "action",
+        params={"tool": SOURCE},
+        inputs={"tool": f"{tool}\n\nrun = members\n"},
+        outputs={"members": "members.txt"},
+    )
+    assert done.ok, done.outcome
+    assert done.text("members") == (CORPUS / "members.txt").read_text(encoding="utf-8")

@@ -14,7 +14,11 @@ from support.house import REPOSITORY, House, Report, wait_until
 
 FRAMEWORKS = ("pytorch", "jax", "onnx", "mlir")
 PIPELINES = ("linalg-loops", "linalg-vectorized", "linalg-named", "tosa-loops", "stablehlo-loops")
-WORKLOADS = sorted(path.parent.name for path in REPOSITORY.glob("matrix/workloads/*/workload.yaml"))
+WORKLOADS = sorted(
+    path.parent.name
+    for path in REPOSITORY.glob("matrix/workloads/*/workload.yaml")
+    if not path.parent.name.startswith("frontier_")
+)
 
 
 def passed(report: Report) -> list[Any]:

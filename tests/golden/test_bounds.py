@@ -94,7 +94,13 @@ def workloads() -> list[str]:
     return sorted(path.name for path in (ROOT / "matrix" / "workloads").iterdir() if (path / "workload.yaml").is_file())
 
 
-@pytest.mark.parametrize("workload", workloads())
+def in_single() -> list[str]:
+    """Workloads that a program in single precision may compute."""
+    documents = {name: catalog().workloads[name].document for name in workloads()}
+    return [name for name, each in documents.items() if all(output.dtype != "f64" for output in each.outputs.values())]
+
+
+@pytest.mark.parametrize("workload", in_single())
 def test_single_precision_fits_with_room_to_spare(workload: str, tmp_path: Path) -> None:
     single = [array.astype(np.float32) if array.dtype == np.float64 else array for array in arguments(workload)]
     found = verdict(workload, reference(workload, single), tmp_path)
@@ -106,7 +112,9 @@ def test_single_precision_fits_with_room_to_spare(workload: str, tmp_path: Path)
 @pytest.mark.parametrize("workload", workloads())
 def test_a_flipped_sign_is_one_wrong_element(workload: str, tmp_path: Path) -> None:
     truth = [array.copy() for array in golden(workload)]
-    place = np.unravel_index(int(np.argmax(np.abs(truth[0].astype(np.float64)))), truth[0].shape)
+    sizes_of = np.abs(truth[0].astype(np.float64))
+    # A byte has no 128.
+    place = np.unravel_index(int(np.argmax(np.where(sizes_of == 128, 0, sizes_of))), truth[0].shape)
     truth[0][place] *= -1
     found = verdict(workload, golden(workload), tmp_path, truth=truth)
     assert found["outcome"] == "mismatch"

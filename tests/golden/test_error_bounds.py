@@ -47,7 +47,7 @@ def errors(actual: Any, expected: Any) -> Any:
         return np.where(actual == expected, 0.0, np.abs(actual.astype(np.float64) - expected))
 
 
-@pytest.mark.parametrize("workload", WORKLOADS)
+@pytest.mark.parametrize("workload", [name for name in WORKLOADS if not name.endswith("_f64")])
 def test_the_reference_in_single_precision_stays_within(workload: str) -> None:
     entry = catalog().workloads[workload]
     specs = signature(entry.document)["outputs"]

@@ -83,7 +83,7 @@ def test_types_of_parameters_are_in_no_key() -> None:
 def test_only_the_backend_that_is_used_counts() -> None:
     by_bindings, by_programs = (tool_modules("passes", backend).keys() for backend in ("bindings", "programs"))
     assert by_bindings - by_programs == {"tools/by_bindings", "tools/bindings"}
-    assert by_programs - by_bindings == {"tools/by_programs", "tools/generic_form"}
+    assert by_programs - by_bindings == {"tools/by_programs"}
     assert (
         len({action_key(action(params={"backend": name}), READS, environment="e") for name in ("bindings", "programs")})
         == 2

@@ -60,7 +60,7 @@ def behaviour(result: TestResult) -> Signature:
         return Signature(outcome=result.outcome, stage=result.stage, details=tuple(map(_mismatch, wrong)))
     return Signature(
         outcome=result.outcome, stage=result.stage, step=step, signal=result.signal, frame=result.frame,
-        details=() if result.signal or result.outcome == Outcome.TIMED_OUT else (shape(result.reason),),
+        details=() if result.signal or result.outcome == Outcome.TIMED_OUT else (shape(result.reason.removeprefix(f"{step}: ")),),
     )  # fmt: skip
 
 

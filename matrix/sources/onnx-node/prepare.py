@@ -7,7 +7,6 @@ ONNX's runner. Integers and booleans must be equal. Draw *n* is data set *n*; ea
 from __future__ import annotations
 
 import base64
-import json
 import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,7 +18,7 @@ from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto, numpy_help
 from onnx.backend.test.case.node import collect_testcases
 
 from mlir_matrix.actions import api
-from mlir_matrix.actions.api import Action, ActionFailed
+from mlir_matrix.actions.api import Action, ActionFailed, Expected
 
 #: Our names of ONNX's dtypes.
 DTYPES = {onnx.helper.np_dtype_to_tensor_dtype(numpy.dtype(name)): dtype for dtype, name in api.FRAMEWORK_NAMES.items()}
@@ -69,28 +68,23 @@ def run(action: Action) -> None:
     for each, array in wanted:
         if not array.size:
             raise ActionFailed(f"output {each['name']} has no elements, so nothing can be compared")
-    Path(action.outputs["program"]).write_text(_program(name, case.model), encoding="utf-8")
-    declared = {"inputs": [each for each, _ in given], "outputs": [each for each, _ in wanted]}
-    api.write_json(action.outputs["interface"], declared)
-    arguments = {each["name"]: _save(f"argument-{at}.npy", _stored(array)) for at, (each, array) in enumerate(given)}
-    api.pack(action.outputs["arguments"], arguments)
-    api.pack(action.outputs["expected"], _expected(wanted, case.rtol, case.atol))
+    arguments = [(each, _save(f"argument-{at}.npy", _stored(array))) for at, (each, array) in enumerate(given)]
+    expected = [_expected(at, *each, case.rtol, case.atol) for at, each in enumerate(wanted)]
+    api.write_prepared(action, _program(name, case.model), arguments, expected)
 
 
-def _expected(wanted: Sequence[Declared], rtol: float, atol: float) -> dict[str, str]:
-    """Return the files of what is expected, and of the bounds."""
-    files, about = {"about.json": "about.json"}, {}
-    for at, (each, array) in enumerate(wanted):
-        name, dtype = each["name"], each["dtype"]
-        if dtype in FLOATS:
-            own = max(rtol, BF16_RTOL) if dtype == "bf16" else rtol
-            files[f"bound-{name}"] = _save(f"bound-{at}.npy", atol + own * numpy.abs(array.astype(numpy.float64)))
-            about[name] = {"rationale": f"given by the test: rtol {own:g}, atol {atol:g}"}
-        files[f"expected-{name}"] = _save(
-            f"expected-{at}.npy", array.astype(numpy.float64) if dtype in FLOATS else array
-        )
-    Path("about.json").write_text(json.dumps(about, sort_keys=True), encoding="utf-8")
-    return files
+def _expected(at: int, declared: dict[str, Any], array: numpy.ndarray[Any, Any], rtol: float, atol: float) -> Expected:
+    """Write an output of the test, and its bounds."""
+    if declared["dtype"] not in FLOATS:
+        return Expected(declared=declared, file=_save(f"expected-{at}.npy", array))
+    own = max(rtol, BF16_RTOL) if declared["dtype"] == "bf16" else rtol
+    exact = array.astype(numpy.float64)
+    return Expected(
+        declared=declared,
+        file=_save(f"expected-{at}.npy", exact),
+        bound=_save(f"bound-{at}.npy", atol + own * numpy.abs(exact)),
+        rationale=f"given by the test: rtol {own:g}, atol {atol:g}",
+    )
 
 
 def _check_repeats(model: ModelProto, inputs: Sequence[Any]) -> None:

@@ -208,9 +208,8 @@ MOVES = (
 
 @rule(*MOVES)
 def _move(mode: Bounds, function: Any, *args: Any, **kwargs: Any) -> Any:
-    moved = 0
     made = function(*args, **kwargs)
-    error = mode.error(args[moved])
+    error = mode.error(args[0])
     if error is None:
         return made
     errors = function(error, *args[1:], **kwargs)
@@ -367,10 +366,10 @@ def elementwise(own: float | Callable[..., Any], *operators: Any) -> None:
         made = function(*args, **kwargs)
         if not made.is_floating_point():
             return made
-        passed = at_ends(mode, function, args, kwargs, made)
+        squares = at_ends(mode, function, args, kwargs, made)
         if callable(own):
-            return settle(mode, made, passed + (mode.unit * own(made, *args)) ** 2, 0.0)
-        return settle(mode, made, passed, own)
+            return settle(mode, made, squares + (mode.unit * own(made, *args)) ** 2, 0.0)
+        return settle(mode, made, squares, own)
 
     rule(*operators)(call)
 
@@ -531,9 +530,8 @@ def _largest(mode: Bounds, function: Any, tensor: Tensor, dims: Any = (), keepdi
 @rule(aten.max, aten.min)
 def _largest_of(mode: Bounds, function: Any, tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
     if args and isinstance(args[0], Tensor):
-        return RULES[aten.maximum if function.overloadpacket is aten.max else aten.minimum](
-            mode, aten.maximum if function.overloadpacket is aten.max else aten.minimum, tensor, args[0]
-        )
+        other = aten.maximum if function.overloadpacket is aten.max else aten.minimum
+        return RULES[other](mode, other, tensor, args[0])
     made = function(tensor, *args, **kwargs)
     if (error := mode.error(tensor)) is not None:
         most = aten.amax(error, (args[0],) if args else (), bool(args[1:] and args[1]) or kwargs.get("keepdim", False))

@@ -10,11 +10,11 @@ number can be made smaller by itself, all that are 8 or more are halved together
 from __future__ import annotations
 
 import ast
-import json
+import copy
 import random
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -76,7 +76,7 @@ workload = _program()
 
 @dataclass(frozen=True)
 class Options:
-    """The parameters of this source, and the number of the draw."""
+    """The parameters of this source."""
 
     model: str
     inputs: str
@@ -101,10 +101,15 @@ class Built:
 
     @property
     def tensors(self) -> list[torch.Tensor]:
-        return [leaf for leaf in self.leaves if isinstance(leaf, torch.Tensor)]
+        return _tensors(self.leaves)
 
     def call(self) -> Any:
         return self.module(*pytree.tree_unflatten(self.leaves, self.form))
+
+
+def _tensors(tree: Any) -> list[torch.Tensor]:
+    """Return the tensors in lists, tuples and dictionaries."""
+    return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
 def run(action: Action) -> None:
@@ -123,8 +128,6 @@ def run(action: Action) -> None:
 
 def _module(text: str) -> ModuleType:
     """Execute the text of a file as a module."""
-    import sys
-
     module = ModuleType("program")
     module.__file__ = "program.py"
     sys.modules[module.__name__] = module
@@ -238,8 +241,7 @@ def _size(text: str, options: Options) -> Size | None:
                 returned = built.call()
     except Exception:  # noqa: BLE001 - code of others; what is wrong with it shows when it runs
         return None
-    leaves = [*built.state.values(), *built.tensors, *pytree.tree_leaves(returned)]
-    elements = sum(each.numel() for each in leaves if isinstance(each, torch.Tensor))
+    elements = sum(each.numel() for each in (*built.state.values(), *built.tensors, *_tensors(returned)))
     return Size(max(elements, cost.largest), cost.operations)
 
 
@@ -253,11 +255,9 @@ class Cost(TorchFunctionMode):  # type: ignore[misc]
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(function, "__name__", "")
         made = _recurrent(args) if name in RECURRENT else function(*args, **(kwargs or {}))
-        sizes = [each.numel() for each in pytree.tree_leaves(made) if isinstance(each, torch.Tensor)]
+        sizes = [each.numel() for each in _tensors(made)]
         self.largest = max(self.largest, *sizes) if sizes else self.largest
-        self.operations += sum(sizes) * _products(
-            name, [each for each in pytree.tree_leaves(args) if isinstance(each, torch.Tensor)]
-        )
+        self.operations += sum(sizes) * _products(name, _tensors(args))
         return made
 
 
@@ -317,9 +317,7 @@ def _replaced(text: str, places: Sequence[tuple[ast.Constant, int]], values: Map
 class Output:
     """A result: in the module's own dtypes, in double, and how far from it a correct program may be."""
 
-    name: str
-    dtype: str
-    shape: list[int]
+    declared: dict[str, Any]
     expected: numpy.ndarray[Any, Any]
     bound: numpy.ndarray[Any, Any] | None
     rationale: str
@@ -329,26 +327,19 @@ def _outputs(built: Built, bounds: str) -> list[Output]:
     """Run a module as it is, and in double."""
     bounds_of = api.load(bounds, "run_with_bounds")
     with torch.no_grad(), under_test(any_frame=True):
-        doubled = Built(_doubled(built.module), [_doubled_leaf(leaf) for leaf in built.leaves], built.form)
+        doubled = Built(
+            copy.deepcopy(built.module).double(), [_doubled_leaf(leaf) for leaf in built.leaves], built.form
+        )
         plain = pytree.tree_flatten_with_path(built.call())[0]
     found = bounds_of(doubled, [value for _, value in plain])
     outputs = []
     for (path, value), (exact, bound, rationale) in zip(plain, found, strict=True):
         if not isinstance(value, torch.Tensor):
             continue
-        if value.dtype not in DTYPES:
-            raise ActionFailed(f"an output has the dtype {value.dtype}; known: {', '.join(map(str, DTYPES))}")
-        name = _key(path, len(outputs))
-        outputs.append(Output(name, DTYPES[value.dtype], list(value.shape), exact, bound, rationale))
+        outputs.append(Output(_declared(_key(path, len(outputs)), "an output", value), exact, bound, rationale))
     if not outputs:
         raise ActionFailed("the module returns no tensor")
     return outputs
-
-
-def _doubled(module: torch.nn.Module) -> torch.nn.Module:
-    import copy
-
-    return copy.deepcopy(module).double()
 
 
 def _doubled_leaf(leaf: Any) -> Any:
@@ -359,8 +350,20 @@ def _doubled_leaf(leaf: Any) -> Any:
 
 def _key(path: Sequence[Any], place: int) -> str:
     words = [str(getattr(part, "key", getattr(part, "idx", getattr(part, "name", "")))) for part in path]
-    name = "-".join("".join(c if c.isalnum() and c.isascii() else "_" for c in word) for word in words if word)
+    name = "-".join(_safe(word) for word in words if word)
     return f"{place}-{name}" if name else str(place)
+
+
+def _safe(word: str) -> str:
+    """Return a word without what a name of an input or output cannot have."""
+    return "".join(c if c.isalnum() and c.isascii() else "_" for c in word)
+
+
+def _declared(name: str, what: str, tensor: torch.Tensor) -> dict[str, Any]:
+    """Declare an input or output; ``what`` it is called in errors. Raise ActionFailed for a dtype that we lack."""
+    if tensor.dtype not in DTYPES:
+        raise ActionFailed(f"{what} has the dtype {tensor.dtype}; known: {', '.join(map(str, DTYPES))}")
+    return {"name": name, "shape": list(tensor.shape), "dtype": DTYPES[tensor.dtype], "dynamic": []}
 
 
 def _write(
@@ -382,28 +385,22 @@ def _write(
         inputs=options.inputs,
         training=options.training,
     )
-    Path(action.outputs["program"]).write_text(text + footer, encoding="utf-8")
     tensors = [*built.state.items(), *((f"input {at}", each) for at, each in enumerate(built.tensors))]
-    inputs, files = [], {}
-    for at, (name, tensor) in enumerate(tensors):
-        if tensor.dtype not in DTYPES:
-            raise ActionFailed(f"{name} has the dtype {tensor.dtype}; known: {', '.join(map(str, DTYPES))}")
-        called = f"{at}-" + "".join(c if c.isalnum() and c.isascii() else "_" for c in name)
-        inputs.append({"name": called, "shape": list(tensor.shape), "dtype": DTYPES[tensor.dtype], "dynamic": []})
-        files[called] = _save(f"argument-{at}.npy", _stored(tensor))
-    declared = [{"name": each.name, "shape": each.shape, "dtype": each.dtype, "dynamic": []} for each in outputs]
-    api.write_json(action.outputs["interface"], {"inputs": inputs, "outputs": declared})
-    api.pack(action.outputs["arguments"], files)
-    about: dict[str, Any] = {each.name: {"rationale": each.rationale} for each in outputs}
-    files = {}
-    for at, each in enumerate(outputs):
-        files[f"expected-{each.name}"] = _save(f"expected-{at}.npy", each.expected)
-        if each.bound is not None:
-            files[f"bound-{each.name}"] = _save(f"bound-{at}.npy", each.bound)
-    if scaled:
-        about["scaled"] = [f"{before} to {now}" for before, now in scaled.items()]
-    Path("about.json").write_text(json.dumps(about, sort_keys=True), encoding="utf-8")
-    api.pack(action.outputs["expected"], {**files, "about.json": "about.json"})
+    inputs = [
+        (_declared(f"{at}-{_safe(name)}", name, tensor), _save(f"argument-{at}.npy", _stored(tensor)))
+        for at, (name, tensor) in enumerate(tensors)
+    ]
+    wanted = [
+        api.Expected(
+            declared=each.declared,
+            file=_save(f"expected-{at}.npy", each.expected),
+            bound="" if each.bound is None else _save(f"bound-{at}.npy", each.bound),
+            rationale=each.rationale,
+        )
+        for at, each in enumerate(outputs)
+    ]
+    about = {"scaled": [f"{before} to {now}" for before, now in scaled.items()]} if scaled else {}
+    api.write_prepared(action, text + footer, inputs, wanted, **about)
 
 
 def _stored(tensor: torch.Tensor) -> numpy.ndarray[Any, Any]:

@@ -35,6 +35,7 @@ from mlir_matrix.actions.tools.import_common import (
     text_of,
 )
 from mlir_matrix.actions.tools.interface import complaints, refuse
+from mlir_matrix.actions.tools.program import Expected, write_prepared
 from mlir_matrix.actions.tools.run import check_written, driver_arguments, judge
 
 #: Raised when a name changes its meaning or goes.
@@ -48,6 +49,7 @@ __all__ = [
     "Action",
     "ActionCrashed",
     "ActionFailed",
+    "Expected",
     "MachineFailed",
     "Shape",
     "Tensor",
@@ -72,5 +74,6 @@ __all__ = [
     "text_of",
     "under_test",
     "write_json",
+    "write_prepared",
     "write_verdict",
 ]

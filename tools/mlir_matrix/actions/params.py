@@ -87,10 +87,10 @@ class ToolParams(StepParams, total=False):
 class JudgesParams(ToolParams):
     """Those of a target that judges, with files beside the program."""
 
+    #: The folder of the program in its catalog.
     folder: str
-    """The folder of the program in its catalog."""
+    #: By input: the path in the catalog.
     beside: dict[str, str]
-    """By input: the path in the catalog."""
 
 
 class ImportToolParams(ImportParams, ToolParams):

@@ -1,7 +1,7 @@
 """List the members of corpora: the files of a folder that others wrote, or names in a list.
 
-A file that nobody here named may be called anything. Its member has a name that identifiers can hold, made from the path
-below the corpus; a file that cannot be a program stays a member, with the reason.
+The name of a file may have any characters. Its member has a name that identifiers can hold, made from the path below the
+corpus. A file that cannot be a program stays a member, with the reason.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class CorpusError(Exception):
 
 def members_of(corpus: Entry[Corpus], form: Entry[SourceForm]) -> Members:
     """Return the members of a corpus. Raise CorpusError."""
-    listed = _files(corpus, form) if corpus.document.folder is not None else _named(corpus)
+    folder, patterns = corpus.document.folder, corpus.document.members or form.document.members
+    listed = _named(corpus) if folder is None else _walk(corpus, folder, patterns, "folder")
     document = Workload.model_construct(
         description=corpus.document.description,
         source=corpus.document.source,
@@ -112,11 +113,6 @@ def names_in(text: str) -> list[str]:
     """Return the names in a list of members: one a line, without comments."""
     names = dict.fromkeys(line.strip() for line in text.splitlines())
     return [name for name in names if name and not name.startswith("#")]
-
-
-def _files(corpus: Entry[Corpus], form: Entry[SourceForm]) -> Iterator[tuple[str, Path]]:
-    """Return the files of a corpus that are its members, sorted by path."""
-    yield from _walk(corpus, str(corpus.document.folder), corpus.document.members or form.document.members, "folder")
 
 
 def _beside(corpus: Entry[Corpus]) -> Iterator[tuple[str, Path]]:

@@ -201,16 +201,17 @@ def members_change(current: Session, corpus: Entry[Corpus], limits: Limits) -> t
     if not result.ok:
         raise UsageError(f"corpus {corpus.name}: its members cannot be listed: {result.outcome['reason']}")
     listed = ActionCache(current.home.actions).read_blob(result.outputs["members"]).decode(errors="replace")
-    names = list(dict.fromkeys(names_in(listed)))
+    names = names_in(listed)
     if not 0 < len(names) <= MOST_MEMBERS:
         raise UsageError(f"corpus {corpus.name}: {len(names)} members are listed; expected 1 to {MOST_MEMBERS}")
     path = corpus.folder / LIST
     before = names_in(path.read_text(encoding="utf-8", errors="replace")) if path.exists() else []
+    known, now = set(before), set(names)
     lines = [f"# Written by `matrix expect {corpus.name} --write`.", *map(printable, names)]
     file = _file_change(corpus.root, path, "\n".join(lines) + "\n")
     return file, {
         "file": str(path),
-        "added": [name for name in names if name not in set(before)],
-        "removed": [name for name in before if name not in set(names)],
+        "added": [name for name in names if name not in known],
+        "removed": [name for name in before if name not in now],
         "patch": file.patch,
     }

@@ -29,6 +29,7 @@ from mlir_matrix.plan.parameters import (
     tool_files,
     tool_params,
 )
+from mlir_matrix.plan.programs import is_prepared
 from mlir_matrix.plan.run_kernels import Kernels
 
 #: Applies a step with its parameters to an artifact.
@@ -83,7 +84,7 @@ class Chains(Kernels):
         files = tool_files(self._catalog, entry, params)
         declared: ImportParams | NoParams = signature(workload.document)
         source: Input = file_of(self._catalog, workload.root, workload.files[route.source])
-        if self.is_prepared(workload):
+        if is_prepared(self._catalog, workload):
             prepared, declared = self.prepare(test, workload), {}
             source = Produced(prepared, "program")
             files[INTERFACE] = Produced(prepared, INTERFACE)

@@ -25,6 +25,7 @@ from mlir_matrix.plan.parameters import (
     label,
     like_outputs,
 )
+from mlir_matrix.plan.programs import is_prepared
 from mlir_matrix.plan.properties import PropertyPlanner, Tolerate
 
 #: One object for many actions.
@@ -86,6 +87,8 @@ class Planner:
         #: By workload: its goldens, and the inputs that are like an output.
         self._goldens: dict[str, Mapping[str, Input]] = {}
         self._like: dict[str, dict[str, Produced]] = {}
+        #: By workload: the action that derives its bounds.
+        self._derived: dict[str, str] = {}
 
     def add(self, test: Test) -> str:
         """Add the actions of a test and return the last one."""
@@ -133,7 +136,7 @@ class Planner:
     def judge(self, test: Test, results: str, expected: Mapping[str, Input] | None = None) -> str:
         """Add the action that judges the outputs of a run; ``expected``: by output, instead of the goldens."""
         workload = self._catalog.workloads[test.workload]
-        if self.chains.is_prepared(workload):
+        if is_prepared(self._catalog, workload):
             return self.judge_program(test, results)
         params = self.judging(test)
         goldens = expected or cached(self._goldens, test.workload, lambda: self._new_goldens(workload))
@@ -141,12 +144,12 @@ class Planner:
         if expected is None:
             like = cached(self._like, test.workload, lambda: like_outputs(self.graph, workload, self._numpy))
             files.update(like)
-        derived = {spec["name"] for spec in params["outputs"] if spec.get("derived")}
-        for name, output in workload.document.outputs.items():
+        for (name, output), spec in zip(workload.document.outputs.items(), params["outputs"], strict=True):
             sketched = expected is None and is_sketched(workload.document, output)
             files[f"actual-{name}"] = Produced(results, f"out-{name}")
-            if expected is None and not sketched and name in derived:
-                files[f"bound-{name}"] = Produced(self._derived(workload), f"bound-{name}")
+            if expected is None and not sketched and spec.get("derived"):
+                derived = cached(self._derived, test.workload, lambda: self._new_derived(workload))
+                files[f"bound-{name}"] = Produced(derived, f"bound-{name}")
             files[f"{'sketch' if sketched else 'expected'}-{name}"] = goldens[name]
         return self.graph.add(
             f"judge/{workload.name}",
@@ -158,7 +161,7 @@ class Planner:
             outputs=VERDICT,
         )
 
-    def _derived(self, workload: Entry[Workload]) -> str:
+    def _new_derived(self, workload: Entry[Workload]) -> str:
         """Add the action that derives the bound of each element of a workload's outputs."""
         return add_reference(
             self.graph, self._catalog, workload, self._numpy, tool="forward_error", stage=Stage.JUDGE, likely=True

@@ -94,7 +94,7 @@ class Kernels:
         key = (artifact, test.target, test.workload, route.linker, route.runner, settings, given)
         if key in self._runs:
             return self._runs[key]
-        if self.is_prepared(entry):
+        if is_prepared(self._catalog, entry):
             files, params, outputs = self._prepared_inputs(test, entry, target, draw)
         else:
             files, params, outputs = self._inputs(entry, target, draw, arguments)
@@ -124,10 +124,6 @@ class Kernels:
             native=native,
         )
         return self._runs[key]
-
-    def is_prepared(self, workload: Entry[Workload]) -> bool:
-        """Return whether the program's own code says what its inputs and outputs are."""
-        return is_prepared(self._catalog, workload)
 
     def prepare(self, test: Test, workload: Entry[Workload], draw: int = 0) -> str:
         """Add the action that prepares a program in a form of others (:mod:`mlir_matrix.actions.tools.program`)."""

@@ -34,5 +34,5 @@ def validate_sources(catalog: Catalog) -> None:
     problems = Problems()
     checker = Checker(catalog, problems)
     toolchains.check(checker)
-    programs.check(checker, {file for entry in catalog.frameworks.values() for file in entry.document.emits.values()})
+    programs.check(checker)
     problems.raise_if_any()

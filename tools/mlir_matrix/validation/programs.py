@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mlir_matrix.catalog.catalog import Entry
+from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import Corpus, SourceForm, Workload
 from mlir_matrix.names import MEMBER
 from mlir_matrix.validation import tools
@@ -12,8 +12,14 @@ from mlir_matrix.validation.checker import Checker
 _OWN = ("dims", "dynamic", "inputs", "outputs", "sources", "absent")
 
 
-def check(checker: Checker, sources: set[str]) -> None:
-    """Check all forms and corpora; ``sources`` are the files that frameworks read."""
+def source_files(catalog: Catalog) -> set[str]:
+    """Return the files in a workload's folder that frameworks read."""
+    return {file for entry in catalog.frameworks.values() for file in entry.document.emits.values()}
+
+
+def check(checker: Checker) -> None:
+    """Check all forms and corpora."""
+    sources = source_files(checker.catalog)
     for form in checker.catalog.sources.values():
         _form(checker, form, sources)
     for corpus in checker.catalog.corpora.values():

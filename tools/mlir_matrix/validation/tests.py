@@ -49,8 +49,8 @@ _NEVER_EXPECTED = {
 def check(checker: Checker) -> None:
     """Check all workloads, suites and goldens."""
     catalog = checker.catalog
-    sources = {file for entry in catalog.frameworks.values() for file in entry.document.emits.values()}
-    programs.check(checker, sources)
+    sources = programs.source_files(catalog)
+    programs.check(checker)
     for workload in catalog.workloads.values():
         if workload.document.source is not None:
             programs.check_program(checker, workload)

@@ -7,8 +7,7 @@ right; they must equal the expected value.
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -39,7 +38,7 @@ class Criteria:
     #: ``keep``: numbers like any other. ``flush``: both sides' count as 0, for targets that flush them.
     subnormals: Subnormals = "keep"
     #: By linear index, the bound of each element instead of ``atol`` and ``rtol``; these hold where it is infinite.
-    bounds: Doubles | None = dataclasses.field(default=None, compare=False, repr=False)
+    bounds: Doubles | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("atol", "rtol", "max_ulp"):
@@ -198,9 +197,9 @@ class Counts:
 
     def merge(self, other: Counts) -> None:
         """Add other counts: integers are summed, of floats the larger one stays."""
-        for field in fields(self):
-            mine, its = getattr(self, field.name), getattr(other, field.name)
-            setattr(self, field.name, mine + its if isinstance(mine, int) else max(mine, its))
+        for each in fields(self):
+            mine, its = getattr(self, each.name), getattr(other, each.name)
+            setattr(self, each.name, mine + its if isinstance(mine, int) else max(mine, its))
 
 
 def count(block: Block) -> Counts:

@@ -30,10 +30,8 @@ def diagnose(actual: Array, expected: Array, dtype: str, criteria: Criteria) -> 
         return ""
     sample = np.unique(np.linspace(0, expected.size - 1, _SAMPLE).astype(np.int64))
     stored, right = actual.reshape(-1)[sample], expected.reshape(-1)[sample]
-    given, wrong = (
-        dtypes.decode(stored, dtype),
-        compare_block(0, stored, right, dtype, criteria.of_elements(sample)).wrong,
-    )
+    given = dtypes.decode(stored, dtype)
+    wrong = compare_block(0, stored, right, dtype, criteria.of_elements(sample)).wrong
     if not wrong.any():
         return ""
     if np.count_nonzero(wrong & (given == 0)) >= _EXPLAINS * np.count_nonzero(wrong):

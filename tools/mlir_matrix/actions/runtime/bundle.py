@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -21,13 +21,12 @@ def pack(path: str, files: Mapping[str, str | Path]) -> None:
                 shutil.copyfileobj(source, sink, 1 << 20)
 
 
-def unpack(path: str, folder: Path, names: Iterable[str] | None = None) -> dict[str, str]:
-    """Write the files of a bundle to a folder as ``0``, ``1``, …; return their paths by name. ``names``: only these."""
+def unpack(path: str, folder: Path) -> dict[str, str]:
+    """Write the files of a bundle to a folder as ``0``, ``1``, …; return their paths by name."""
     found: dict[str, str] = {}
     folder.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path) as bundle:
-        chosen = bundle.namelist() if names is None else list(names)
-        for number, name in enumerate(chosen):
+        for number, name in enumerate(bundle.namelist()):
             found[name] = str(folder / str(number))
             with bundle.open(name) as source, open(found[name], "wb") as sink:
                 shutil.copyfileobj(source, sink, 1 << 20)

@@ -10,20 +10,53 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from mlir_matrix.actions.runtime.bundle import pack, unpack
-from mlir_matrix.actions.runtime.contract import Action
+from mlir_matrix.actions.runtime.contract import Action, write_json
 
 INTERFACE, ARGUMENTS, EXPECTED, RESULTS = "interface", "arguments", "expected", "results"
 ABOUT = "about.json"
 #: The files of what ``prepare.py`` writes beside the program.
 PREPARED = {INTERFACE: "interface.json", ARGUMENTS: "arguments.zip", EXPECTED: "expected.zip"}
 _FOLDER = Path("opened")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expected:
+    """An output of a program: how it is declared, and the ``.npy`` files with what is right and with its bound, if any."""
+
+    declared: Mapping[str, Any]
+    file: str
+    bound: str = ""
+    #: Where the bound comes from.
+    rationale: str = ""
+
+
+def write_prepared(
+    action: Action[Any],
+    program: str,
+    inputs: Sequence[tuple[Mapping[str, Any], str]],
+    outputs: Sequence[Expected],
+    **about: Any,
+) -> None:
+    """Write all that ``prepare.py`` gives: the text of the program, its inputs (each declared, with its file), its outputs.
+
+    ``about``: what else ``about.json`` holds.
+    """
+    Path(action.outputs["program"]).write_text(program, encoding="utf-8")
+    declared = {"inputs": [each for each, _ in inputs], "outputs": [each.declared for each in outputs]}
+    write_json(action.outputs[INTERFACE], declared)
+    pack(action.outputs[ARGUMENTS], {each["name"]: file for each, file in inputs})
+    reasons = {each.declared["name"]: {"rationale": each.rationale} for each in outputs if each.rationale}
+    write_json(ABOUT, about | reasons)
+    files = {f"expected-{each.declared['name']}": each.file for each in outputs}
+    files |= {f"bound-{each.declared['name']}": each.bound for each in outputs if each.bound}
+    pack(action.outputs[EXPECTED], {**files, ABOUT: ABOUT})
 
 
 def interface(action: Action[Any]) -> dict[str, Any]:

@@ -76,3 +76,8 @@ class Job:
     twins: list[Action] = field(default_factory=list)
     #: Number of lost workers and unreadable outputs.
     losses: int = 0
+    #: Whether it continues another action in its process, and whether it must not: it has failed there.
+    continues: bool = False
+    alone: bool = False
+    #: Whether its process waits for the action that continues it.
+    waits: bool = False

@@ -105,7 +105,7 @@ class Lookup:
             if not result.ok and job.action.tool in BUILDING:
                 outcome = result.outcome
                 return infra_error(job.action, outcome["reason"], outcome.get("diagnostics", ""))
-            if is_kept(result.outcome):
+            if is_kept(result.outcome) and (result.ok or not job.continues):
                 self._keep(job.prepared.key, result)
                 if self._libraries:
                     self._libraries.keep(job.action, result)

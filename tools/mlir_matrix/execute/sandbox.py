@@ -10,7 +10,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -129,13 +129,17 @@ class Folders:
         else:
             remove_folder(folder)
 
-    def empty(self, folder: str) -> bool:
-        """Remove all files from a folder. Return False if its attributes have changed."""
+    def empty(self, folder: str, *, in_use: bool = False) -> bool:
+        """Remove all files from a folder. Return False if its attributes have changed.
+
+        ``in_use``: its process is alive, so no file of it is written again.
+        """
+        discard = os.unlink if in_use else self._files.discard
         try:
             return (
                 self._look(folder) == self._new.get(folder)
-                and self._clear(folder, self._INSIDE)
-                and all(self._clear(f"{folder}/{name}") for name in self._INSIDE)
+                and self._clear(folder, discard, self._INSIDE)
+                and all(self._clear(f"{folder}/{name}", discard) for name in self._INSIDE)
             )
         except OSError:
             return False
@@ -146,12 +150,13 @@ class Folders:
     def _paths(self, folder: str) -> Sequence[str]:
         return folder, *(f"{folder}/{name}" for name in self._INSIDE)
 
-    def _clear(self, folder: str, inside: Sequence[str] = ()) -> bool:
+    @staticmethod
+    def _clear(folder: str, discard: Callable[[str], None], inside: Sequence[str] = ()) -> bool:
         """Remove the files from a folder. Return False if it holds other folders than ``inside``."""
         with os.scandir(folder) as entries:
             for entry in entries:
                 if not entry.is_dir(follow_symlinks=False):
-                    self._files.discard(entry.path)
+                    discard(entry.path)
                 elif entry.name not in inside:
                     return False
         return True

@@ -39,7 +39,7 @@ from mlir_matrix.execute.sandbox import (
     make_scratch,
     new_scratch,
 )
-from mlir_matrix.execute.worker_pool import PoolContext, PoolFactory, preloads_of, time_limit
+from mlir_matrix.execute.worker_pool import PoolContext, PoolFactory, continued_actions, preloads_of, time_limit
 from mlir_matrix.execute.worker_process import Worker
 from mlir_matrix.paths import Home
 from mlir_matrix.plan.graph import Action, Graph, Produced
@@ -131,6 +131,7 @@ class Scheduler:
                 selector=self._selector,
                 wake=lambda: os.write(wake, b"x"),
                 preloads=preloads_of(self._graph, self._environments),
+                continued=continued_actions(self._graph, self._environments),
                 home=self._home,
                 scratch=self._scratch,
                 store=self._store,
@@ -377,6 +378,7 @@ class Scheduler:
         """Read the outputs of an answered job, after the large ones are hashed. An error of hashing occurs here again."""
         self._running -= 1
         self._retries.forget_losses(job.environment.digest)
+        job.waits = bool(answer.get("waits"))
         done = None
         try:
             done = self._lookup.take(job, answer)
@@ -388,6 +390,10 @@ class Scheduler:
             self._pool.release(job)
         if done is None:
             self._retries.add(job)
+        elif job.continues and done.result.outcome["outcome"] not in ("ok", Outcome.TIMED_OUT):
+            # A failure is a verdict only of a process of its own.
+            job.alone = True
+            self._ready.push(job.prepared.key, job.environment.digest, like=job.action.id)
         else:
             self._finish_job(job, done)
 

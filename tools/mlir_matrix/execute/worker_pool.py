@@ -7,7 +7,7 @@ import selectors
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -21,7 +21,7 @@ from mlir_matrix.execute.options import Limits
 from mlir_matrix.execute.sandbox import FilePool, Folders
 from mlir_matrix.execute.worker_process import Preload, Worker
 from mlir_matrix.paths import Home
-from mlir_matrix.plan.graph import Graph
+from mlir_matrix.plan.graph import Action, Graph
 
 if TYPE_CHECKING:
     from mlir_matrix.environments.install.installer import Installer
@@ -90,6 +90,8 @@ class PoolContext:
     wake: Callable[[], object]
     #: What workers import beforehand, by the digest of their environment.
     preloads: Mapping[str, Preload]
+    #: Actions that another one can continue in the same process.
+    continued: Container[str]
     home: Home
     #: A folder that is removed with the run, on the disk of the store.
     scratch: Path
@@ -178,6 +180,35 @@ def preloads_of(
         if isinstance(environment, ResolvedEnvironment):
             found[environment.digest].add(action)
     return found
+
+
+def is_compilation(action: Action) -> bool:
+    """Return whether an action only calls a compiler, by its bindings.
+
+    One may run in the process of another: no code of the program under test runs there, and the context of MLIR is as good as
+    new after a success.
+    """
+    return action.tool in ("passes", "object") and action.params.get("backend", "bindings") == "bindings"
+
+
+def continued_actions(
+    graph: Graph, environments: Mapping[str, ResolvedEnvironment | UnavailableEnvironment]
+) -> frozenset[str]:
+    """Return the actions that another one of the graph can continue in the same process."""
+    # Environments by several names may be one.
+    digests = {
+        name: environment.digest
+        for name, environment in environments.items()
+        if isinstance(environment, ResolvedEnvironment)
+    }
+    found = {
+        key: digests[action.environment]
+        for key, action in graph.actions.items()
+        if action.environment in digests and is_compilation(action)
+    }
+    return frozenset(
+        source for key, digest in found.items() for source in graph.actions[key].sources if found.get(source) == digest
+    )
 
 
 def time_limit(job: Job, limits: Limits) -> float:

@@ -105,8 +105,11 @@ class Worker(ABC):
         """Return whether the worker has answered before; until then it may still be importing."""
         return self.answered > 0
 
-    def request_line(self, folder: str, payload: Any, *, timeout_s: float, memory_mb: int) -> bytes:
-        """Return the line that requests the action in ``folder``, and note the request."""
+    def request_line(self, folder: str, payload: Any, *, timeout_s: float, memory_mb: int, stay: bool = False) -> bytes:
+        """Return the line that requests the action in ``folder``, and note the request.
+
+        ``stay``: the process waits for the action that continues it, in the same folder.
+        """
         if not self.pending:
             self.heard = time.monotonic()
         self._requests += 1
@@ -114,7 +117,7 @@ class Worker(ABC):
         message = {
             "requestId": self._requests,
             "sandboxDir": folder,
-            "arguments": ["--timeout-s", str(timeout_s), "--memory-mb", str(memory_mb)],
+            "arguments": ["--timeout-s", str(timeout_s), "--memory-mb", str(memory_mb), *["--stay"] * stay],
             "inputs": [],
         }
         return json.dumps(message).encode() + b"\n"
@@ -171,9 +174,15 @@ class WorkerProcess(Worker):
         assert self.process.stdout is not None
         return self.process.stdout.fileno()
 
-    def send(self, folder: str, payload: Any, *, timeout_s: float, memory_mb: int) -> None:
+    def send(self, folder: str, payload: Any, *, timeout_s: float, memory_mb: int, stay: bool = False) -> None:
         """Request the action in ``folder``. Raise BrokenPipeError if the worker has ended."""
-        line = self.request_line(folder, payload, timeout_s=timeout_s, memory_mb=memory_mb)
+        self._write(self.request_line(folder, payload, timeout_s=timeout_s, memory_mb=memory_mb, stay=stay))
+
+    def end(self, folder: str) -> None:
+        """End the process that waits in ``folder``. There is no answer."""
+        self._write(json.dumps({"sandboxDir": folder, "end": True}).encode() + b"\n")
+
+    def _write(self, line: bytes) -> None:
         assert self.process.stdin is not None
         os.write(self.process.stdin.fileno(), line)
 

@@ -213,6 +213,58 @@ def test_killing_the_worker_ends_everything(talk: Talk, how: signal.Signals) -> 
     assert not alive.exists()
 
 
+def test_an_action_continues_another_in_its_process(talk: Talk) -> None:
+    """Each has a log, an outcome and a time of its own; a failure ends the process, and the next one is new."""
+    folder = talk.ask(1, "echo first; exit 0", options=["--stay"])
+    assert talk.answer()["waits"] is True
+    assert outcome(folder) == {"outcome": "ok", "stage": "run"}
+    inside = folder / "in"
+    for number, script, waits in (
+        (2, "sleep 0.2; exit 0", True),
+        (3, "echo third; exit 1", False),
+        (4, "exit 0", True),
+    ):
+        (folder / "outcome.json").unlink()
+        # The folder itself stays: it is mounted.
+        (inside / "kernel").unlink()
+        again = prepare(talk.folder / f"new-{number}", script)
+        os.rename(again / "in" / "kernel", inside / "kernel")
+        os.rename(again / "action.json", folder / "action.json")
+        message = {"requestId": number, "sandboxDir": str(folder), "arguments": ["--stay"], "inputs": []}
+        talk.say(json.dumps(message))
+        answer = talk.answer()
+        assert (answer["requestId"], answer.get("waits", False)) == (number, waits)
+        assert answer["usage"]["wall_s"] < 60
+        assert answer["usage"]["user_s"] < 0.2
+        assert outcome(folder)["outcome"] == ("ok" if waits else "run-failed")
+        assert outcome(folder).get("diagnostics", "") == ("" if waits else "third\n")
+
+
+def test_time_limits_are_those_of_each_action(talk: Talk) -> None:
+    folder = talk.ask(1, "exit 0", options=["--stay", "--timeout-s", "5"])
+    assert talk.answer()["waits"]
+    (folder / "in" / "kernel").unlink()
+    again = prepare(talk.folder / "new", "kill -STOP $$")
+    os.rename(again / "in" / "kernel", folder / "in" / "kernel")
+    message = {"requestId": 2, "sandboxDir": str(folder), "arguments": ["--timeout-s", "0.5"]}
+    talk.say(json.dumps(message))
+    assert "waits" not in talk.answer()
+    assert outcome(folder)["reason"] == "no answer within 0.5 s (--timeout)"
+
+
+def test_a_process_that_waits_is_ended_without_an_answer(talk: Talk) -> None:
+    folder = talk.ask(1, "exit 0", options=["--stay"])
+    assert talk.answer()["waits"]
+    for _ in range(2):
+        talk.say(json.dumps({"sandboxDir": str(folder), "end": True}))
+    talk.ask(2, "exit 0", options=["--stay"])
+    assert talk.answer()["requestId"] == 2
+    assert talk.process.stdin is not None
+    talk.process.stdin.close()
+    assert talk.process.wait(timeout=120) == 0
+    talk.process.stdin = None
+
+
 def test_memory_is_limited(talk: Talk) -> None:
     """The limit goes to what the action starts, too, and cannot be lifted there."""
     folder = talk.ask(1, "ulimit -d; ulimit -d unlimited; ulimit -d; exit 1", options=("--memory-mb", "100"))

@@ -154,8 +154,8 @@ def test_importing_the_adapter_imports_no_package() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})
 
 
-def test_the_ready_context_is_used_once_and_starts_no_thread(environments: Any, tmp_path: Path) -> None:
-    """Workers fork after ``preload``: it must leave one thread, and no two sessions may share what it made."""
+def test_a_context_is_used_again_only_if_it_is_as_good_as_new(environments: Any, tmp_path: Path) -> None:
+    """Workers fork after ``preload``: it must leave one thread."""
     environment = environments.require("mlir")
     script = (
         "import os\n"
@@ -163,14 +163,29 @@ def test_the_ready_context_is_used_once_and_starts_no_thread(environments: Any, 
         "bindings.preload(); bindings.preload()\n"
         "assert len(os.listdir('/proc/self/task')) == 1\n"
         "package = bindings.load()\n"
-        "with package.session() as first:\n"
-        "    pass\n"
-        "with package.session() as second:\n"
-        "    assert first.context is not second.context\n"
-        "    assert second.text(second.parse('empty.mlir')) == 'module {\\n}\\n'\n"
+        "def use(path):\n"
+        "    with package.session() as session:\n"
+        "        session.text(session.parse(path))\n"
+        "        return session.context\n"
+        "first = use('empty.mlir')\n"
+        "assert use('empty.mlir') is first\n"
+        "with package.session() as nested:\n"
+        "    assert use('empty.mlir') is not nested.context\n"
+        "try:\n"
+        "    use('wrong.mlir')\n"
+        "except Exception:\n"
+        "    second = use('resource.mlir')\n"
+        "assert second is not first\n"
+        "third = use('resource.mlir')\n"
+        "assert third is not second\n"
     )
     sites = [str(Path(bindings.__file__).parents[3]), *environment.sites(environments.packages)]
     (tmp_path / "empty.mlir").write_text("module {}")
+    (tmp_path / "wrong.mlir").write_text("module {")
+    (tmp_path / "resource.mlir").write_text(
+        "func.func @f() -> tensor<1xi32> { %0 = arith.constant dense_resource<r> : tensor<1xi32> return %0 : tensor<1xi32> }"
+        '{-# dialect_resources: { builtin: { r: "0x0400000001000000" } } #-}'
+    )
     done = subprocess.run(
         [*environment.interpreter.command(environments.packages), "-P", "-s", "-S", "-c", script],
         cwd=tmp_path,

@@ -68,9 +68,16 @@ def supply(making: Making, home: Home, tmp_path: Path, fake: Callable[..., Any])
         fill(home, environment)
     with selectors.DefaultSelector() as selector:
         context = PoolContext(
-            selector=selector, wake=lambda: making.woken.put(1), preloads={GOOD.digest: Preload({"judge"}, set())}, home=home,
-            scratch=tmp_path, store=ActionCache(tmp_path), files=FilePool(str(tmp_path / "files")), limits=Limits(jobs=1),
-        )  # fmt: skip
+            selector=selector,
+            wake=lambda: making.woken.put(1),
+            preloads={GOOD.digest: Preload({"judge"}, set())},
+            continued=(),
+            home=home,
+            scratch=tmp_path,
+            store=ActionCache(tmp_path),
+            files=FilePool(str(tmp_path / "files")),
+            limits=Limits(jobs=1),
+        )
         made = ImageSupply(context, fake(), User(inside="0:0"), Containers())
         yield made
         made.close()

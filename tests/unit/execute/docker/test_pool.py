@@ -81,6 +81,7 @@ def pool(daemon: Daemon, tmp_path: Path) -> Iterator[ContainerPool]:
     with selectors.DefaultSelector() as selector:
         context = PoolContext(
             selector=selector,
+            continued=(),
             wake=lambda: None,
             preloads={HERE: Preload({"run"}, set()), OTHER: Preload({"run"}, set())},
             home=Home(cache=tmp_path, state=tmp_path, actions=tmp_path),

@@ -14,6 +14,7 @@ import json
 import mmap
 import os
 import re
+import resource
 import stat
 import sys
 import traceback
@@ -143,8 +144,13 @@ def open_plain(path: str) -> io.BufferedReader:
     return os.fdopen(descriptor, "rb")
 
 
-def run_forked(request: Mapping[str, Any], folder: str, *, memory_mb: int, space: isolation.Space | None) -> NoReturn:
-    """Run an action in a forked child and exit. ``space``: the namespaces that the child is in, or None."""
+def run_forked(
+    request: Mapping[str, Any], folder: str, *, memory_mb: int, space: isolation.Space | None, line: int = -1
+) -> NoReturn:
+    """Run an action in a forked child and exit. ``space``: the namespaces that the child is in, or None.
+
+    ``line``: where the child reports an action that is done, and waits for the one that continues it; -1 for neither.
+    """
     code = 70
     try:
         os.setsid()
@@ -157,21 +163,43 @@ def run_forked(request: Mapping[str, Any], folder: str, *, memory_mb: int, space
                 folder = space.folder
                 space.confine()
             os.chdir(folder)
-            _redirect()
+            _redirect(line)
             isolation.drop_privileges()
             _move_home(os.getcwd())
         except OSError as error:
             outcome = failure(str(request["stage"]), Outcome.INFRA_ERROR, f"the machine failed: {error.strerror}")
         else:
-            outcome = perform(request)
-        # The action may have closed or replaced these.
-        with contextlib.suppress(Exception):
-            sys.stdout.flush()
-            sys.stderr.flush()
+            outcome = _perform_all(request, folder, line)
+        _flush()
         code = _leave(folder, outcome)
     finally:
         # No interpreter shutdown: it would run the frameworks' exit handlers in a process that they do not know.
         os._exit(code)
+
+
+def _perform_all(request: Mapping[str, Any], folder: str, line: int) -> dict[str, str]:
+    """Run an action and those that continue it, in the same folder. Return the first failure, or the end of the last one."""
+    while (outcome := perform(request))["outcome"] == "ok" and line >= 0:
+        used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        _flush()
+        write_outcome(folder, outcome)
+        # The folder is the caller's now, so nothing of it may stay open.
+        _silence(line)
+        times = [sum(each.ru_utime for each in used), sum(each.ru_stime for each in used)]
+        os.write(line, json.dumps([*times, max(each.ru_maxrss for each in used)]).encode())
+        if not os.read(line, 1):
+            os._exit(0)
+        _redirect(line)
+        with open(REQUEST_FILE, encoding="utf-8") as text:
+            request = json.load(text)
+    return outcome
+
+
+def _flush() -> None:
+    # The action may have closed or replaced these.
+    with contextlib.suppress(Exception):
+        sys.stdout.flush()
+        sys.stderr.flush()
 
 
 def _move_home(folder: str) -> None:
@@ -195,14 +223,20 @@ def _leave(folder: str, outcome: Mapping[str, str]) -> int:
     return 0
 
 
-def _redirect() -> None:
+def _redirect(line: int) -> None:
     """Send all output of the action to its log, and close the worker's descriptors."""
-    null = os.open(os.devnull, os.O_RDONLY)
     log = os.open(LOG_FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
+    _silence(line, log)
+
+
+def _silence(line: int, log: int | None = None) -> None:
+    """Close all descriptors but the line, and give the action no input; its output goes to ``log``, if to anything."""
+    null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    for number in (1, 2):
+        os.dup2(null if log is None else log, number)
+    os.closerange(3, max(line, 3))
+    os.closerange(max(line + 1, 3), os.sysconf("SC_OPEN_MAX"))
 
 
 def perform(request: Mapping[str, Any]) -> dict[str, str]:

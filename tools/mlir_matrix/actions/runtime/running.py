@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 from dataclasses import dataclass
 
 from mlir_matrix.actions.runtime import isolation
@@ -41,6 +42,12 @@ class Running:
     timeout_s: float
     staged: Staged | None
     memory_mb: int
+    #: Where the child reports an action that is done, and waits for the next; None for a child that runs one action.
+    line: socket.socket | None = None
+    #: Whether it waits.
+    waits: bool = False
+    #: User and system time, in seconds, of the actions before this one.
+    before: tuple[float, float] = (0.0, 0.0)
     timed_out: bool = False
 
     def kill(self) -> None:

@@ -4,18 +4,21 @@ The same API ships as ``mlir`` (llvm/eudsl's distribution), and inside ``torch_m
 ``jaxlib.mlir``. Two of them in one process collide in nanobind's type registry, so a process takes one and keeps it.
 
 A context with its hundred dialects costs as much as what an action does with it. ``preload`` makes one, without threads,
-that each forked child finds ready; nothing else uses it, so a child starts from what a process of its own would make.
+that each forked child finds ready; nothing else uses it, so a child starts from what a process of its own would make. An
+action that continues another one in its process uses its context if that is as good as new.
 """
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
@@ -37,9 +40,11 @@ _MESSAGE_LIMIT = 20_000
 _SHOWN = ("builtin", "func", "llvm", "ml_program", "memref", "pdl", "transform")
 
 _registered_passes = False
-#: The context that ``preload`` made, by its root; taken by the first session of a process.
+#: A section of resources in MLIR text. Their names are unique in a context, so it cannot read them twice.
+_RESOURCES = "{-#"
+#: The context that ``preload`` made, or the one that the last session left, by its root.
 _ready: dict[str, Any] = {}
-#: The session with that context. A process ends after its action: to take contexts apart first takes a tenth of its time.
+#: The sessions with these contexts. A process ends after its actions: to take contexts apart first takes a tenth of its time.
 _kept: list[Session] = []
 
 
@@ -62,6 +67,7 @@ def preload() -> None:
     roots = installed()
     if len(roots) == 1 and roots[0] not in _ready:
         _ready[roots[0]] = load(roots[0]).context()
+        _count_dialects(roots[0])
         # The bindings import a dialect's module when they first show one of its operations: up to 30 ms in each child.
         for dialect in _SHOWN:
             _optional(f"{roots[0]}.dialects.{dialect}")
@@ -93,18 +99,31 @@ class Bindings:
 
     @contextmanager
     def session(self) -> Iterator[Session]:
-        """Enter an unused context for the length of the block."""
+        """Enter a context for the length of the block: an unused one, or one that is as good as new."""
         ready = _ready.pop(self.root, None)
         context = ready or self.context()
         session = Session(bindings=self, context=context)
         if ready is not None:
             _kept.append(session)
+        loaded = self._loaded(context)
         handler = context.attach_diagnostic_handler(session.note)
         try:
             with context, self.ir.Location.unknown():
                 yield session
         finally:
             handler.detach()
+        # What a context has beyond types and attributes: the dialects that passes load, and resources by name.
+        if ready is not None and loaded is not None and loaded == self._loaded(context) and not session.has_resources:
+            _ready[self.root] = context
+
+    def _loaded(self, context: Any) -> int | None:
+        """Return the number of dialects that a context has loaded; None where the package cannot tell."""
+        count = _count_dialects(self.root)
+        if count is None:
+            return None
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        return count(pointer(context._CAPIPtr, f"{self.root}.ir.Context._CAPIPtr".encode()))
 
     def _register_torch(self, context: Any) -> None:
         """Register torch, stablehlo, chlo and tm_tensor, which are not in the registry of torch-mlir's contexts."""
@@ -146,6 +165,8 @@ class Session:
     error: tuple[str, str] | None = None
     #: Modules and pass managers, which live as long as the session.
     owned: list[Any] = field(default_factory=list)
+    #: Whether a module that was read or written may have resources.
+    has_resources: bool = False
 
     def note(self, diagnostic: Any) -> bool:
         """Handle a diagnostic. True means that nothing goes to stderr."""
@@ -180,6 +201,7 @@ class Session:
                 source.decode()
         except UnicodeDecodeError as error:
             raise ActionFailed(f"{what} is neither MLIR text nor bytecode", diagnostics=f"{error}\n") from error
+        self.has_resources |= source.startswith(b"ML\xefR") or _RESOURCES.encode() in source
         with self.compiling(f"{what} does not parse"):
             # By its path, which is what locations then show.
             module = self.bindings.ir.Module.parseFile(path)
@@ -218,7 +240,9 @@ class Session:
         """Return the verified module without locations: its bytes do not depend on files and lines."""
         with self.compiling("the IR is not valid"):
             module.operation.verify()
-            return str(module.operation.get_asm(enable_debug_info=False)).rstrip("\n") + "\n"
+            text = str(module.operation.get_asm(enable_debug_info=False)).rstrip("\n") + "\n"
+        self.has_resources |= _RESOURCES in text
+        return text
 
     def _first_error(self, error: BaseException) -> str:
         return shortened(self.error[0] if self.error else str(error))
@@ -256,6 +280,19 @@ def load(root: str = "") -> Bindings:
         execution_engine=_optional(f"{root}.execution_engine"),
         rewrite=_optional(f"{root}.rewrite"),
     )
+
+
+@cache
+def _count_dialects(root: str) -> Callable[[int], int] | None:
+    """Return MLIR's function that counts the dialects of a context; None where the package does not export it."""
+    try:
+        path = importlib.import_module(f"{root}._mlir_libs._mlir").__file__
+        # Not loaded again; its symbols include those of the libraries that it needs.
+        found = ctypes.CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_LAZY).mlirContextGetNumLoadedDialects
+    except (ImportError, OSError, AttributeError):
+        return None
+    found.argtypes, found.restype = [ctypes.c_void_p], ctypes.c_ssize_t
+    return found
 
 
 def _optional(name: str) -> ModuleType | None:

@@ -21,7 +21,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakIdKeyDictionary
 
-from mlir_matrix.actions.api import ActionFailed, under_test
+from mlir_matrix.actions.api import ActionFailed
 
 aten = torch.ops.aten
 Tensor = torch.Tensor
@@ -57,10 +57,17 @@ def run_with_bounds(built: Any, plain: Sequence[Any]) -> list[tuple[numpy.ndarra
         why = ""
     except RandomError as error:
         raise ActionFailed(f"the module draws random numbers: {error}") from None
-    except UnknownError as error:
-        why = str(error)
-        with torch.no_grad(), under_test(any_frame=True):
-            returned = built.call()
+    except Exception as error:  # noqa: BLE001 - also a module that converts tensors to dtypes of its own
+        why = (
+            str(error)
+            if isinstance(error, UnknownError)
+            else f"a module with dtypes of its own ({type(error).__name__})"
+        )
+        try:
+            with torch.no_grad():
+                returned = built.call()
+        except Exception as unfit:  # noqa: BLE001 - code of others
+            raise ActionFailed(f"the module has no reference, because it does not run in float64: {unfit}") from None
     finally:
         torch.set_default_dtype(default)
     return [_leaf(mode, value, own, eps, why) for value, own in zip(pytree.tree_leaves(returned), plain, strict=True)]

@@ -10,13 +10,13 @@ number can be made smaller by itself, all that are 8 or more are halved together
 from __future__ import annotations
 
 import ast
-import copy
+import linecache
 import random
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 import torch
@@ -36,6 +36,12 @@ BEYOND = 8
 RECURRENT = frozenset(("lstm", "gru", "rnn_tanh", "rnn_relu"))
 #: The distance between the seeds of two draws of inputs.
 DRAW = 1_000_003
+#: How many times its bound PyTorch itself may be off.
+FAR = 100
+#: A seed that no draw has; a module that draws numbers gives something else with it.
+OTHER_SEED = 4_294_967_291
+#: What errors call the program.
+FILE = "program.py"
 
 #: What makes a file of this form one of the framework's own.
 PROGRAM = """
@@ -53,18 +59,20 @@ def _program():
             each(seed)
 
     seeded({seed})
-    made = {arguments}
-    positional, named = made if {has_names} else (made, {{}})
+    {arguments}
     module = {model}(*positional, **named).train({training})
     names = [name for name, _ in (*module.named_parameters(), *module.named_buffers())]
+    buffers = {{name for name, _ in module.named_buffers()}}
     seeded({input_seed})
-    leaves, form = pytree.tree_flatten(tuple({inputs}()))
+    {inputs}
+    leaves, form = pytree.tree_flatten((tuple(positional), named))
 
     def workload(*tensors):
         given = iter(tensors[len(names):])
         filled = [next(given) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-        state = dict(zip(names, tensors))
-        returned = torch.func.functional_call(module, state, pytree.tree_unflatten(filled, form))
+        # A module may write to its buffers, not to what it is given.
+        state = {{name: each.clone() if name in buffers else each for name, each in zip(names, tensors)}}
+        returned = torch.func.functional_call(module, state, *pytree.tree_unflatten(filled, form))
         return tuple(each for each in pytree.tree_leaves(returned) if isinstance(each, torch.Tensor))
 
     return workload
@@ -94,6 +102,8 @@ class Built:
     module: torch.nn.Module
     leaves: list[Any]
     form: Any
+    #: The statements of the program that make the arguments of the constructor, and of the module.
+    statements: tuple[str, str]
 
     @property
     def state(self) -> dict[str, torch.Tensor]:
@@ -104,7 +114,8 @@ class Built:
         return _tensors(self.leaves)
 
     def call(self) -> Any:
-        return self.module(*pytree.tree_unflatten(self.leaves, self.form))
+        positional, named = pytree.tree_unflatten(self.leaves, self.form)
+        return self.module(*positional, **named)
 
 
 def _tensors(tree: Any) -> list[torch.Tensor]:
@@ -117,22 +128,29 @@ def run(action: Action) -> None:
     torch.set_num_threads(1)
     # The fast path of transformers has operators of its own, which no compiler sees.
     torch.backends.mha.set_fastpath_enabled(False)
+    # There is no C++ compiler for torch.compile.
+    torch.compiler.set_stance("force_eager")
     options = Options(**action.params["parameters"])
-    text = api.read_text(action.inputs["source"], "the program")
+    text = api.read_text(action.inputs["source"], "the program").removeprefix("\ufeff")
     text, scaled = _scaled(text, options)
     draw = int(action.params["draw"])
-    built = _build(_module(text), options, draw)
-    outputs = _outputs(built, action.inputs["error_bounds.py"])
+    # Each is called once, but for the first, whose tensors are written. Modules with tensors of their own cannot be copied.
+    built, *called = (_build(_module(text), options, draw) for _ in range(4))
+    outputs = _outputs(*called, bounds=action.inputs["error_bounds.py"])
     _write(action, text, built, outputs, options, draw, scaled)
 
 
 def _module(text: str) -> ModuleType:
     """Execute the text of a file as a module."""
     module = ModuleType("program")
-    module.__file__ = "program.py"
+    module.__file__ = FILE
     sys.modules[module.__name__] = module
+    # TorchScript reads the source of functions.
+    linecache.cache[FILE] = (len(text), None, text.splitlines(keepends=True), FILE)
+    # As the importer does.
+    _seed(0)
     with under_test(any_frame=True):
-        exec(compile(text, "program.py", "exec"), module.__dict__)
+        exec(compile(text, FILE, "exec"), module.__dict__)
     return module
 
 
@@ -151,22 +169,50 @@ def _named(module: ModuleType, name: str) -> Any:
 def _build(module: ModuleType, options: Options, draw: int) -> Built:
     """Return the module of a file and the inputs of a draw."""
     kind, inputs = _named(module, options.model), _named(module, options.inputs)
+    arguments = getattr(module, options.arguments, None)
     with under_test(any_frame=True):
         _seed(options.seed)
-        made = getattr(module, options.arguments, list)()
-        positional, named = made if _has_names(made) else (made, {})
-        built = kind(*positional, **named)
+        made = _arguments([] if arguments is None else arguments())
+        built = kind(*made.positional, **made.named)
     if not isinstance(built, torch.nn.Module):
         raise ActionFailed(f"{options.model} is no torch.nn.Module")
+    if lazy := next((name for name, each in built.named_parameters() if torch.nn.parameter.is_lazy(each)), ""):
+        raise ActionFailed(f"the shape of parameter {lazy} is unknown before the module is called")
     with under_test(any_frame=True):
         _seed(_input_seed(options, draw))
-        leaves, form = pytree.tree_flatten(tuple(inputs()))
-    return Built(built.train(options.training), leaves, form)
+        given = inputs()
+    if given is None:
+        raise ActionFailed(f"{options.inputs} returns None; expected a list of inputs")
+    with under_test(any_frame=True):
+        taken = _arguments(given, pair=False)
+        leaves, form = pytree.tree_flatten((tuple(taken.positional), taken.named))
+    called = "[]" if arguments is None else f"{options.arguments}()"
+    statements = (made.statement.format(called), taken.statement.format(f"{options.inputs}()"))
+    return Built(built.train(options.training), leaves, form, statements)
 
 
-def _has_names(made: Any) -> bool:
-    """Return whether constructor arguments are a list and a dictionary, for positional ones and those by name."""
-    return len(made) == 2 and isinstance(made[0], (list, tuple)) and isinstance(made[1], dict)
+class Arguments(NamedTuple):
+    """Arguments by position and by name, and the statement that makes them of what a function returns."""
+
+    statement: str
+    positional: Iterable[Any]
+    named: dict[str, Any]
+
+
+def _arguments(made: Any, *, pair: bool = True) -> Arguments:
+    """Return arguments as a function of the program gives them: a list, one by name, or a single one.
+
+    ``pair``: a list and a dictionary are arguments by position and by name.
+    """
+    match made:
+        case dict():
+            return Arguments("positional, named = [], {}", [], made)
+        case [list() | tuple(), dict()] if pair:
+            return Arguments("positional, named = {}", *made)
+        case list() | tuple() | Iterator():
+            return Arguments("positional, named = {}, {{}}", made, {})
+        case _:
+            return Arguments("positional, named = [{}], {{}}", [made], {})
 
 
 def _input_seed(options: Options, draw: int) -> int:
@@ -176,7 +222,7 @@ def _input_seed(options: Options, draw: int) -> int:
 def _scaled(text: str, options: Options) -> tuple[str, dict[int, int]]:
     """Return the text of a program that is small enough, and the numbers that scaling replaced, before and after."""
     with under_test():
-        tree = ast.parse(text)
+        tree = ast.parse(text, FILE)
     size = _size(text, options)
     if size is None or size.fits(options):
         return text, {}
@@ -239,9 +285,9 @@ def _size(text: str, options: Options) -> Size | None:
             built = _build(_module(text), options, 0)
             with cost:
                 returned = built.call()
-    except Exception:  # noqa: BLE001 - code of others; what is wrong with it shows when it runs
+            elements = sum(each.numel() for each in (*built.state.values(), *built.tensors, *_tensors(returned)))
+    except BaseException:  # noqa: BLE001 - code of others; what is wrong with it shows when it runs
         return None
-    elements = sum(each.numel() for each in (*built.state.values(), *built.tensors, *_tensors(returned)))
     return Size(max(elements, cost.largest), cost.operations)
 
 
@@ -323,23 +369,56 @@ class Output:
     rationale: str
 
 
-def _outputs(built: Built, bounds: str) -> list[Output]:
-    """Run a module as it is, and in double."""
+def _outputs(built: Built, again: Built, double: Built, *, bounds: str) -> list[Output]:
+    """Run a module as it is, twice, and in double."""
     bounds_of = api.load(bounds, "run_with_bounds")
     with torch.no_grad(), under_test(any_frame=True):
-        doubled = Built(
-            copy.deepcopy(built.module).double(), [_doubled_leaf(leaf) for leaf in built.leaves], built.form
-        )
-        plain = pytree.tree_flatten_with_path(built.call())[0]
-    found = bounds_of(doubled, [value for _, value in plain])
-    outputs = []
-    for (path, value), (exact, bound, rationale) in zip(plain, found, strict=True):
-        if not isinstance(value, torch.Tensor):
-            continue
-        outputs.append(Output(_declared(_key(path, len(outputs)), "an output", value), exact, bound, rationale))
-    if not outputs:
-        raise ActionFailed("the module returns no tensor")
+        returned = built.call()
+        _seed(OTHER_SEED)
+        plain, other = (pytree.tree_flatten_with_path(each)[0] for each in (returned, again.call()))
+        double.module.double()
+        double.leaves = [_doubled_leaf(leaf) for leaf in double.leaves]
+    declared = {}
+    for place, (path, value) in enumerate(plain):
+        if isinstance(value, torch.Tensor):
+            declared[place] = _declared(_key(path, len(declared)), f"output {len(declared)}", value)
+    if not declared:
+        raise ActionFailed(f"the module returns no tensor, but an object of type {type(returned).__name__}")
+    found = bounds_of(double, [value for _, value in plain])
+    if len(plain) != len(other) or any(not _same(plain[at][1], other[at][1]) for at in declared):
+        raise ActionFailed("the module gives something else each time: it draws random numbers, or reads a clock")
+    outputs = [Output(declared[at], *found[at]) for at in declared]
+    for at, output in enumerate(outputs):
+        if not output.expected.size:
+            raise ActionFailed(f"output {at} has no elements, so nothing can be compared")
+        if output.expected.dtype.kind == "f" and numpy.isnan(output.expected).all():
+            raise ActionFailed(f"output {at} is NaN everywhere, so nothing can be compared")
+        if output.bound is not None:
+            _check_reference(at, plain[list(declared)[at]][1], output.expected, output.bound)
     return outputs
+
+
+def _check_reference(
+    at: int, plain: torch.Tensor, expected: numpy.ndarray[Any, Any], bound: numpy.ndarray[Any, Any]
+) -> None:
+    """Raise ActionFailed if PyTorch's own result is far from that in double, which is then of another program."""
+    own = plain.double().numpy()
+    with numpy.errstate(all="ignore"):
+        near = (
+            (numpy.abs(own - expected) <= FAR * bound) | (own == expected) | (numpy.isnan(own) & numpy.isnan(expected))
+        )
+    if not near.all():
+        raise ActionFailed(
+            f"{near.size - near.sum()} of {near.size} elements of output {at} are more than {FAR} times their bound from those of"
+            " the module in float64, in PyTorch itself; so they are no reference"
+        )
+
+
+def _same(value: torch.Tensor, other: torch.Tensor) -> bool:
+    # As bytes, because a NaN is equal to itself here.
+    return value.shape == other.shape and torch.equal(
+        *(each.contiguous().view(-1).view(torch.uint8) for each in (value, other))
+    )
 
 
 def _doubled_leaf(leaf: Any) -> Any:
@@ -360,7 +439,11 @@ def _safe(word: str) -> str:
 
 
 def _declared(name: str, what: str, tensor: torch.Tensor) -> dict[str, Any]:
-    """Declare an input or output; ``what`` it is called in errors. Raise ActionFailed for a dtype that we lack."""
+    """Declare an input or output; ``what`` it is called in errors. Raise ActionFailed for what kernels do not take."""
+    if tensor.layout is not torch.strided or tensor.is_nested or tensor.is_quantized:
+        raise ActionFailed(f"{what} is sparse, nested or quantized; kernels take and give dense tensors")
+    if tensor.device.type != "cpu":
+        raise ActionFailed(f"{what} is on the device {tensor.device}; expected cpu")
     if tensor.dtype not in DTYPES:
         raise ActionFailed(f"{what} has the dtype {tensor.dtype}; known: {', '.join(map(str, DTYPES))}")
     return {"name": name, "shape": list(tensor.shape), "dtype": DTYPES[tensor.dtype], "dynamic": []}
@@ -379,13 +462,14 @@ def _write(
         seed=options.seed,
         # Of inputs, the program needs only their form.
         input_seed=_input_seed(options, 0),
-        arguments=f"{options.arguments}() if {options.arguments!r} in globals() else []",
-        has_names="len(made) == 2 and isinstance(made[0], (list, tuple)) and isinstance(made[1], dict)",
+        arguments=built.statements[0],
         model=options.model,
-        inputs=options.inputs,
+        inputs=built.statements[1],
         training=options.training,
     )
     tensors = [*built.state.items(), *((f"input {at}", each) for at, each in enumerate(built.tensors))]
+    if not tensors:
+        raise ActionFailed("the module has no parameters and takes no tensors, so nothing can be compiled")
     inputs = [
         (_declared(f"{at}-{_safe(name)}", name, tensor), _save(f"argument-{at}.npy", _stored(tensor)))
         for at, (name, tensor) in enumerate(tensors)

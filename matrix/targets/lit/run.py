@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -110,18 +111,20 @@ def lay_out(action: Action) -> str:
 
 def refusal(lines: Sequence[dict[str, Any]], root: str) -> str:
     """Return why a command cannot be run; empty where all can. Write where the catalog's folder is to their words."""
+    programs = set[str]()
     for line in lines:
         line["text"] = line["text"].replace(ROOT, root)
         if absent := next((path for path in line["beside"] if not os.path.exists(path.replace(ROOT, root))), ""):
             name = absent.removeprefix("./").replace(f"{ROOT}/", "")
-            return f"line {line['line']}: no file {name} is beside the test; corpus.yaml can name it in 'beside': {line['text']}"
+            why = f"no file {name} is beside the test; corpus.yaml can name it in 'beside'"
+            return f"line {line['line']}: {why}: {line['text'][:200]}"
         for command in line["commands"]:
             command["words"] = [word.replace(ROOT, root) for word in command["words"]]
             try:
-                check(command)
+                programs.add(check(command))
             except Refused as error:
-                return f"line {line['line']}: {error}: {line['text']}"
-    return ""
+                return f"line {line['line']}: {error}: {line['text'][:200]}"
+    return "" if programs - BUILTINS.keys() else "no RUN line runs a program of LLVM, so nothing is tested"
 
 
 def report(path: str, failed: Ended, line: dict[str, Any]) -> None:
@@ -169,7 +172,8 @@ def run_pipeline(pipeline: Sequence[dict[str, Any]], exported: dict[str, str]) -
     """Run commands one after the other, each with what the one before printed. Return the first that failed, or None."""
     given, failed = os.devnull, None
     for number, command in enumerate(pipeline):
-        printed = f"{TEMPORARY}/.printed-{number % 2}"
+        # Not below TEMPORARY, which a test may remove.
+        printed = f".printed-{number % 2}"
         ended = run_command(command, given, printed, exported)
         failed = failed or (None if ended.good else ended)
         given = printed
@@ -190,26 +194,28 @@ def run_command(command: dict[str, Any], given: str, printed: str, exported: dic
         else:
             printed, together = inside(name), together or operator == "&>"
             appended["printed"] = operator == ">>"
-    said = error or f"{TEMPORARY}/.said"
+    said = error or ".said"
     call = called(command["words"])
     try:
-        stdin = open(given, "rb")  # noqa: SIM115 - closed below
+        with (
+            open(given, "rb") as stdin,
+            open(printed, "ab" if appended["printed"] else "wb") as stdout,
+            open(said, "ab" if appended["error"] else "wb") as stderr,
+        ):
+            if call.program in BUILTINS:
+                code = BUILTINS[call.program](call.arguments, stdin, stdout, exported)
+            else:
+                code = subprocess.run(
+                    [*program(call.program), *call.arguments],
+                    env=environment({**exported, **call.variables}),
+                    stdin=stdin, stdout=stdout, stderr=stdout if together else stderr, check=False,
+                ).returncode  # fmt: skip
+        with open(printed if together else said, "rb") as output:
+            text = output.read(_LONGEST).decode("utf-8", "replace")
     except OSError as problem:
-        return Ended(call.program, command["words"], 1, why=f"cannot read {given}: {problem.strerror}")
-    with (
-        stdin,
-        open(printed, "ab" if appended["printed"] else "wb") as stdout,
-        open(said, "ab" if appended["error"] else "wb") as stderr,
-    ):
-        if call.program in BUILTINS:
-            code = BUILTINS[call.program](call.arguments, stdin, stdout, exported)
-        else:
-            code = subprocess.run(
-                [*program(call.program), *call.arguments],
-                env=environment({**exported, **call.variables}),
-                stdin=stdin, stdout=stdout, stderr=stdout if together else stderr, check=False,
-            ).returncode  # fmt: skip
-    text = Path(printed if together else said).read_bytes()[:_LONGEST].decode("utf-8", "replace")
+        if problem.filename is None or problem.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise  # the machine's
+        return Ended(call.program, command["words"], 1, why=f"{str(problem.filename)[:100]}: {problem.strerror}")
     ended = Ended(call.program, command["words"], code, text)
     if call.negated:
         negate(ended, crash=call.crash)
@@ -266,8 +272,8 @@ def program(name: str) -> list[str]:
     raise Refused(f"'{name}' is no program of the pinned LLVM")
 
 
-def check(command: dict[str, Any]) -> None:
-    """Raise Refused for a command that cannot be run."""
+def check(command: dict[str, Any]) -> str:
+    """Return the program of a command. Raise Refused for one that cannot be run."""
     call = called(command["words"])
     for _, name in command["redirects"]:
         inside(name)
@@ -276,6 +282,7 @@ def check(command: dict[str, Any]) -> None:
     elif call.program in ("rm", "mkdir", "cat"):
         for each in call.arguments:
             inside(each)
+    return call.program
 
 
 def inside(path: str) -> str:
@@ -308,8 +315,6 @@ def _cat(arguments: list[str], given: Any, printed: Any, _exported: dict[str, st
     if not arguments:
         shutil.copyfileobj(given, printed)
     for each in arguments:
-        if not Path(each).is_file():
-            return 1
         printed.write(Path(each).read_bytes())
     return 0
 
@@ -322,9 +327,10 @@ def _mkdir(arguments: list[str], *_: Any) -> int:
 
 
 def _rm(arguments: list[str], *_: Any) -> int:
+    forced = any(each.startswith("-") and "f" in each for each in arguments)
     for each in arguments:
         if not each.startswith("-"):
-            shutil.rmtree(each) if Path(each).is_dir() else Path(each).unlink(missing_ok=True)
+            shutil.rmtree(each) if Path(each).is_dir() else Path(each).unlink(missing_ok=forced)
     return 0
 
 

@@ -51,12 +51,13 @@ _DEFINITION = re.compile(r"\s*%\{([A-Za-z][\w:-]*)\}\s*=(.*)", re.DOTALL)
 _CONDITION = re.compile(r"%if\s+((?:(?!%\{).)+?)\s*%\{", re.DOTALL)
 _LINE = re.compile(r"%\(\s*line\s*(?:([+-])\s*(\d+)\s*)?\)")
 _UNKNOWN = re.compile(r"%(?:\{[^}\s]*\}?|\w+)")
-_TOKEN = re.compile(r"\s*(2>&1|2>>|2>|&>|>>|>|<|\|\||\||&&|&|;|\n|$)|\s+")
+_TOKEN = re.compile(r"\s*(2>&1|2>>|2>|&>|>>|>|<<|<|\|\||\||&&|&|;|\n|$)|\s+")
 _PIECE = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.|[^\s'\"\\|&;<>]", re.DOTALL)
 _FEATURE = re.compile(r"\s*(&&|\|\||!|\(|\)|\{\{.*?\}\}[^\s()&|]*|(?:[\w+=.*-]|\{\{.*?\}\})+)")
 _TO_FILES, _JOINING = ("<", ">", ">>", "2>", "2>>", "&>"), ("|", "||", "&&", ";")
 #: Deeper and longer than that is no test, but a trap.
 _DEEPEST, _LONGEST, _MOST_LINES, _MOST_TOKENS = 30, 100_000, 1_000, 100
+_LONGEST_REASON = 300
 
 
 class NotUnderstood(Exception):
@@ -96,14 +97,21 @@ def script_of(text: str, features: Collection[str], more: Mapping[str, str]) -> 
                     "all RUN lines are for other features" if read.commands else "the test has no RUN line"
                 )
     except NotUnderstood as error:
-        script["refused"] = str(error)
+        script["refused"] = shortened(str(error))
     return script
+
+
+def shortened(reason: str) -> str:
+    """Cut a reason, in which a line may have any length."""
+    return reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]}…"
 
 
 def _lines(read: Script) -> Iterator[dict[str, Any]]:
     for line, text in read.commands:
         if found := _UNKNOWN.search(text.replace("%%", "")):
             raise NotUnderstood(f"line {line}: unknown substitution '{found[0]}': {text}")
+        if "\0" in text:
+            raise NotUnderstood(f"line {line}: a command has a NUL character")
         if text.strip():
             commands = split(text.replace("%%", "%"), line)
             yield {"line": line, "text": text, "commands": commands, "beside": BESIDE.findall(text)}
@@ -116,9 +124,9 @@ def read_script(text: str, features: Collection[str], substitutions: Mapping[str
     for keyword, line, said in _joined(text):
         if keyword in lists:
             lists[keyword].append((line, said))
-        elif keyword == "RUN":
+        elif keyword == "RUN" and said:
             script.commands.append((line, expand(said, line, features, substitutions, defined)))
-        else:
+        elif keyword != "RUN":
             found = _DEFINITION.fullmatch(said)
             if found is None or (found[1] in defined) is (keyword == "DEFINE"):
                 what = "new" if keyword == "DEFINE" else "defined"
@@ -162,7 +170,9 @@ def expand(
     def number(found: re.Match[str]) -> str:
         return str(line + int(f"{found[1]}{found[2]}" if found[1] else 0))
 
-    plain = "|".join(map(re.escape, sorted(substitutions, key=len, reverse=True)))
+    # Letters after a folder's name begin another substitution: %python.
+    ends = dict.fromkeys("pST", "(?![a-zA-Z])")
+    plain = "|".join(re.escape(each) + ends.get(each, "") for each in sorted(substitutions, key=len, reverse=True))
     pattern = re.compile(rf"%%|%({plain})|%\{{([\w:-]+)\}}")
 
     def value(found: re.Match[str]) -> str:
@@ -235,6 +245,7 @@ def split(text: str, line: int) -> list[dict[str, Any]]:
 def _operate(commands: list[dict[str, Any]], operator: str, line: int, text: str) -> None:
     """Begin another command, or send what the last one says on stderr with what it prints."""
     _require(operator != "&", "a command in the background needs a shell", line, text)
+    _require(operator != "<<", "'<<' needs a shell", line, text)
     if operator == "2>&1":
         commands[-1]["redirects"].append([operator, ""])
     elif operator in _JOINING:
@@ -314,7 +325,7 @@ class _Condition:
             self._fail()
 
     def _fail(self) -> NoReturn:
-        raise NotUnderstood(f"line {self._line}: '{self._text.strip()}' is no condition of features")
+        raise NotUnderstood(f"line {self._line}: '{self._text.strip()[:200]}' is no condition of features")
 
     def value(self) -> bool:
         found = self._any()

@@ -75,6 +75,7 @@ def test_what_cannot_be_a_program_is_unsupported_alone(catalog: Any, monkeypatch
     (catalog.path / "models" / "out.py").symlink_to("/etc/passwd")
     (catalog.path / "models" / "gone.py").symlink_to("nowhere.py")
     catalog.write("models/large.py", "#" * 99)
+    catalog.write("models/odd\udcff.py", "pass\n")
     monkeypatch.setattr(corpora, "MOST_BYTES", 50)
     reasons = {
         test.id: test.reason for test in choose(validate(load([catalog.path])), ["pytorch/plain/x86_64/zoo:*"]).tests()
@@ -82,7 +83,19 @@ def test_what_cannot_be_a_program_is_unsupported_alone(catalog: Any, monkeypatch
     assert reasons["pytorch/plain/x86_64/zoo:out"].endswith("is a symbolic link that leaves the catalog")
     assert "cannot be read: No such file" in reasons["pytorch/plain/x86_64/zoo:gone"]
     assert reasons["pytorch/plain/x86_64/zoo:large"] == "large.py of corpus zoo has 99 bytes; a program can have 50"
+    assert reasons["pytorch/plain/x86_64/zoo:odd_"] == r"odd\udcff.py of corpus zoo has a name that is not UTF-8"
     assert reasons["pytorch/plain/x86_64/zoo:a"] == "in the catalog"
+
+
+def test_a_folder_that_cannot_be_read(catalog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Members must not go missing without a word."""
+
+    def walk(top: Path, onerror: Any) -> Any:
+        onerror(PermissionError(13, "Permission denied", str(top)))
+
+    monkeypatch.setattr(corpora.os, "walk", walk)
+    (error,) = catalog.errors()
+    assert error.endswith("models' cannot be read: Permission denied")
 
 
 @pytest.mark.parametrize(

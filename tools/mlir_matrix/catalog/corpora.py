@@ -28,6 +28,7 @@ MOST_BESIDE = 200
 #: The most characters of a member's name.
 _MOST_CHARACTERS = 120
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_+.-]+")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +140,11 @@ def _walk(corpus: Entry[Corpus], folder: str, patterns: Sequence[str], *keys: st
     if os.path.commonpath((os.path.realpath(top), real)) != real:
         raise CorpusError(f"'{printable(folder)}' is a link that leaves the catalog; put the files here", *keys)
     matches = _matcher(patterns)
-    for place, folders, files in os.walk(top):
+
+    def fail(error: OSError) -> None:
+        raise CorpusError(f"folder '{printable(str(error.filename))}' cannot be read: {error.strerror}", *keys)
+
+    for place, folders, files in os.walk(top, onerror=fail):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         below = os.path.relpath(place, top)
         for file in sorted(files):
@@ -162,6 +167,8 @@ def _path_expression(pattern: str) -> str:
 
 def _why_not(path: Path, root: Path) -> str:
     """Return why a file can be no program; empty where it can."""
+    if _SURROGATE.search(str(path)):
+        return "has a name that is not UTF-8"
     try:
         found = os.lstat(path)
         if stat.S_ISLNK(found.st_mode):
@@ -173,6 +180,8 @@ def _why_not(path: Path, root: Path) -> str:
         return f"cannot be read: {error.strerror}"
     if not stat.S_ISREG(found.st_mode):
         return "is not a regular file"
+    if not os.access(path, os.R_OK):
+        return "cannot be read: Permission denied"
     return "" if found.st_size <= MOST_BYTES else f"has {found.st_size} bytes; a program can have {MOST_BYTES}"
 
 

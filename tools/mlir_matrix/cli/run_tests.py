@@ -13,6 +13,7 @@ from mlir_matrix.cli.selection import select
 from mlir_matrix.errors import UsageError
 from mlir_matrix.events import Event
 from mlir_matrix.execute.eviction import cache_limit, trim
+from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.history.record import record
 from mlir_matrix.judge.plan_state import input_digests, state_of
 from mlir_matrix.judge.repeats import STAGES, fold, folding, unstable, with_repeats, without_copy
@@ -82,6 +83,15 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about:
     if len(pins) == len(current.pins.overrides) and not current.catalog.over:
         unchanged.keep(report, plan.graph)
     return report
+
+
+def run_all(current: Session, plan: Plan, executor: ExecutorOptions, limits: Limits, *, quiet: bool) -> Run:
+    """Run a plan to its end, and show the progress. The run is not recorded. Raise what interrupts it."""
+    with shown(len(plan.verdicts), quiet=quiet) as listener:
+        run = run_plan(current, plan, options=executor, limits=limits, fail_fast=False, listener=listener)
+    if run.interruption is not None:
+        raise run.interruption
+    return run
 
 
 def _record(current: Session, plan: Plan, run: Run, about: RunInfo, tests: Sequence[str]) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -16,11 +15,10 @@ from mlir_matrix.catalog.corpora import LIST, MOST_MEMBERS, names_in
 from mlir_matrix.catalog.models.base import Corpus
 from mlir_matrix.catalog.models.suites import Expectations, Suite
 from mlir_matrix.errors import UsageError
-from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.judge.results import NOT_RUN, TestResult
-from mlir_matrix.judge.run import run_graph
+from mlir_matrix.judge.run import outputs_of
 from mlir_matrix.judge.signature import shape
 from mlir_matrix.names import printable
 from mlir_matrix.plan.graph import Graph
@@ -35,6 +33,8 @@ State = Literal["new", "changed", "gone"]
 _STATES: Sequence[State] = ("new", "changed", "gone")
 #: Outcomes that are no property of the test.
 _NEVER = NOT_RUN | {Outcome.TIMED_OUT, Outcome.INFRA_ERROR}
+_NO_TEST = "is no test of the suite that can run"
+_WRITTEN = "# Written by `matrix expect {} --write`"
 #: Sizes as in ``2x?xf32``, numbers as in ``1.5e-7``, and lists of what differs.
 _SIZES = re.compile(r"(?<!\w)(?:(?:\d+|\?)x)+(?:\d+(?!\w))?")
 _NUMBER = re.compile(r"(?<![\w.%])[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w.]*\w)")
@@ -51,13 +51,21 @@ class Cause(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Proposal:
+class Proposal(NamedTuple):
     """What the expectations of a suite should be, by test; what changes; and the tests that no rule can cover."""
 
     causes: Mapping[str, Cause]
     changes: list[ExpectationChange]
     left: list[NotExpected]
+
+
+class FileChange(NamedTuple):
+    """The old and the new text of a generated file, and its patch; the same text gives no patch."""
+
+    path: Path
+    before: str
+    text: str
+    patch: str
 
 
 def normalised(reason: str) -> str:
@@ -94,15 +102,18 @@ def propose(old: Mapping[str, Cause], tests: Mapping[str, Test], results: Mappin
         state: State = "gone" if after is None else "changed" if before else "new"
         was = f"{before.outcome}: {before.reason}" if before else ""
         groups.setdefault((state, cell, now, was), []).append(called)
-    ordered = sorted(groups.items(), key=lambda item: (_STATES.index(item[0][0]), item[0][1:]))
     changes: list[ExpectationChange] = [
-        {"state": state, "cell": cell, "outcome": now.outcome, "reason": now.reason, "was": was, "tests": names}
-        for (state, cell, now, was), names in ordered
+        {
+            "state": state,
+            "cell": cell,
+            "outcome": now.outcome,
+            "reason": now.reason,
+            "was": was,
+            "tests": groups[state, cell, now, was],
+        }
+        for state, cell, now, was in sorted(groups, key=lambda key: (_STATES.index(key[0]), key))
     ]
-    return Proposal(causes=causes, changes=changes, left=left)
-
-
-_NO_TEST = "is no test of the suite that can run"
+    return Proposal(causes, changes, left)
 
 
 def _after(test: Test | None, result: TestResult | None, before: Cause | None) -> tuple[Cause | None, str]:
@@ -112,16 +123,14 @@ def _after(test: Test | None, result: TestResult | None, before: Cause | None) -
     if result is None:
         return before, ""
     if rule := test.expectation:
-        return (
-            None,
-            "" if result.outcome == rule.outcome else f"{rule.position} expects {rule.outcome}: change it there",
-        )
+        met = result.outcome == rule.outcome
+        return None, "" if met else f"{rule.position} expects {rule.outcome}: change it there"
     if result.outcome == Outcome.PASS:
         return None, ""
     if result.outcome in _NEVER:
         return before, result.reason
-    if result.quarantine:
-        return before, f"in quarantine: {result.quarantine['reason']} ({result.quarantine['position']})"
+    if quarantine := result.quarantine:
+        return before, f"in quarantine: {quarantine['reason']} ({quarantine['position']})"
     if result.verdict and not is_measurable(result.verdict):
         return before, f"nothing was compared: {result.reason}"
     return Cause(result.outcome, normalised(result.reason) or str(result.outcome)), ""
@@ -142,7 +151,7 @@ def text(suite: str, causes: Mapping[str, Cause], links: Mapping[tuple[str, Caus
         groups.setdefault((cell, cause), []).append(called)
     lines = [
         "# yaml-language-server: $schema=../../docs/schemas/expectations.json",
-        f"# Written by `matrix expect {suite} --write`; a person reviews it.",
+        f"{_WRITTEN.format(suite)}; a person reviews it.",
         "expect:" if groups else "expect: []",
     ]
     for (cell, cause), names in sorted(groups.items()):
@@ -157,61 +166,39 @@ def _quoted(value: str) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-@dataclass(frozen=True, kw_only=True)
-class FileChange:
-    """The new text of a generated file, and its patch; the same text gives no patch."""
-
-    path: Path
-    patch: str
-    text: str
-
-
-def _file_change(root: Path, path: Path, after: str) -> FileChange:
-    before = path.read_text(encoding="utf-8") if path.exists() else None
-    return FileChange(path=path, patch=patch(path.relative_to(root).as_posix(), before, after), text=after)
-
-
 def expectations_change(
-    suite: Entry[Suite], old: Entry[Expectations] | None, proposal: Proposal
+    suite: Entry[Suite], old: Entry[Expectations] | None, tests: Collection[Test], results: Mapping[str, TestResult]
 ) -> tuple[FileChange, ExpectationsChange]:
-    """Return the change of the file of a suite, and its document."""
+    """Return the change of the file of a suite that the results of some of its tests call for, and its document."""
+    groups = old.document.expect if old else ()
+    links = {(group.cell, Cause(group.outcome, group.reason.strip())): group.link for group in groups if group.link}
+    before = expected_by(old.document) if old else {}
+    causes, changes, left = propose(before, {test.id: test for test in tests}, results)
     path = suite.root / "matrix" / "expectations" / f"{suite.name}.yaml"
-    links = {
-        (group.cell, Cause(group.outcome, group.reason.strip())): group.link
-        for group in (old.document.expect if old else ())
-        if group.link
-    }
-    after = text(suite.name, proposal.causes, links)
-    needed = old is not None or proposal.causes
-    file = _file_change(suite.root, path, after) if needed else FileChange(path=path, patch="", text="")
-    return file, {
-        "file": str(path),
-        "changes": proposal.changes,
-        "left": proposal.left,
-        "expected": len(proposal.causes),
-        "patch": file.patch,
-    }
+    file = _change(suite.root, path, text(suite.name, causes, links) if old or causes else "")
+    return file, {"file": str(path), "patch": file.patch, "changes": changes, "left": left, "expected": len(causes)}
 
 
 def members_change(current: Session, corpus: Entry[Corpus], limits: Limits) -> tuple[FileChange, MembersChange]:
     """List the members of a corpus by its tool; return the change of its list, and its document. Raise UsageError."""
     graph = Graph()
     action = add_members(graph, current.catalog, current.pins, corpus)
-    result = run_graph(current, graph, limits=limits)[action].result
-    if not result.ok:
-        raise UsageError(f"corpus {corpus.name}: its members cannot be listed: {result.outcome['reason']}")
-    listed = ActionCache(current.home.actions).read_blob(result.outputs["members"]).decode(errors="replace")
+    listed = outputs_of(current, graph, action, limits=limits)["members"].decode(errors="replace")
     names = names_in(listed)
     if not 0 < len(names) <= MOST_MEMBERS:
         raise UsageError(f"corpus {corpus.name}: {len(names)} members are listed; expected 1 to {MOST_MEMBERS}")
-    path = corpus.folder / LIST
-    before = names_in(path.read_text(encoding="utf-8", errors="replace")) if path.exists() else []
-    known, now = set(before), set(names)
-    lines = [f"# Written by `matrix expect {corpus.name} --write`.", *map(printable, names)]
-    file = _file_change(corpus.root, path, "\n".join(lines) + "\n")
+    if odd := next((name for name in names if not name.isprintable()), ""):
+        raise UsageError(f"corpus {corpus.name}: '{printable(odd)}' is no name of a member: it has a control character")
+    file = _change(corpus.root, corpus.folder / LIST, "\n".join((f"{_WRITTEN.format(corpus.name)}.", *names, "")))
+    before, now = dict.fromkeys(names_in(file.before)), dict.fromkeys(names)
     return file, {
-        "file": str(path),
-        "added": [name for name in names if name not in known],
-        "removed": [name for name in before if name not in now],
+        "file": str(file.path),
         "patch": file.patch,
+        "added": [name for name in now if name not in before],
+        "removed": [name for name in before if name not in now],
     }
+
+
+def _change(root: Path, path: Path, after: str) -> FileChange:
+    before = path.read_text(encoding="utf-8") if path.exists() else None
+    return FileChange(path, before or "", after, patch(path.relative_to(root).as_posix(), before, after))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import io
 import json
+import re
 import zipfile
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -14,10 +14,8 @@ from mlir_matrix.actions.tools.program import ARGUMENTS, INTERFACE
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.base import Workload
 from mlir_matrix.errors import UsageError
-from mlir_matrix.execute.action_cache import ActionCache
-from mlir_matrix.execute.job import Done
 from mlir_matrix.execute.options import Limits
-from mlir_matrix.judge.run import run_graph
+from mlir_matrix.judge.run import outputs_of
 from mlir_matrix.names import is_name, printable, why_not_a_name
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.parameters import add_inputs, inputs_params
@@ -27,75 +25,55 @@ from mlir_matrix.session import Session
 if TYPE_CHECKING:
     from mlir_matrix.report.schemas.expect import Inputs, WrittenInput
 
+#: The dtype in the header of a .npy file.
+_STORED = re.compile(rb"'descr': '([^']+)'")
+
 
 def make_inputs(
     current: Session, workload: Entry[Workload], draw: int, limits: Limits
 ) -> tuple[dict[str, bytes], Inputs]:
     """Return the files with the inputs of a draw, and their description. Raise UsageError for a program that has none."""
-    graph, document = Graph(), workload.document
+    graph, form = Graph(), workload.document.source
     files: dict[str, bytes] = {}
-    program = ""
-    if is_prepared(current.catalog, workload):
-        action = add_prepared(graph, current.catalog, current.pins, workload, draw)
-        outputs = _outputs(current, graph, action, limits)
-        program = current.catalog.sources[str(document.source)].document.gives
-        files[program] = outputs["program"]
-        try:
-            entries = _unpacked(outputs, files)
-        except (KeyError, IndexError, TypeError, ValueError, SyntaxError, zipfile.BadZipFile) as error:
-            why = printable(f"{type(error).__name__}: {error}", 200)
-            raise UsageError(f"{workload.name}: prepare.py wrote wrong interface or arguments: {why}") from None
-    elif document.source is not None:
-        raise UsageError(f"{workload.name}: programs in the form {document.source} have no inputs")
-    else:
+    if form is None:
         made = add_inputs(graph, workload, current.pins.reference("numpy"), draw=draw)
-        action = next((each.action for each in made.values()), "")
-        outputs = _outputs(current, graph, action, limits) if made else {}
-        entries = [_add(files, each, outputs[each["name"]]) for each in inputs_params(document, draw)["inputs"]]
-    found: Inputs = {
+        data = outputs_of(current, graph, next(iter(made.values())).action, limits=limits) if made else {}
+        found = [_written(each, data[each["name"]]) for each in inputs_params(workload.document, draw)["inputs"]]
+    elif is_prepared(current.catalog, workload):
+        action = add_prepared(graph, current.catalog, current.pins, workload, draw)
+        outputs = outputs_of(current, graph, action, limits=limits)
+        found = _opened(workload.name, outputs)
+        files[current.catalog.sources[form].document.gives] = outputs["program"]
+    else:
+        raise UsageError(f"{workload.name}: programs in the form {form} have no inputs")
+    document: Inputs = {
         "schema": "mlir-matrix/inputs/v1",
-        "summary": {"inputs": len(entries), "bytes": sum(len(files[each["file"]]) for each in entries)},
+        "summary": {"inputs": len(found), "bytes": sum(len(data) for _, data in found)},
         "workload": workload.name,
         "draw": draw,
-        "inputs": entries,
+        "inputs": [each for each, _ in found],
     }
-    return files, {**found, "program": program} if program else found
+    if files:
+        (document["program"],) = files
+    return files | {each["file"]: data for each, data in found}, document
 
 
-def _unpacked(outputs: Mapping[str, bytes], files: dict[str, bytes]) -> list[WrittenInput]:
-    """Add the inputs of a prepared program to files."""
-    with zipfile.ZipFile(io.BytesIO(outputs[ARGUMENTS])) as bundle:
-        declared = json.loads(outputs[INTERFACE])["inputs"]
-        return [_add(files, each, bundle.read(each["name"])) for each in declared]
+def _opened(workload: str, outputs: Mapping[str, bytes]) -> list[tuple[WrittenInput, bytes]]:
+    """Return the inputs that ``prepare.py`` wrote. Raise UsageError for what is no such output."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(outputs[ARGUMENTS])) as bundle:
+            return [_written(each, bundle.read(each["name"])) for each in json.loads(outputs[INTERFACE])["inputs"]]
+    except (KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
+        why = printable(f"{type(error).__name__}: {error}", 200)
+        raise UsageError(f"{workload}: prepare.py wrote wrong interface or arguments: {why}") from None
 
 
-def _add(files: dict[str, bytes], declared: Tensor | InputTensor, data: bytes) -> WrittenInput:
-    name = declared["name"]
-    # The program's own code may give any name.
-    if not is_name(name):
-        raise ValueError(why_not_a_name(name))
-    files[f"{name}.npy"] = data
+def _written(declared: Tensor | InputTensor, data: bytes) -> tuple[WrittenInput, bytes]:
+    """Describe an input. Raise ValueError for a name that the program's own code gives, and that is none."""
+    name, stored = declared["name"], _STORED.search(data[:200])
+    if not (is_name(name) and stored):
+        raise ValueError(why_not_a_name(name) if stored else f"{name} is no .npy file")
     return {
-        "name": name,
-        "file": f"{name}.npy",
-        "shape": declared["shape"],
-        "dtype": declared["dtype"],
-        "stored": _stored(data),
-    }
-
-
-def _outputs(current: Session, graph: Graph, action: str, limits: Limits) -> dict[str, bytes]:
-    """Run the actions of a graph; return the outputs of one by name."""
-    done: Done = run_graph(current, graph, limits=limits)[action]
-    if not done.result.ok:
-        outcome = done.result.outcome
-        raise UsageError(f"{action}: {outcome['outcome']}: {outcome['reason']}")
-    cache = ActionCache(current.home.actions)
-    return {name: cache.read_blob(digest) for name, digest in done.result.outputs.items()}
-
-
-def _stored(data: bytes) -> str:
-    """Return the dtype in the header of a .npy file."""
-    start = 10 if data[6] == 1 else 12
-    size = int.from_bytes(data[8:start], "little")
-    return str(ast.literal_eval(data[start : start + size].decode("latin-1").strip())["descr"])
+        "name": name, "file": f"{name}.npy", "shape": declared["shape"], "dtype": declared["dtype"],
+        "stored": stored[1].decode(),
+    }, data  # fmt: skip

@@ -6,8 +6,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
+from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.events import Event, Listener, ignore
+from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import ActionDone, Done
 from mlir_matrix.execute.local_pool import LocalPool
 from mlir_matrix.execute.options import LOCAL, ExecutorOptions, Limits
@@ -91,6 +94,17 @@ def run_graph(session: Session, graph: Graph, *, limits: Limits, listener: Liste
         limits=limits,
         make_pool=LocalPool,
     ).run(listener)
+
+
+def outputs_of(session: Session, graph: Graph, action: str, *, limits: Limits) -> dict[str, bytes]:
+    """Execute a graph without tests; return the outputs of one action by name. Raise UsageError if it fails."""
+    result = run_graph(session, graph, limits=limits)[action].result
+    if not result.ok:
+        outcome = result.outcome["outcome"]
+        kind = InfrastructureError if outcome == Outcome.INFRA_ERROR else UsageError
+        raise kind(f"{action}: {outcome}: {result.outcome['reason']}")
+    cache = ActionCache(session.home.actions)
+    return {name: cache.read_blob(digest) for name, digest in result.outputs.items()}
 
 
 def _executor(

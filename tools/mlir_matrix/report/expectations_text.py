@@ -5,33 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mlir_matrix.names import printable
-from mlir_matrix.report.schemas.expect import ExpectationChange, ExpectationsChange, MembersChange
+from mlir_matrix.report.schemas.expect import Expect, ExpectationsChange
 from mlir_matrix.text import counted
 
 
-def lines(members: MembersChange | None, expectations: ExpectationsChange | None) -> Iterator[str]:
+def lines(document: Expect) -> Iterator[str]:
     """Yield what changes by reason, what is left, and the patches."""
+    members, expectations = document.get("members"), document.get("expectations")
     if members:
-        for sign, names in (("added", members["added"]), ("removed", members["removed"])):
-            yield from (f"{sign:<8} {printable(name)}" for name in names)
+        yield from (f"added    {printable(name)}" for name in members["added"])
+        yield from (f"removed  {printable(name)}" for name in members["removed"])
     if expectations:
-        rows: list[tuple[str, int, str, str, str]] = [
-            (each["state"], len(each["tests"]), each["outcome"], each["cell"], _because(each))
-            for each in expectations["changes"]
-        ]
-        groups: dict[tuple[str, str], list[str]] = {}
-        for test in expectations["left"]:
-            groups.setdefault((test["outcome"], test["reason"]), []).append(test["test"])
-        rows += [("left", len(tests), outcome, tests[0], reason) for (outcome, reason), tests in groups.items()]
+        rows = list(_rows(expectations))
         widest = max((len(row[3]) for row in rows), default=0)
         for state, count, outcome, where, reason in rows:
-            yield f"{state:<8} {count:>5}  {outcome:<14}  {printable(where, 400):<{widest}}  {printable(reason, 400)}"
+            yield f"{state:<8} {count:>5}  {outcome:<14}  {where:<{widest}}  {reason}"
         yield f"{counted(expectations['expected'], 'test')} expected to fail, {len(expectations['left'])} left"
     for part in (members, expectations):
         if part and part["patch"]:
             yield from ("", part["patch"].removesuffix("\n"))
 
 
-def _because(change: ExpectationChange) -> str:
-    reason = " ".join(change["reason"].split())
-    return f"{reason} (was {change['was']})".strip() if change["was"] else reason
+def _rows(found: ExpectationsChange) -> Iterator[tuple[str, int, str, str, str]]:
+    """Yield a row for each change, then for each reason of tests that are left, with the first of them."""
+    for each in found["changes"]:
+        reason = each["reason"] + (f" (was {each['was']})" if each["was"] else "")
+        yield each["state"], len(each["tests"]), each["outcome"], each["cell"], printable(" ".join(reason.split()), 400)
+    groups: dict[tuple[str, str], list[str]] = {}
+    for test in found["left"]:
+        groups.setdefault((test["outcome"], test["reason"]), []).append(test["test"])
+    for (outcome, reason), tests in groups.items():
+        yield "left", len(tests), outcome, printable(tests[0], 400), printable(reason, 400)

@@ -52,7 +52,30 @@ def test_files_and_pipes(line: Callable[[str], Any]) -> None:
     assert line("cat < d > e && rm -rf a d") is None
     assert Path("e").read_text() == "one\ntwo"
     assert not Path("a").exists()
-    assert line("cat < nothing").why == "cannot read nothing: No such file or directory"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("cat < nothing", "nothing: No such file or directory"),
+        ("cat nothing", "nothing: No such file or directory"),
+        ("cat .", ".: Is a directory"),
+        ("echo > tmp", "tmp: Is a directory"),
+        ("echo > no/such", "no/such: No such file or directory"),
+        (f"echo > {'a' * 300}", f"{'a' * 100}: File name too long"),
+        ("echo > f && mkdir f", "f: File exists"),
+        ("rm f", "f: No such file or directory"),
+        ("rm -r .", ".: Invalid argument"),
+        ("rm .said", ".said: No such file or directory"),
+    ],
+)
+def test_what_a_command_cannot_do_is_its_failure(line: Callable[[str], Any], text: str, why: str) -> None:
+    assert line(text).why == why
+
+
+def test_the_folder_for_temporary_files_may_go(line: Callable[[str], Any]) -> None:
+    assert line("rm -rf tmp; rm -f nothing && echo a | cat > d") is None
+    assert Path("d").read_text() == "a\n"
 
 
 def test_the_first_failure_of_a_pipe_counts(line: Callable[[str], Any]) -> None:
@@ -87,7 +110,9 @@ def test_not(code: int, crash: bool, after: int) -> None:
 
 def test_a_script_that_is_refused_has_its_verdict(tmp_path: Path) -> None:
     artifact, verdict = tmp_path / "script.json", tmp_path / "verdict.json"
-    for text, outcome in (("x", "import-failed"), ("// REQUIRES: gpu\n// RUN: x", "unsupported")):
+    for text, outcome in (
+        ("x", "import-failed"), ("// REQUIRES: gpu\n// RUN: x", "unsupported"), ("// RUN: echo x", "import-failed"),
+    ):  # fmt: skip
         artifact.write_text(json.dumps(script_of(text, set(), {})))
         load(PLACE, "run")(Action(params={}, inputs={"artifact": str(artifact)}, outputs={"verdict": str(verdict)}))
         assert json.loads(verdict.read_text())["outcome"] == outcome

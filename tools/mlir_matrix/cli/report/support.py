@@ -12,12 +12,12 @@ from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
-from mlir_matrix.cli.run_tests import trim_cache
+from mlir_matrix.cli.run_tests import run_all, trim_cache
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.expand.select import is_suite
-from mlir_matrix.judge.run import run_graph, run_plan
+from mlir_matrix.judge.run import run_graph
 from mlir_matrix.judge.support import operators, report, select_operators
 from mlir_matrix.names import SEGMENT_NAMES, SEGMENTS, is_glob, printable, test_glob
 from mlir_matrix.plan.graph import Graph
@@ -28,7 +28,7 @@ from mlir_matrix.report.support_text import markdown, text
 from mlir_matrix.session import Session
 
 if TYPE_CHECKING:
-    from mlir_matrix.judge.results import Run, TestResult
+    from mlir_matrix.judge.results import TestResult
 
 
 @verb(
@@ -101,7 +101,7 @@ def command(
             chosen = select_operators(wanted, frozenset().union(*contained.values()))
             holders = {(test.framework, test.workload) for test in plan.tests if chosen & contained.get(test.id, set())}
             plan = plan.only(test for test in plan.tests if (test.framework, test.workload) in holders)
-        run = _run(current, plan, executor, limits, quiet=quiet)
+        run = run_all(current, plan, executor, limits, quiet=quiet)
         results = run.results
         if run.executed:
             trim_cache(current.home, quiet=quiet)
@@ -158,11 +158,3 @@ def _operators(current: Session, plan: Plan, limits: Limits, *, quiet: bool) -> 
     made = {name: each.result.outputs["out"] for name, each in done.items() if each.result.ok}
     read = {name: operators(store.read_blob(digest).decode("utf-8", "replace")) for name, digest in made.items()}
     return {test: read[name] for test, name in imports.items() if name in read}
-
-
-def _run(current: Session, plan: Plan, executor: ExecutorOptions, limits: Limits, *, quiet: bool) -> Run:
-    with shown(len(plan.verdicts), quiet=quiet) as listener:
-        run = run_plan(current, plan, options=executor, limits=limits, fail_fast=False, listener=listener)
-    if run.interruption is not None:
-        raise run.interruption
-    return run

@@ -33,7 +33,9 @@ LEAST = 2
 TOGETHER = 8
 #: How many times as large as asked for a program may stay that cannot be scaled further.
 BEYOND = 8
+#: Recurrent layers: compilers see their steps, each about so many operators.
 RECURRENT = frozenset(("lstm", "gru", "rnn_tanh", "rnn_relu"))
+STEP_CALLS = 10
 #: The distance between the seeds of two draws of inputs.
 DRAW = 1_000_003
 #: How many times its bound PyTorch itself may be off.
@@ -93,6 +95,7 @@ class Options:
     training: bool
     elements: int
     gflops: float
+    calls: int
 
 
 @dataclass
@@ -257,7 +260,7 @@ def _trials(now: Mapping[int, int], fixed: set[int], work: float) -> Iterator[di
 
 
 def _most(options: Options) -> str:
-    return f"a test has at most {options.elements} elements and {options.gflops:g} billion operations"
+    return f"a test has at most {options.elements} elements, {options.gflops:g} billion operations and {options.calls} calls"
 
 
 @dataclass(frozen=True)
@@ -266,15 +269,19 @@ class Size:
 
     elements: int
     flops: float
+    calls: int
 
     def fits(self, options: Options) -> bool:
-        return self.elements <= options.elements and self.flops <= options.gflops * 1e9
+        return self.work(options) <= 1
 
     def work(self, options: Options) -> float:
-        return max(self.elements / options.elements, self.flops / options.gflops / 1e9)
+        return max(self.elements / options.elements, self.flops / options.gflops / 1e9, self.calls / options.calls)
 
     def __str__(self) -> str:
-        return f"the program has {self.elements} elements and {self.flops / 1e9:.3g} billion operations"
+        return (
+            f"the program has {self.elements} elements, {self.flops / 1e9:.3g} billion operations and {self.calls} calls"
+            " of operators"
+        )
 
 
 def _size(text: str, options: Options) -> Size | None:
@@ -288,7 +295,7 @@ def _size(text: str, options: Options) -> Size | None:
             elements = sum(each.numel() for each in (*built.state.values(), *built.tensors, *_tensors(returned)))
     except BaseException:  # noqa: BLE001 - code of others; what is wrong with it shows when it runs
         return None
-    return Size(max(elements, cost.largest), cost.operations)
+    return Size(max(elements, cost.largest), cost.operations, cost.calls)
 
 
 class Cost(TorchFunctionMode):  # type: ignore[misc]
@@ -296,7 +303,7 @@ class Cost(TorchFunctionMode):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self.operations, self.largest = 0.0, 0
+        self.operations, self.largest, self.calls = 0.0, 0, 0
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = getattr(function, "__name__", "")
@@ -304,6 +311,7 @@ class Cost(TorchFunctionMode):  # type: ignore[misc]
         sizes = [each.numel() for each in _tensors(made)]
         self.largest = max(self.largest, *sizes) if sizes else self.largest
         self.operations += sum(sizes) * _products(name, _tensors(args))
+        self.calls += _steps(args) * STEP_CALLS if name in RECURRENT else bool(sizes)
         return made
 
 
@@ -312,6 +320,12 @@ def _recurrent(args: Sequence[Any]) -> tuple[torch.Tensor, ...]:
     states = args[1] if isinstance(args[1], (list, tuple)) else [args[1]]
     width = states[0].shape[-1] * (2 if args[7] else 1)
     return args[0].new_empty((*args[0].shape[:-1], width)), *states
+
+
+def _steps(args: Sequence[Any]) -> int:
+    """Return how many steps a recurrent layer takes, in all its layers and directions."""
+    data, layers, both, batch_first = args[0], args[4], args[7], args[-1]
+    return int(layers) * (2 if both else 1) * int(data.shape[1 if batch_first is True and data.dim() == 3 else 0])
 
 
 def _products(name: str, operands: Sequence[torch.Tensor]) -> float:

@@ -23,6 +23,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from mlir_matrix.actions.params import RunParams, Tensor
@@ -101,14 +102,15 @@ def execute(command: Sequence[str], folder: Path, environment: Mapping[str, str]
 
     It sees no variables but those given: nothing of the machine can be found by name.
     """
-    with (folder / "stdout").open("w+b") as stdout, (folder / "stderr").open("w+b") as stderr:
+    with (folder / "stdout").open("w+b") as stdout, (folder / "stderr").open("w+b") as stderr, _limits():
         done = subprocess.run(
             command,
             env={"LC_ALL": "C", "PATH": "", **(environment or {})},
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=stderr,
-            preexec_fn=_limit,
+            # A function to call there would copy the process first, which takes longer than the kernel.
+            preexec_fn=None if isolation.ends_together else isolation.die_with_parent,
             check=False,
         )
         return done.returncode, _text(stdout.fileno()), _text(stderr.fileno())
@@ -149,13 +151,18 @@ def _executable(kernel: Path, scratch: Path) -> Path:
     return copy
 
 
-def _limit() -> None:
-    """Set the same stack for every kernel, disable core files, and end with the parent."""
-    isolation.die_with_parent()
-    _, hard = resource.getrlimit(resource.RLIMIT_STACK)
-    stack = _STACK if hard == resource.RLIM_INFINITY else min(_STACK, hard)
-    resource.setrlimit(resource.RLIMIT_STACK, (stack, hard))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+@contextmanager
+def _limits() -> Iterator[None]:
+    """Set the same stack for every kernel that starts here, and disable core files."""
+    before = {kind: resource.getrlimit(kind) for kind in (resource.RLIMIT_STACK, resource.RLIMIT_CORE)}
+    _, hard = before[resource.RLIMIT_STACK]
+    resource.setrlimit(resource.RLIMIT_STACK, (_STACK if hard == resource.RLIM_INFINITY else min(_STACK, hard), hard))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, before[resource.RLIMIT_CORE][1]))
+    try:
+        yield
+    finally:
+        for kind, value in before.items():
+            resource.setrlimit(kind, value)
 
 
 def _text(descriptor: int) -> str:

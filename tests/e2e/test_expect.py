@@ -100,6 +100,10 @@ def test_results_that_do_not_fit(ours: Downstream, house: House, tmp_path: Path)
         done = house(*words)
         assert (done.code, message in done.stdout + done.stderr) == (code, True), done.stdout + done.stderr
     assert house("expect", "nobody").code == 2
+    assert (
+        "'smoke' is another suite; choose tests of ours"
+        in house("expect", "ours", "smoke", "--catalog", ours.root).stderr
+    )
 
 
 MEMBERS = """\
@@ -155,6 +159,14 @@ def test_the_members_and_the_inputs_of_a_corpus(ours: Downstream, house: House, 
     assert json.loads((out / "inputs.json").read_text()) == done.document
     assert np.load(out / "x.npy").tolist() == [3, 4, 5, 6]
     assert (out / "linalg.mlir").read_text() == GOOD
+    ours.write("matrix/sources/twice/prepare.py", MEMBERS.replace("first", "fi\\x1brst"))
+    odd = house(*words)
+    assert (odd.code, "'fi\\x1brst' is no name of a member: it has a control character" in odd.stderr) == (2, True)
+    ours.write("matrix/sources/twice/prepare.py", "def members(action): raise action_failed\n")
+    assert (
+        "members of corpus doubles: infra-error: the tool matrix/sources/twice/prepare.py raised"
+        in house(*words).stderr
+    )
     ours.write("matrix/sources/twice/prepare.py", MEMBERS.replace("PROGRAM", repr(GOOD)).replace('"x"', '"../x"'))
     hostile = house("inputs", "doubles:first", "--out", tmp_path / "other", "--catalog", ours.root)
     assert (hostile.code, "'../x' is not a name" in hostile.stderr) == (2, True)

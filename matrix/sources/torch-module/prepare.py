@@ -42,6 +42,8 @@ DRAW = 1_000_003
 FAR = 100
 #: A seed that no draw has; a module that draws numbers gives something else with it.
 OTHER_SEED = 4_294_967_291
+#: How many seeds NumPy has.
+SEEDS = 2**32
 #: What errors call the program.
 FILE = "program.py"
 
@@ -134,6 +136,8 @@ def run(action: Action) -> None:
     # There is no C++ compiler for torch.compile.
     torch.compiler.set_stance("force_eager")
     options = Options(**action.params["parameters"])
+    if options.elements <= 0 or options.gflops <= 0:
+        raise ActionFailed("'elements' and 'gflops' of the source must be more than 0")
     text = api.read_text(action.inputs["source"], "the program").removeprefix("\ufeff")
     text, scaled = _scaled(text, options)
     draw = int(action.params["draw"])
@@ -159,7 +163,7 @@ def _module(text: str) -> ModuleType:
 
 def _seed(seed: int) -> None:
     for each in (random.seed, numpy.random.seed, torch.manual_seed):
-        each(seed)
+        each(seed % SEEDS)
 
 
 def _named(module: ModuleType, name: str) -> Any:
@@ -473,9 +477,9 @@ def _write(
     scaled: Mapping[int, int],
 ) -> None:
     footer = PROGRAM.format(
-        seed=options.seed,
+        seed=options.seed % SEEDS,
         # Of inputs, the program needs only their form.
-        input_seed=_input_seed(options, 0),
+        input_seed=_input_seed(options, 0) % SEEDS,
         arguments=built.statements[0],
         model=options.model,
         inputs=built.statements[1],

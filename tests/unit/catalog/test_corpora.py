@@ -65,6 +65,16 @@ def test_a_corpus_may_choose_its_members(catalog: Any) -> None:
     assert set(members(catalog).values()) == {"b/a.py", "b/odd name!.py", "a.py"}
 
 
+def test_a_corpus_without_members_is_left_out(catalog: Any) -> None:
+    catalog.write("matrix/corpora/zoo/corpus.yaml", f"{CORPUS}members: ['*.md', 'none/*.py']\n")
+    (why,) = validate(load([catalog.path])).over.values()
+    assert why.endswith("corpus.yaml: has no members: no file below 'models' matches *.md, none/*.py; it is left out")
+    catalog.write("matrix/corpora/zoo/corpus.yaml", CORPUS.replace("folder: models\n", ""))
+    catalog.write("matrix/corpora/zoo/members.txt", "# none\n")
+    (why,) = validate(load([catalog.path])).over.values()
+    assert "corpus.yaml: lists no members: give a 'folder', or make members.txt by `matrix expect zoo --write`" in why
+
+
 def test_members_in_a_list(catalog: Any) -> None:
     catalog.write("matrix/corpora/zoo/corpus.yaml", CORPUS.replace("folder: models\n", ""))
     catalog.write("matrix/corpora/zoo/members.txt", "# cases\ntest_abs\n\n../up\ntest_abs\n")
@@ -95,7 +105,7 @@ def test_a_folder_that_cannot_be_read(catalog: Any, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(corpora.os, "walk", walk)
     (error,) = catalog.errors()
-    assert error.endswith("models' cannot be read: Permission denied")
+    assert error.endswith("corpus.yaml:3:1: folder 'models' cannot be read: Permission denied")
 
 
 @pytest.mark.parametrize(

@@ -300,6 +300,7 @@ def test_leftovers_of_editors_and_companions_are_ignored(tree: Any) -> None:
         ".tosa.yaml.swp",
         "tosa.yaml~",
         ".DS_Store",
+        "tosa.yaml.123.new",
         ".#tosa.yaml",
         "#tosa.yaml#",
         "README.md",

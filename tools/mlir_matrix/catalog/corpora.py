@@ -37,6 +37,8 @@ class Members:
 
     workloads: Mapping[str, Entry[Workload]]
     unusable: Mapping[str, str]
+    #: Why there are none.
+    why_none: str = ""
 
 
 class CorpusError(Exception):
@@ -50,7 +52,15 @@ class CorpusError(Exception):
 def members_of(corpus: Entry[Corpus], form: Entry[SourceForm]) -> Members:
     """Return the members of a corpus. Raise CorpusError."""
     folder, patterns = corpus.document.folder, corpus.document.members or form.document.members
-    listed = _named(corpus) if folder is None else _walk(corpus, folder, patterns, "folder")
+    if folder is not None:
+        listed = list(_walk(corpus, folder, patterns, "folder"))
+        why = f"has no members: no file below '{printable(folder)}' matches {', '.join(patterns)}"
+    else:
+        # The tool of the form can list them only once the rest of the catalog is known.
+        listed = _named(corpus)
+        why = f"lists no members: give a 'folder', or make {LIST} by `matrix expect {corpus.name} --write`"
+    if not listed:
+        return Members(workloads={}, unusable={}, why_none=why)
     document = Workload.model_construct(
         description=corpus.document.description,
         source=corpus.document.source,
@@ -64,6 +74,8 @@ def members_of(corpus: Entry[Corpus], form: Entry[SourceForm]) -> Members:
     workloads: dict[str, Entry[Workload]] = {}
     unusable: dict[str, str] = {}
     taken = set[str]()
+    if len(listed) > MOST_MEMBERS:
+        raise CorpusError(f"has {len(listed)} members; make several corpora, of {MOST_MEMBERS} at most", "folder")
     for member, path in listed:
         name = f"{corpus.name}{MEMBER}{_name_of(member)}"
         if name.casefold() in taken:
@@ -81,8 +93,6 @@ def members_of(corpus: Entry[Corpus], form: Entry[SourceForm]) -> Members:
         )
         if why := _why_not(path, corpus.root):
             unusable[name] = f"{printable(member)} of corpus {corpus.name} {why}"
-        if len(workloads) > MOST_MEMBERS:
-            raise CorpusError(f"has more than {MOST_MEMBERS} members; make several corpora", "folder")
     return Members(workloads=workloads, unusable=unusable)
 
 
@@ -99,15 +109,15 @@ def _name_of(member: str) -> str:
     return name
 
 
-def _named(corpus: Entry[Corpus]) -> Iterator[tuple[str, Path]]:
-    """Return the names in the list beside a corpus; the list stands for the file of each."""
+def _named(corpus: Entry[Corpus]) -> list[tuple[str, Path]]:
+    """Return the names in the list beside a corpus, if any; the list stands for the file of each."""
+    if LIST not in corpus.files:
+        return []
     path = corpus.folder / LIST
     try:
-        names = names_in(read_text(path, corpus.source.beside(LIST)))
+        return [(name, path) for name in names_in(read_text(path, corpus.source.beside(LIST)))]
     except SourceError as error:
         raise CorpusError(f"{LIST}: {error.problem}") from None
-    for name in names:
-        yield name, path
 
 
 def names_in(text: str) -> list[str]:
@@ -142,7 +152,8 @@ def _walk(corpus: Entry[Corpus], folder: str, patterns: Sequence[str], *keys: st
     matches = _matcher(patterns)
 
     def fail(error: OSError) -> None:
-        raise CorpusError(f"folder '{printable(str(error.filename))}' cannot be read: {error.strerror}", *keys)
+        below = os.path.relpath(error.filename, corpus.root)
+        raise CorpusError(f"folder '{printable(below)}' cannot be read: {error.strerror}", *keys)
 
     for place, folders, files in os.walk(top, onerror=fail):
         folders[:] = sorted(name for name in folders if not name.startswith("."))

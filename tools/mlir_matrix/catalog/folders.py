@@ -13,7 +13,7 @@ from mlir_matrix.names import NAME_LENGTH, is_name, printable, why_not_a_name
 
 #: Files that editors, file managers and tools leave behind; they are ignored.
 _LEFTOVER = re.compile(
-    r".*~|\.#.*|#.*#|.*\.(?:sw[a-z]|bak|orig|rej|pyc)|\.(?:DS_Store|gitignore|gitkeep|gitattributes|directory|idea|vscode)"
+    r".*~|\.#.*|#.*#|.*\.(?:sw[a-z]|bak|orig|rej|pyc)|.*\.\d+\.new|\.(?:DS_Store|gitignore|gitkeep|gitattributes|directory|idea|vscode)"
     r"|__pycache__|\.(?:mypy|ruff|pytest)_cache|Thumbs\.db|desktop\.ini"
 )
 #: Files that any folder may have and that are not read.

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from mlir_matrix.catalog.catalog import Catalog, Entry, LocatedLayer
-from mlir_matrix.catalog.corpora import LIST, CorpusError, members_of, with_program
+from mlir_matrix.catalog.corpora import CorpusError, members_of, with_program
 from mlir_matrix.catalog.folders import Item, Root, named, stem
 from mlir_matrix.catalog.golden_files import GoldenFile
 from mlir_matrix.catalog.messages import sentences
@@ -153,11 +153,6 @@ class _Loader:
             form = forms.get(entry.document.source or "")
             if form is None:
                 continue
-            if isinstance(entry.document, base.Corpus) and entry.document.folder is None and LIST not in entry.files:
-                # Its members can be listed only once the rest of the catalog is known.
-                fix = f"lists no members: give a 'folder', or make {LIST} by `matrix expect {entry.name} --write`"
-                self.problems.leave_out("corpora", entry.name, entry.source.file, fix)
-                continue
             try:
                 if isinstance(entry.document, base.Workload):
                     workloads[entry.name] = with_program(entry, form)
@@ -166,6 +161,8 @@ class _Loader:
             except CorpusError as error:
                 self.problems.add(entry.source.file, str(error), entry.source.place(*error.keys))
                 continue
+            if found.why_none:
+                self.problems.leave_out("corpora", entry.name, entry.source.file, found.why_none)
             workloads.update(found.workloads)
             self.problems.over.update({("workloads", name): why for name, why in found.unusable.items()})
 

@@ -13,7 +13,7 @@ from mlir_matrix.catalog.load import load
 from mlir_matrix.catalog.pins import PINS_MARK, Pins
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
-from mlir_matrix.cli.output import note, show, warn
+from mlir_matrix.cli.output import note, show, warn_left_out
 from mlir_matrix.cli.run_tests import run_all
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import LOCAL, Limits
@@ -67,6 +67,8 @@ def command(
     catalog = load(roots)
     listed = {each for each, corpus in catalog.corpora.items() if corpus.document.folder is None}
     check_known("suite or listed corpus", [name], listed | catalog.suites.keys())
+    if other := next((each for each in globs if each in catalog.suites), ""):
+        raise UsageError(f"'{other}' is another suite; choose tests of {name} by a glob or an identifier")
     document: Expect = {
         "schema": "mlir-matrix/expect/v1",
         "summary": {"new": 0, "changed": 0, "gone": 0, "left": 0},
@@ -91,7 +93,7 @@ def command(
     # A suite of the same name needs the list.
     if name in catalog.suites and (write or not stale):
         catalog = validate(catalog)
-        warn(*catalog.over.values())
+        warn_left_out(catalog)
         old = catalog.expectations.get(name)
         # Rules of the file itself must not decide: one may name a test that no longer exists.
         others = {each: entry for each, entry in catalog.expectations.items() if each != name}

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from mlir_matrix.cli.output import warn
+from mlir_matrix.cli.output import warn_left_out
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import EXECUTORS, ExecutorOptions, Limits, SelectionOptions
 from mlir_matrix.names import DEVICE_PATTERN, DEVICE_RULE, printable
@@ -398,7 +398,7 @@ def _open_session(**given: Any) -> Session:
     from mlir_matrix.session import open_session  # a run that finds everything unchanged needs none
 
     opened = open_session(**given)
-    warn(*opened.catalog.over.values())
+    warn_left_out(opened.catalog)
     return opened
 
 

@@ -11,8 +11,12 @@ import click
 from mlir_matrix.names import is_glob
 
 if TYPE_CHECKING:
+    from mlir_matrix.catalog.catalog import Catalog
     from mlir_matrix.plan.graph import Graph
     from mlir_matrix.session import Session
+
+#: How many of the things that cannot be used are named.
+_MOST_LEFT_OUT = 10
 
 
 def show(form: str, document: object, lines: Iterable[str], *, markup: bool = False) -> None:
@@ -44,6 +48,14 @@ def warn(*messages: object) -> None:
     """Print messages to stderr, with the program's name."""
     for message in messages:
         note(f"matrix: {message}")
+
+
+def warn_left_out(catalog: Catalog) -> None:
+    """Warn of members, workloads and suites that cannot be used; of many, name the first."""
+    reasons = list(catalog.over.values())
+    warn(*reasons[:_MOST_LEFT_OUT])
+    if (more := len(reasons) - _MOST_LEFT_OUT) > 0:
+        warn(f"{more} more cannot be used; each has its reason in the plan")
 
 
 def used_pins(current: Session, graph: Graph) -> dict[str, str]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
-from mlir_matrix.cli.output import note, used_pins, warn
+from mlir_matrix.cli.output import note, used_pins, warn, warn_left_out
 from mlir_matrix.cli.selection import select
 from mlir_matrix.errors import UsageError
 from mlir_matrix.events import Event
@@ -37,7 +37,7 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about:
     current = open_session(
         catalogs=request.catalogs, cache_dir=request.cache_dir, swaps=request.swaps, pins=request.pins
     )
-    warn(*current.catalog.over.values())
+    warn_left_out(current.catalog)
     selected = select(current, request.tests, request.selection, request.executor.devices)
     current, request = selected.current, selected.request(request)
     plan = selected.plan(selected.with_results())

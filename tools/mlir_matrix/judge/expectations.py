@@ -119,7 +119,7 @@ def propose(old: Mapping[str, Cause], tests: Mapping[str, Test], results: Mappin
 def _after(test: Test | None, result: TestResult | None, before: Cause | None) -> tuple[Cause | None, str]:
     """Return the expectation of a test, and why it has none if it does not pass."""
     if test is None:
-        return None, _NO_TEST if result and result.outcome != Outcome.UNSUPPORTED else ""
+        return None, _NO_TEST if result and result.outcome not in (Outcome.UNSUPPORTED, Outcome.PASS) else ""
     if result is None:
         return before, ""
     if rule := test.expectation:
@@ -183,7 +183,9 @@ def members_change(current: Session, corpus: Entry[Corpus], limits: Limits) -> t
     """List the members of a corpus by its tool; return the change of its list, and its document. Raise UsageError."""
     graph = Graph()
     action = add_members(graph, current.catalog, current.pins, corpus)
-    listed = outputs_of(current, graph, action, limits=limits)["members"].decode(errors="replace")
+    listed = outputs_of(current, graph, action, f"members of corpus {corpus.name}", limits)["members"].decode(
+        errors="replace"
+    )
     names = names_in(listed)
     if not 0 < len(names) <= MOST_MEMBERS:
         raise UsageError(f"corpus {corpus.name}: {len(names)} members are listed; expected 1 to {MOST_MEMBERS}")

@@ -37,11 +37,12 @@ def make_inputs(
     files: dict[str, bytes] = {}
     if form is None:
         made = add_inputs(graph, workload, current.pins.reference("numpy"), draw=draw)
-        data = outputs_of(current, graph, next(iter(made.values())).action, limits=limits) if made else {}
+        action = next((each.action for each in made.values()), "")
+        data = outputs_of(current, graph, action, workload.name, limits) if made else {}
         found = [_written(each, data[each["name"]]) for each in inputs_params(workload.document, draw)["inputs"]]
     elif is_prepared(current.catalog, workload):
         action = add_prepared(graph, current.catalog, current.pins, workload, draw)
-        outputs = outputs_of(current, graph, action, limits=limits)
+        outputs = outputs_of(current, graph, action, workload.name, limits)
         found = _opened(workload.name, outputs)
         files[current.catalog.sources[form].document.gives] = outputs["program"]
     else:

@@ -96,13 +96,16 @@ def run_graph(session: Session, graph: Graph, *, limits: Limits, listener: Liste
     ).run(listener)
 
 
-def outputs_of(session: Session, graph: Graph, action: str, *, limits: Limits) -> dict[str, bytes]:
-    """Execute a graph without tests; return the outputs of one action by name. Raise UsageError if it fails."""
+def outputs_of(session: Session, graph: Graph, action: str, what: str, limits: Limits) -> dict[str, bytes]:
+    """Execute a graph without tests; return the outputs of one action by name.
+
+    Raise UsageError if it fails, and InfrastructureError; ``what`` is made, in errors.
+    """
     result = run_graph(session, graph, limits=limits)[action].result
     if not result.ok:
         outcome = result.outcome["outcome"]
         kind = InfrastructureError if outcome == Outcome.INFRA_ERROR else UsageError
-        raise kind(f"{action}: {outcome}: {result.outcome['reason']}")
+        raise kind(f"{what}: {outcome}: {result.outcome['reason']}")
     cache = ActionCache(session.home.actions)
     return {name: cache.read_blob(digest) for name, digest in result.outputs.items()}
 

@@ -129,30 +129,35 @@ func.func @main(%x: tensor<4x2xf32>) -> tensor<4x2xf32> {
 """
     done = passes(source, "func.func(stablehlo-legalize-to-linalg),torch-verify-linalg-on-tensors-backend-contract")
     assert done.outcome["outcome"] == "lower-failed"
-    assert done.outcome["reason"] == "no pattern converts 'stablehlo.sort' (dimension 0) on tensor<4x2xf32>"
+    assert done.outcome["reason"] == "no pattern converts 'stablehlo.sort' (dimension = 0) on tensor<4x2xf32>"
     assert "note: see current operation" in done.outcome["diagnostics"]
 
 
 @pytest.mark.parametrize(
     ("operation", "reason"),
     [
-        ("torch.aten.cumprod %x, %1, %none : {0}, !torch.int, !torch.none -> {0}", "'torch.aten.cumprod' (dim 1)"),
+        ("torch.aten.cumprod %x, %1, %none : {0}, !torch.int, !torch.none -> {0}", "'torch.aten.cumprod' (dim = 1)"),
         (
             'torch.operator "torch.aten.odd"(%x, %3, %2) : ({0}, !torch.list<int>, !torch.bool) -> {0}',
-            "'torch.aten.odd' (operand 1 [1, 1], operand 2 true)",
+            "'torch.aten.odd' (operand 1 = [1, 1], operand 2 = true)",
+        ),
+        (
+            'torch.operator "torch.aten.odd"(%x, %4, %2) : ({0}, !torch.list<int>, !torch.bool) -> {0}',
+            "'torch.aten.odd' (operand 1 is not constant, operand 2 = true)",
         ),
     ],
 )
 def test_a_constant_that_is_left_is_the_fault_of_its_user(passes: Any, operation: str, reason: str) -> None:
     kind = "!torch.vtensor<[4,8],f32>"
     source = f"""
-func.func @main(%x: {kind}) -> {kind} {{
+func.func @main(%x: {kind}, %n: !torch.int) -> {kind} {{
   %1 = torch.constant.int 1
   %2 = torch.constant.bool true
   %none = torch.constant.none
   %3 = torch.prim.ListConstruct %1, %1 : (!torch.int, !torch.int) -> !torch.list<int>
-  %4 = {operation.format(kind)}
-  return %4 : {kind}
+  %4 = torch.prim.ListConstruct %1, %n : (!torch.int, !torch.int) -> !torch.list<int>
+  %5 = {operation.format(kind)}
+  return %5 : {kind}
 }}
 """
     done = passes(source, "torch-backend-to-stablehlo-backend-pipeline")

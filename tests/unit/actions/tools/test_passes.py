@@ -165,6 +165,19 @@ func.func @main(%x: {kind}, %n: !torch.int) -> {kind} {{
     assert done.outcome["reason"] == f"no pattern converts {reason} on {kind}"
 
 
+def test_operands_of_a_dialect_without_bindings_have_no_names(passes: Any) -> None:
+    source = """
+func.func @main(%x: tensor<4x2xf32>) -> tensor<4x1xf32> {
+  %one = stablehlo.constant dense<1.0> : tensor<f32>
+  %y = stablehlo.pad %x, %one, low = [0, -1], high = [0, 0], interior = [0, 0] : (tensor<4x2xf32>, tensor<f32>) -> tensor<4x1xf32>
+  return %y : tensor<4x1xf32>
+}
+"""
+    done = passes(source, "torch-verify-linalg-on-tensors-backend-contract")
+    assert "operand 1 = 1.0" in done.outcome["reason"]
+    assert "opview" not in done.outcome["reason"]
+
+
 def test_a_pipeline_may_be_written_over_several_lines(passes: Any) -> None:
     assert passes(MATMUL, "canonicalize,\n  func.func(\n  convert-linalg-to-loops)").outcome["outcome"] == "ok"
 

@@ -98,6 +98,7 @@ def test_a_location_in_python_is_named_without_its_folder() -> None:
         ("{dilations = dense<3> : tensor<2xi64>, axis = 1 : i32}", " (dilations = 3, axis = 1)"),
         ('<{name = "sum", fastmath = #arith.fastmath<none>}> ({...}) {x}', ' (name = "sum")'),
         ("<{operandSegmentSizes = array<i32: 2, 1>, maps = [affine_map<() -> ()>]}>", ""),
+        ("{value = dense<0xFF800000> : tensor<f32>}", ""),
         ("", ""),
     ],
 )

@@ -99,7 +99,8 @@ def _tidy(name: str, value: str) -> str:
     for pattern, text in _TIDY:
         value = pattern.sub(text, value)
     value = _DOUBLE.sub(lambda found: f"{float(found[0])}", value)
-    return value if len(value) <= 40 and _PLAIN.fullmatch(value) and "egment" not in name else ""
+    plain = len(value) <= 40 and _PLAIN.fullmatch(value) and not value.startswith("0x")
+    return value if plain and "egment" not in name else ""
 
 
 def _origin(location: str) -> str:
@@ -185,7 +186,11 @@ def _names(operation: Any) -> list[str]:
         packet = getattr(sys.modules["torch"].ops.aten, base, None) if "torch" in sys.modules else None
         schema = getattr(getattr(packet, overload or "default", None), "_schema", None)
         return [each.name for each in schema.arguments] if schema else []
-    names = [name for name, kind in vars(type(operation.opview)).items() if isinstance(kind, property)]
+    view = type(operation.opview)
+    if view.__name__ == "OpView":
+        # Of a dialect without bindings of its own.
+        return []
+    names = [name for name, kind in vars(view).items() if isinstance(kind, property)]
     # Properties of operands come first, in order, where no operand is optional or variadic.
     return names if len(names) >= len(operation.operands) + len(operation.results) else []
 

@@ -40,7 +40,7 @@ def test_an_expected_failure_is_cached_like_any_result(fresh: Callable[[str], Ho
     assert test["expectation"]["outcome"] == "lower-failed"
     assert test["expectation"]["position"].startswith("matrix/suites/smoke.yaml:")
     assert "stablehlo.sort" in test["diagnostics"]
-    sort = "'stablehlo.sort' (dimension 1, is_stable true) on tensor<13x101xf32>, tensor<13x101xi32>, from 'chlo.top_k'"
+    sort = "'stablehlo.sort' (dimension = 1, is_stable = true) on tensor<13x101xf32>, tensor<13x101xi32>, from 'chlo.top_k'"
     assert test["reason"] == f"stablehlo-to-linalg: no pattern converts {sort}"
     assert first.executed
     again = house.run(FAILS)

@@ -14,6 +14,7 @@ SOURCE = "matrix/sources/onnx-node/prepare.py"
 MEMBERS = {
     "test_abs": ("pass", "all 60 elements are right"),
     "test_add_uint8": ("pass", "all 60 elements are right"),
+    "test_div_uint64": ("pass", "all 60 elements are right"),
     # No inputs; a scalar; a size that only the program knows; bf16.
     "test_constant": ("pass", "all 25 elements are right"),
     "test_argmax_no_keepdims_random": ("pass", "all 8 elements are right"),
@@ -22,11 +23,16 @@ MEMBERS = {
     "test_bitshift_left_int32_shift_ge_width": ("mismatch", "expected 0, actual -16, and they must be equal"),
     "test_gridsample_nearest": ("mismatch", "expected 2.0, actual 3.0, off by 1, bound 0.002"),
     "test_einsum_scalar": ("crashed", "SIGABRT while at stage lower"),
-    "test_add_uint16": ("import-failed", "input x has the dtype UINT16; known: f64, "),
+    "test_det_2d": ("crashed", "SIGABRT while at stage run: unimplemented: determinants requiring permutations"),
+    # Converted to a newer version, these would have other inputs, or no version.
+    "test_scan_sum": ("lower-failed", "onnx-to-torch: no pattern converts 'onnx.Scan'"),
+    "test_adam": ("lower-failed", "no pattern converts 'onnx.Adam' (alpha = "),
+    "test_cumsum_1d": ("lower-failed", "no pattern converts 'torch.aten.cumsum' (dim is not constant)"),
+    "test_dequantizelinear_int4": ("import-failed", "an input has ONNX's type INT4, which is no dtype here"),
     "test_bernoulli": ("import-failed", "Bernoulli gives random numbers, so the test's outputs are no reference"),
     "test_training_dropout": ("import-failed", "Dropout in training mode drops at random"),
-    "test_identity_sequence": ("import-failed", "input x is of sequence type; kernels take and give tensors"),
-    "test_slice_start_out_of_bounds": ("import-failed", "output y has no elements, so nothing can be compared"),
+    "test_identity_sequence": ("import-failed", "an input is of sequence type; kernels take and give tensors"),
+    "test_slice_start_out_of_bounds": ("import-failed", "an output has no elements, so nothing can be compared"),
 }
 #: A bf16 output, a scalar input, and an operator that ONNX does not convert to newer versions: what a harness may get wrong.
 ONNXRUNTIME = "onnx/onnxruntime/onnxruntime-cpu/onnx-nodes:test_"

@@ -8,7 +8,7 @@ from typing import Any
 
 from mlir_matrix.actions.api import Action, ActionFailed, Tensor, read_text
 
-BITS = {"i64": 64, "i32": 32, "i16": 16, "i8": 8, "u8": 8, "bool": 1}
+BITS = {"i64": 64, "i32": 32, "i16": 16, "i8": 8, "u64": 64, "u32": 32, "u16": 16, "u8": 8, "bool": 1}
 
 
 def run(action: Action) -> None:

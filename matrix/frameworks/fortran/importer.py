@@ -11,7 +11,7 @@ from mlir_matrix.actions.api import Action, ActionFailed, Tensor, read_text, run
 #: Fortran has no unsigned integers; its logical(1) is a byte, as a boolean is.
 ELEMENTS = {
     "f64": "f64", "f32": "f32", "f16": "f16", "bf16": "bf16", "i64": "i64", "i32": "i32", "i16": "i16", "i8": "i8",
-    "u8": "i8", "bool": "!fir.logical<1>",
+    "u64": "i64", "u32": "i32", "u16": "i16", "u8": "i8", "bool": "!fir.logical<1>",
 }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from mlir_matrix.actions.api import Action, ActionFailed, Tensor, under_test
 #: A type in Halide, and its code in a buffer: integers are 0, unsigned ones 1, floating-point numbers 2.
 TYPES = {
     "f64": (hl.Float(64), 2), "f32": (hl.Float(32), 2), "i64": (hl.Int(64), 0), "i32": (hl.Int(32), 0), "i16": (hl.Int(16), 0),
-    "i8": (hl.Int(8), 0), "u8": (hl.UInt(8), 1),
+    "i8": (hl.Int(8), 0), "u64": (hl.UInt(64), 1), "u32": (hl.UInt(32), 1), "u16": (hl.UInt(16), 1), "u8": (hl.UInt(8), 1),
 }  # fmt: skip
 #: Vectors of what every x86-64 CPU has, so that other targets can lower them, and no sum in another order than written.
 TARGET = "x86-64-linux-no_runtime-no_asserts-no_bounds_query-strict_float"

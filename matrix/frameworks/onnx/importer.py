@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,6 +28,9 @@ DTYPES = {
     "i32": TensorProto.INT32,
     "i16": TensorProto.INT16,
     "i8": TensorProto.INT8,
+    "u64": TensorProto.UINT64,
+    "u32": TensorProto.UINT32,
+    "u16": TensorProto.UINT16,
     "u8": TensorProto.UINT8,
     "bool": TensorProto.BOOL,
 }
@@ -60,10 +64,8 @@ def _complete(model: ModelProto, *, converted: bool) -> ModelProto:
     try:
         with under_test():
             onnx.checker.check_model(model)
-            if converted and any(
-                each.domain in ("", "ai.onnx") and each.version < OPSET for each in model.opset_import
-            ):
-                model = onnx.version_converter.convert_version(model, OPSET)
+            if converted:
+                model = _converted(model)
             # Strict: the importer believes the declared outputs, so that one which contradicts its graph must stop here.
             return onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True)
     except onnx.checker.ValidationError as error:
@@ -71,7 +73,26 @@ def _complete(model: ModelProto, *, converted: bool) -> ModelProto:
     except onnx.version_converter.ConvertError as error:
         raise ActionFailed(f"the model cannot be converted to opset {OPSET}", diagnostics=str(error)) from error
     except onnx.shape_inference.InferenceError as error:
-        raise ActionFailed("ONNX cannot infer the types and shapes of the graph", diagnostics=str(error)) from error
+        reason = re.split(r"\[\w+Error\] ", str(error).strip())[-1]
+        raise ActionFailed(f"ONNX cannot infer types and shapes: {reason}", diagnostics=str(error)) from error
+
+
+def _converted(model: ModelProto) -> ModelProto:
+    """Return the model in our opset where it is older, and the conversion keeps the types of its inputs and outputs.
+
+    torch-mlir's conversions ask for the version also of a model without any operator of ONNX's own domain.
+    """
+    versions = [each.version for each in model.opset_import if each.domain in ("", "ai.onnx")]
+    if not versions:
+        model.opset_import.append(onnx.helper.make_opsetid("", OPSET))
+    if not versions or min(versions) >= OPSET:
+        return model
+    converted = onnx.version_converter.convert_version(model, OPSET)
+    return converted if _interface(converted) == _interface(model) else model
+
+
+def _interface(model: ModelProto) -> list[tuple[api.Shape, str]]:
+    return [_describe(each) for each in (*model.graph.input, *model.graph.output)]
 
 
 def _arguments(model: ModelProto) -> list[ValueInfoProto]:
@@ -120,5 +141,8 @@ def _to_mlir(model: ModelProto) -> str:
             onnx_importer.NodeImporter.define_function(info.main_graph, module).import_all()
             module.verify()
     except (onnx_importer.OnnxImportError, MLIRError) as error:
-        raise ActionFailed("torch-mlir's importer does not take the model", diagnostics=str(error)) from error
+        reason = str(error).partition("\n")[0]
+        raise ActionFailed(
+            f"torch-mlir's importer does not take the model: {reason}", diagnostics=str(error)
+        ) from error
     return f"{module.get_asm(enable_debug_info=False).rstrip()}\n"

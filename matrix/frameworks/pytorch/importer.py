@@ -94,12 +94,17 @@ def _describe(result: Any) -> tuple[api.Shape | None, str]:
 def _to_mlir(program: ExportedProgram) -> str:
     with api.bindings.load("torch_mlir").session() as session:
         with under_test():
-            module = fx.export_and_import(
-                program,
-                output_type=OutputType.RAW,
-                fx_importer=FxImporter(context=session.context),
-                decomposition_table={},
-                func_name="main",
-            )
+            try:
+                module = fx.export_and_import(
+                    program,
+                    output_type=OutputType.RAW,
+                    fx_importer=FxImporter(context=session.context),
+                    decomposition_table={},
+                    func_name="main",
+                )
+            except KeyError as error:
+                if error.args and isinstance(error.args[0], torch.dtype):
+                    raise ActionFailed(f"torch-mlir's importer has no type for {error.args[0]}") from error
+                raise
         session.run(module, TO_BACKEND)
         return session.text(module)

@@ -10,7 +10,7 @@ from mlir_matrix.actions.api import Action, ActionFailed, check_names, load, und
 
 TYPES = {
     "f64": "fp64", "f32": "fp32", "f16": "fp16", "bf16": "bf16", "i64": "i64", "i32": "i32", "i16": "i16", "i8": "i8",
-    "u8": "u8", "bool": "i1",
+    "u64": "u64", "u32": "u32", "u16": "u16", "u8": "u8", "bool": "i1",
 }  # fmt: skip
 
 

@@ -63,11 +63,11 @@ def run(action: Action) -> None:
         raise ActionFailed(f"the test has {len(case.data_sets)} data set(s), no number {draw}")
     graph, (inputs, outputs) = case.model.graph, case.data_sets[draw]
     _check_repeats(case.model, inputs)
-    given = [_tensor("input", *each) for each in zip(graph.input, inputs, strict=True)]
-    wanted = [_tensor("output", *each) for each in zip(graph.output, outputs, strict=True)]
+    given = [_tensor("an input", *each) for each in zip(graph.input, inputs, strict=True)]
+    wanted = [_tensor("an output", *each) for each in zip(graph.output, outputs, strict=True)]
     for each, array in wanted:
         if not array.size:
-            raise ActionFailed(f"output {each['name']} has no elements, so nothing can be compared")
+            raise ActionFailed("an output has no elements, so nothing can be compared", diagnostics=each["name"])
     arguments = [(each, _save(f"argument-{at}.npy", _stored(array))) for at, (each, array) in enumerate(given)]
     expected = [_expected(at, *each, case.rtol, case.atol) for at, each in enumerate(wanted)]
     api.write_prepared(action, _program(name, case.model), arguments, expected)
@@ -108,14 +108,15 @@ def _tensor(what: str, declared: ValueInfoProto, value: Any) -> Declared:
     array: numpy.ndarray[Any, Any]
     kind = declared.type.WhichOneof("value")
     if kind != "tensor_type":
-        raise ActionFailed(f"{what} {declared.name} is of {kind.replace('_', ' ')}; kernels take and give tensors")
+        reason = f"{what} is of {kind.replace('_', ' ')}; kernels take and give tensors"
+        raise ActionFailed(reason, diagnostics=declared.name)
     tensor = declared.type.tensor_type
     if tensor.elem_type not in DTYPES:
         dtype = TensorProto.DataType.Name(tensor.elem_type)
-        raise ActionFailed(f"{what} {declared.name} has the dtype {dtype}; known: {', '.join(DTYPES.values())}")
+        raise ActionFailed(f"{what} has ONNX's type {dtype}, which is no dtype here", diagnostics=declared.name)
     array = numpy_helper.to_array(value) if isinstance(value, TensorProto) else numpy.asarray(value)
     opened = [axis for axis, size in enumerate(tensor.shape.dim) if not size.HasField("dim_value")]
-    shape = [None if what == "output" and axis in opened else size for axis, size in enumerate(array.shape)]
+    shape = [None if what == "an output" and axis in opened else size for axis, size in enumerate(array.shape)]
     dtype = DTYPES[tensor.elem_type]
     return {"name": declared.name, "shape": shape, "dtype": dtype, "dynamic": opened}, array
 

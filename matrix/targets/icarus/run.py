@@ -12,7 +12,9 @@ import numpy
 
 from mlir_matrix.actions.api import Action, ActionFailed, Tensor, library, read_text, run_program
 
-DTYPES = {"i64": "i8", "i32": "i4", "i16": "i2", "i8": "i1", "u8": "u1", "bool": "?"}
+DTYPES = {
+    "i64": "i8", "i32": "i4", "i16": "i2", "i8": "i1", "u64": "u8", "u32": "u4", "u16": "u2", "u8": "u1", "bool": "?",
+}  # fmt: skip
 Array = numpy.ndarray[Any, Any]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from pathlib import Path
 
 import jax
@@ -25,6 +26,10 @@ def run(action: Action) -> None:
         if b"lapack_" in code:
             # XLA finds these functions in SciPy. JAX sees to that when it lowers, which it did in another process.
             lapack.prepare_lapack_call("geqrf", numpy.float32)
+        if b"_sparse_dense_ffi" in code:
+            # As JAX's module for sparse matrices.
+            for name, function, version in import_module("jaxlib.cpu_sparse").registrations()["cpu"]:
+                xla_client.register_custom_call_target(name, function, platform="cpu", api_version=version)
         executable = device.client.deserialize_executable(code, devices, xla_client.CompileOptions())
     arguments = []
     for each in action.params["arguments"]:

@@ -11,7 +11,10 @@ from typing import Any
 
 from mlir_matrix.actions.api import Action, ActionFailed, read_text, run_program
 
-BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "u8": 1, "bool": 1}
+BYTES = {
+    "f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "i16": 2, "i8": 1,
+    "u64": 8, "u32": 4, "u16": 2, "u8": 1, "bool": 1,
+}  # fmt: skip
 HEADER = "; tensors: "
 
 

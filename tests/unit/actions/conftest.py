@@ -22,8 +22,8 @@ TRIPLE = "x86_64-linux-musl"
 JIT_TRIPLE = "x86_64-linux-gnu.2.17"
 DRIVER = Path(__file__).parents[3] / "tools" / "driver"
 STORED = {
-    "f64": "f8", "f32": "f4", "f16": "f2", "bf16": "u2", "i64": "i8", "i32": "i4", "i16": "i2", "i8": "i1", "u8": "u1",
-    "bool": "?",
+    "f64": "f8", "f32": "f4", "f16": "f2", "bf16": "u2", "i64": "i8", "i32": "i4", "i16": "i2", "i8": "i1",
+    "u64": "u8", "u32": "u4", "u16": "u2", "u8": "u1", "bool": "?",
 }  # fmt: skip
 
 #: What a kernel in C needs; ``M<rank>`` are descriptors, ``take<rank>`` allocates the elements of one.

@@ -84,7 +84,7 @@ def said(model: str, text: str) -> list[str]:
             "2:8: 'dims.B': expected a whole number, got the text 'x'",
             "3:25: 'inputs.x.shape[1]': expected a whole number or a name, got the number 1.5",
             f"3:30: 'a b' is not a name: {NAME_RULE}",
-            "3:36: 'inputs.x.dtype': 'fp32' is none of f64, f32, f16, bf16, i64, i32, i16, i8, u8, bool; did you mean 'f32'?",
+            "3:36: 'inputs.x.dtype': 'fp32' is none of f64, f32, f16, bf16, i64, i32, i16, i8, u64, u32, u16, u8, bool; did you mean 'f32'?",
             "3:49: 'inputs.x.formula': expected text, got the number 1; put it in quotes",
             "3:62: 'inputs.y': expected the keys shape, dtype, formula, seed, got the number 3",
         ]),
@@ -116,7 +116,7 @@ def said(model: str, text: str) -> list[str]:
         ("Tolerances", "layers: [{match: {workload: 3, dtype: [f31]}, atol: [1], rtol: true}, 4]", [
             "1:10: the key 'rationale' is missing; it takes text",
             "1:19: 'layers[0].match.workload': expected a list of patterns for names or a pattern for names, got the number 3",
-            "1:40: 'layers[0].match.dtype[0]': 'f31' is none of f64, f32, f16, bf16, i64, i32, i16, i8, u8, bool; did you mean 'f32'?",
+            "1:40: 'layers[0].match.dtype[0]': 'f31' is none of f64, f32, f16, bf16, i64, i32, i16, i8, u64, u32, u16, u8, bool; did you mean 'f32'?",
             "1:47: 'layers[0].atol': expected a number or text, got a list",
             "1:58: 'layers[0].rtol': expected a number or text, got true",
             "1:71: 'layers[1]': expected the keys match, atol, rtol, max_ulp, derived, rationale, got the number 4",

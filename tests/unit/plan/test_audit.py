@@ -91,6 +91,14 @@ def test_a_judging_action_reads_all_of_its_draws(current: Session) -> None:
     assert read == wanted | {"failures"}
 
 
+def test_where_a_layer_is_derived_it_reads_the_bounds_of_each_draw(current: Session) -> None:
+    planner, mutants = planted(current, "mlir/linalg-loops/x86_64/frontier_ragged_mean", seeds=2)
+    (report,) = mutants[0].reports
+    inputs = planner.graph.actions[report.judged].inputs
+    assert {name for name in inputs if name.startswith("own-")} == {"own-0-y", "own-1-y"}
+    assert inputs["own-0-y"] != inputs["bound-0-y"]
+
+
 def test_programs_without_bindings_keep_their_ir(current: Session) -> None:
     (test,) = chosen(current, f"{MATMUL}@llvm=19")
     planner = Planner(current.catalog, current.tolerance, current.pins)

@@ -35,7 +35,9 @@ def test_bounds_have_values(text: float | str, expected: float) -> None:
     assert evaluate(text, DIMS, "f16") == expected
 
 
-@pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool"])
+@pytest.mark.parametrize(
+    "dtype", ["f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8", "bool"]
+)
 def test_eps_of_the_output_is_0_for_what_is_exact(dtype: str) -> None:
     assert evaluate("eps(dtype)", {}, dtype) == EPS.get(dtype, 0.0)
 

@@ -240,7 +240,7 @@ def test_a_layer_of_another_dtype_is_held_to_its_own(tree: Any) -> None:
 
 
 @given(
-    dtype=st.sampled_from(["f64", "f32", "f16", "bf16", "i32", "i8", "u8"]),
+    dtype=st.sampled_from(["f64", "f32", "f16", "bf16", "i32", "i8", "u32", "u16", "u8"]),
     atol=st.floats(0, 1e308) | st.sampled_from([0.0, 127.0, 128.0, 255.0, 65503.0, 65504.0, 2.0**31]),
     rtol=st.floats(0, 2),
 )
@@ -249,7 +249,7 @@ def test_a_bound_is_refused_exactly_where_zeros_always_pass(dtype: str, atol: fl
     largest = np.array([LARGEST[dtype]])
     if dtype[0] in "iu":
         info = np.iinfo(dtypes.STORAGE[dtype])
-        largest = np.array([info.max if dtype == "u8" else info.min], dtype=dtypes.STORAGE[dtype])
+        largest = np.array([info.max if dtype[0] == "u" else info.min], dtype=dtypes.STORAGE[dtype])
     zeros = np.zeros(1, dtype=dtypes.STORAGE[dtype])
     passes = not compare_block(0, zeros, largest, dtype, Criteria(atol=atol, rtol=rtol)).wrong.any()
     # Rounding decides where a bound is met to the last place.

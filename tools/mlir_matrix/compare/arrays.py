@@ -24,7 +24,7 @@ _GUESSABLE = 1 << 22
 #: NumPy's names of our types; those of ml_dtypes, which adds types to NumPy, among them.
 _NAMES = {
     **{name: dtype for dtype, name in FRAMEWORK_NAMES.items()},
-    "uint64": "u64", "uint32": "u32", "uint16": "u16", "complex64": "complex<f32>", "complex128": "complex<f64>",
+    "complex64": "complex<f32>", "complex128": "complex<f64>",
     **{f"float8_{dtype[2:].lower()}": dtype for dtype in dtypes.FLOAT8},
 }  # fmt: skip
 #: The types whose elements NumPy arrays hold as plain words.

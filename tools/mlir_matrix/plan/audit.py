@@ -162,6 +162,7 @@ class Auditor:
                     made = add_inputs(self._planner.graph, workload, self._numpy, draw=draw)
                     files |= {f"arg-{draw}-{name}": each for name, each in made.items()}
             outputs = self._planner.judging(test)["outputs"]
+            files |= self._own_bounds(workload, chunk, [each["name"] for each in outputs if each.get("derived")])
             params: AuditParams = {"outputs": outputs, "kind": kind, "draws": list(chunk)}
             if mutations:
                 params["mutations"] = list(mutations)
@@ -180,6 +181,16 @@ class Auditor:
         return Mutant(
             test=test, mutation=mutation, site=site, sites=sites, kind=kind, planting=planting, reports=tuple(reports)
         )
+
+    def _own_bounds(
+        self, workload: Entry[Workload], draws: tuple[int, ...], outputs: Sequence[str]
+    ) -> dict[str, Input]:
+        """Return what bounds the elements of outputs whose layer is derived, in a run of these draws."""
+        files: dict[str, Input] = {}
+        for draw in draws if outputs else ():
+            derived = self._planner.derived(workload, draw)
+            files |= {f"own-{draw}-{name}": Produced(derived, f"bound-{name}") for name in outputs}
+        return files
 
     def _bounds_of(self, workload: Entry[Workload], draws: tuple[int, ...]) -> dict[str, Input]:
         """Return the expected outputs for some draws, and the largest errors of sound computations."""

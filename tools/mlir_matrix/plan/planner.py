@@ -148,7 +148,7 @@ class Planner:
             sketched = expected is None and is_sketched(workload.document, output)
             files[f"actual-{name}"] = Produced(results, f"out-{name}")
             if expected is None and not sketched and spec.get("derived"):
-                derived = cached(self._derived, test.workload, lambda: self._new_derived(workload))
+                derived = cached(self._derived, test.workload, lambda: self.derived(workload))
                 files[f"bound-{name}"] = Produced(derived, f"bound-{name}")
             files[f"{'sketch' if sketched else 'expected'}-{name}"] = goldens[name]
         return self.graph.add(
@@ -161,10 +161,11 @@ class Planner:
             outputs=VERDICT,
         )
 
-    def _new_derived(self, workload: Entry[Workload]) -> str:
+    def derived(self, workload: Entry[Workload], draw: int = 0) -> str:
         """Add the action that derives the bound of each element of a workload's outputs."""
+        graph, numpy = self.graph, self._numpy
         return add_reference(
-            self.graph, self._catalog, workload, self._numpy, tool="forward_error", stage=Stage.JUDGE, likely=True
+            graph, self._catalog, workload, numpy, draw=draw, tool="forward_error", stage=Stage.JUDGE, likely=True
         )
 
     def _new_goldens(self, workload: Entry[Workload]) -> Mapping[str, Input]:

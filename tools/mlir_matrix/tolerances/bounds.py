@@ -31,7 +31,8 @@ EPS = {dtype: format.eps for dtype, format in FORMATS.items()}
 #: The largest size of a finite number: an error of as much is that of zero, whatever is expected.
 LARGEST = {
     **{dtype: format.largest for dtype, format in FORMATS.items()},
-    "i64": 2.0**63, "i32": 2.0**31, "i16": 2.0**15, "i8": 2.0**7, "u8": 255.0, "bool": 1.0,
+    "i64": 2.0**63, "i32": 2.0**31, "i16": 2.0**15, "i8": 2.0**7,
+    "u64": 2.0**64, "u32": 2.0**32 - 1, "u16": 65535.0, "u8": 255.0, "bool": 1.0,
 }  # fmt: skip
 
 GRAMMAR = Grammar(

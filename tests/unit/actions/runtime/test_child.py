@@ -196,6 +196,21 @@ def test_words_of_stages(tool: dict[str, Any], stage: str, word: str) -> None:
     assert perform(stage)["outcome"] == word == child.failed_outcome(stage)
 
 
+@pytest.mark.parametrize(
+    ("stage", "signal_name", "said", "reason"),
+    [
+        ("lower", "SIGABRT", "LLVM ERROR: out of memory\nAllocation failed\n", ": LLVM ERROR: out of memory"),
+        ("run", "SIGABRT", "1.0\nunimplemented: singular matrices\n", ": unimplemented: singular matrices"),
+        ("run", "SIGSEGV", "1.0\n", ""),
+        ("lower", "SIGABRT", "a frame of a stack\n", ""),
+    ],
+)
+def test_a_crash_has_the_last_words_of_llvm_or_of_a_kernel_that_aborts(
+    stage: str, signal_name: str, said: str, reason: str
+) -> None:
+    assert child.crash(stage, signal_name, said)["reason"] == f"{signal_name} while at stage {stage}{reason}"
+
+
 def test_outputs_must_be_there(tool: dict[str, Any]) -> None:
     tool["run"] = lambda action: Path(action.outputs["a"]).write_text("x")
     assert perform(a="out/a") == {"outcome": "ok", "stage": "lower"}

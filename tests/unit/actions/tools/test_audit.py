@@ -37,11 +37,12 @@ def report(
     expected: Sequence[Any] = (),
     failures: Mapping[str, str] | None = None,
     output: Mapping[str, Any] | None = None,
+    files: Mapping[str, str] | None = None,
     **params: Any,
 ) -> list[dict[str, Any]]:
     """The plants of an audit; ``actual`` has the output of each draw."""
     described = spec(**(output or {}))
-    files = {"failures": "failures.json"}
+    files = {"failures": "failures.json", **(files or {})}
     Path("failures.json").write_text(json.dumps(failures or {}))
     for draw, values in enumerate(actual):
         right = np.asarray(expected[draw] if expected else RIGHT, dtype=dtypes.golden_storage(described["dtype"]))
@@ -68,6 +69,12 @@ def test_mistakes_between_the_bound_and_the_tolerance_are_missed() -> None:
     assert (missed["output"], missed["index"], missed["layer"]) == ("y", [2], "golden/t.yaml:3:5")
     assert missed["error"] == pytest.approx(0.05, rel=1e-5)
     assert (missed["bound"], missed["atol"], missed["rtol"]) == (0.01, "0.1", "0")
+
+
+def test_what_a_layer_derives_for_each_element_decides() -> None:
+    dtypes.save_npy("own.npy", np.full(4, 0.02))
+    plants = report("mutant", [[1, 2, 3.05, 4]], files={"own-0-y": "own.npy"})
+    assert (plants[0]["matters"], plants[0]["caught"]) == (True, True)
 
 
 def test_a_call_that_failed_is_caught() -> None:

@@ -97,3 +97,9 @@ def test_u8_and_bool_are_signless_here(taken: Any) -> None:
     source = "func.func @main(%x: tensor<4x8xi8>) -> tensor<4x8xi1> { %y = arith.trunci %x : tensor<4x8xi8> to " \
              "tensor<4x8xi1> return %y : tensor<4x8xi1> }"  # fmt: skip
     assert taken(source, {**X, "dtype": "u8"}, {**Y, "dtype": "bool"}).ok
+
+
+@pytest.mark.parametrize(("dtype", "ok"), [("u32", True), ("i32", False)])
+def test_an_unsigned_type_is_one_of_an_unsigned_tensor(taken: Any, dtype: str, ok: bool) -> None:
+    source = "func.func @main(%x: tensor<4x8xui32>) -> tensor<4x8xui32> { return %x : tensor<4x8xui32> }"
+    assert taken(source, {**X, "dtype": dtype}, {**Y, "dtype": dtype}).ok is ok

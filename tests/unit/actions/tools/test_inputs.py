@@ -165,7 +165,7 @@ def test_rounding_is_once_to_nearest_even(
     assert float(dtypes.decode(stored, dtype)[0]) == nearest(value, least, bits)
 
 
-@pytest.mark.parametrize("dtype", ["i64", "i32", "i16", "i8", "u8", "bool"])
+@pytest.mark.parametrize("dtype", ["i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8", "bool"])
 def test_integers_are_rounded_to_nearest_even(dtype: str) -> None:
     stored = dtypes.encode(np.array([0.5, 1.0, 0.49, 0.51]), dtype)
     assert stored.dtype == dtypes.STORAGE[dtype]

@@ -85,7 +85,7 @@ def test_bf16_is_decoded_from_its_bits() -> None:
     assert compare([0x3F80, 0x4049], [1.0, -3.140625], "bf16")["outcome"] == "mismatch"
 
 
-@pytest.mark.parametrize("dtype", ["i64", "i32", "i16", "i8", "u8", "bool"])
+@pytest.mark.parametrize("dtype", ["i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8", "bool"])
 def test_exact_is_exact_whatever_the_tolerance(dtype: str) -> None:
     assert compare([0, 1, 1], [0, 1, 1], dtype, "exact", atol=5)["outcome"] == "pass"
     found = compare([0, 1, 0], [0, 1, 1], dtype, "exact", atol=5)
@@ -173,6 +173,16 @@ def test_another_shape_or_dtype_is_a_mismatch(array: Any, words: str) -> None:
     assert words in found["reason"]
 
 
+@pytest.mark.parametrize(
+    ("stored", "outcome"), [("<i4", "pass"), ("<u4", "pass"), ("<i8", "mismatch"), ("<f4", "mismatch")]
+)
+def test_integers_without_a_sign_are_those_of_an_unsigned_output(stored: str, outcome: str) -> None:
+    right = np.array([7, 2**32 - 1], "<u4")
+    values = right.view("<i4").astype(stored) if stored == "<i4" else right.astype(stored)
+    files = {"actual-y": save("a", values, stored), "expected-y": save("e", right, "<u4")}
+    assert verdict([spec([2], "u32", "exact")], files)["outcome"] == outcome
+
+
 def test_files_that_are_no_arrays_are_no_pass() -> None:
     good = Path(one([1.0, 2.0])).read_bytes()
     huge = good.replace(b"(2,)", b"(2000000000000,)").replace(b"            \n", b"\n")
@@ -240,7 +250,9 @@ def test_one_wrong_output_of_two_is_a_mismatch() -> None:
     assert found["reason"].startswith("i: 1 of 1 elements")
 
 
-@pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool"])
+@pytest.mark.parametrize(
+    "dtype", ["f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8", "bool"]
+)
 @pytest.mark.parametrize("shape", [(), (1,), (3, 2)])
 def test_every_dtype_and_rank_passes_when_equal_and_fails_when_not(dtype: str, shape: tuple[int, ...]) -> None:
     values = np.ones(shape)

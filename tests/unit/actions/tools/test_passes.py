@@ -129,35 +129,53 @@ func.func @main(%x: tensor<4x2xf32>) -> tensor<4x2xf32> {
 """
     done = passes(source, "func.func(stablehlo-legalize-to-linalg),torch-verify-linalg-on-tensors-backend-contract")
     assert done.outcome["outcome"] == "lower-failed"
-    assert done.outcome["reason"] == "no pattern converts 'stablehlo.sort' (dimension 0) on tensor<4x2xf32>"
+    assert done.outcome["reason"] == "no pattern converts 'stablehlo.sort' (dimension = 0) on tensor<4x2xf32>"
     assert "note: see current operation" in done.outcome["diagnostics"]
 
 
 @pytest.mark.parametrize(
     ("operation", "reason"),
     [
-        ("torch.aten.cumprod %x, %1, %none : {0}, !torch.int, !torch.none -> {0}", "'torch.aten.cumprod' (dim 1)"),
+        ("torch.aten.cumprod %x, %1, %none : {0}, !torch.int, !torch.none -> {0}", "'torch.aten.cumprod' (dim = 1)"),
         (
             'torch.operator "torch.aten.odd"(%x, %3, %2) : ({0}, !torch.list<int>, !torch.bool) -> {0}',
-            "'torch.aten.odd' (operand 1 [1, 1], operand 2 true)",
+            "'torch.aten.odd' (operand 1 = [1, 1], operand 2 = true)",
+        ),
+        (
+            'torch.operator "torch.aten.odd"(%x, %4, %2) : ({0}, !torch.list<int>, !torch.bool) -> {0}',
+            "'torch.aten.odd' (operand 1 is not constant, operand 2 = true)",
         ),
     ],
 )
 def test_a_constant_that_is_left_is_the_fault_of_its_user(passes: Any, operation: str, reason: str) -> None:
     kind = "!torch.vtensor<[4,8],f32>"
     source = f"""
-func.func @main(%x: {kind}) -> {kind} {{
+func.func @main(%x: {kind}, %n: !torch.int) -> {kind} {{
   %1 = torch.constant.int 1
   %2 = torch.constant.bool true
   %none = torch.constant.none
   %3 = torch.prim.ListConstruct %1, %1 : (!torch.int, !torch.int) -> !torch.list<int>
-  %4 = {operation.format(kind)}
-  return %4 : {kind}
+  %4 = torch.prim.ListConstruct %1, %n : (!torch.int, !torch.int) -> !torch.list<int>
+  %5 = {operation.format(kind)}
+  return %5 : {kind}
 }}
 """
     done = passes(source, "torch-backend-to-stablehlo-backend-pipeline")
     assert "torch.constant." in done.outcome["diagnostics"].splitlines()[0]
     assert done.outcome["reason"] == f"no pattern converts {reason} on {kind}"
+
+
+def test_operands_of_a_dialect_without_bindings_have_no_names(passes: Any) -> None:
+    source = """
+func.func @main(%x: tensor<4x2xf32>) -> tensor<4x1xf32> {
+  %one = stablehlo.constant dense<1.0> : tensor<f32>
+  %y = stablehlo.pad %x, %one, low = [0, -1], high = [0, 0], interior = [0, 0] : (tensor<4x2xf32>, tensor<f32>) -> tensor<4x1xf32>
+  return %y : tensor<4x1xf32>
+}
+"""
+    done = passes(source, "torch-verify-linalg-on-tensors-backend-contract")
+    assert "operand 1 = 1.0" in done.outcome["reason"]
+    assert "opview" not in done.outcome["reason"]
 
 
 def test_a_pipeline_may_be_written_over_several_lines(passes: Any) -> None:

@@ -54,7 +54,7 @@ def ir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (
             SORT,
-            "no pattern converts 'stablehlo.sort' (dimension 1, is_stable false) on tensor<4x8xf32>, tensor<4x8xi64>, "
+            "no pattern converts 'stablehlo.sort' (dimension = 1, is_stable = false) on tensor<4x8xf32>, tensor<4x8xi64>, "
             "from 'torch.aten.topk'",
         ),
         (CAST, "'builtin.unrealized_conversion_cast' is left over, from 'memref.load'"),
@@ -77,12 +77,13 @@ def test_a_message_of_conversion_is_cut_at_what_is_no_operation() -> None:
 def test_constants_come_before_types_as_far_as_there_is_room() -> None:
     generic = CONVOLUTION.partition(": ")[2]
     line = "no pattern converts 'torch.aten.convolution'"
-    short = reasons.sentence(line, generic, "loc(unknown)", ["dilation [3, 3]", "groups 2"])
+    short = reasons.sentence(line, generic, "loc(unknown)", ["dilation = [3, 3]", "groups = 2"])
     assert (
-        short == f"{line} (dilation [3, 3], groups 2) on !torch.vtensor<[1,4,8,8],f32>, !torch.vtensor<[4,4,3,3],f32>"
+        short
+        == f"{line} (dilation = [3, 3], groups = 2) on !torch.vtensor<[1,4,8,8],f32>, !torch.vtensor<[4,4,3,3],f32>"
     )
-    many = [f"operand {at} [1, 1]" for at in range(30)]
-    assert reasons.sentence(line, generic, "loc(unknown)", many) == f"{line} ({', '.join(many[:7])})"
+    many = [f"operand {at} = [1, 1]" for at in range(30)]
+    assert reasons.sentence(line, generic, "loc(unknown)", many) == f"{line} ({', '.join(many[:6])})"
 
 
 def test_a_location_in_python_is_named_without_its_folder() -> None:
@@ -93,10 +94,11 @@ def test_a_location_in_python_is_named_without_its_folder() -> None:
 @pytest.mark.parametrize(
     ("attributes", "kept"),
     [
-        ("<{broadcast_dimensions = array<i64: 0, 1>}>", " (broadcast_dimensions [0, 1])"),
-        ("{dilations = dense<3> : tensor<2xi64>, axis = 1 : i32}", " (dilations 3, axis 1)"),
-        ('<{name = "sum", fastmath = #arith.fastmath<none>}> ({...}) {x}', ' (name "sum")'),
+        ("<{broadcast_dimensions = array<i64: 0, 1>}>", " (broadcast_dimensions = [0, 1])"),
+        ("{dilations = dense<3> : tensor<2xi64>, axis = 1 : i32}", " (dilations = 3, axis = 1)"),
+        ('<{name = "sum", fastmath = #arith.fastmath<none>}> ({...}) {x}', ' (name = "sum")'),
         ("<{operandSegmentSizes = array<i32: 2, 1>, maps = [affine_map<() -> ()>]}>", ""),
+        ("{value = dense<0xFF800000> : tensor<f32>}", ""),
         ("", ""),
     ],
 )

@@ -18,8 +18,8 @@ from mlir_matrix.actions.runtime.contract import Action, ActionCrashed, ActionFa
 from mlir_matrix.actions.tools import run
 
 DTYPES = {
-    "f64": "f8", "f32": "f4", "f16": "f2", "bf16": "u2", "i64": "i8", "i32": "i4", "i16": "i2", "i8": "i1", "u8": "u1",
-    "bool": "?",
+    "f64": "f8", "f32": "f4", "f16": "f2", "bf16": "u2", "i64": "i8", "i32": "i4", "i16": "i2", "i8": "i1",
+    "u64": "u8", "u32": "u4", "u16": "u2", "u8": "u1", "bool": "?",
 }  # fmt: skip
 ALIAS = "ENTRY(M{0} *r, M{0} *x) {{ *r = *x; }}"
 FIVE = [("f32", [1.0, 2.0, 3.0, 4.0, 5.0])]

@@ -182,7 +182,7 @@ def test_what_overflows_in_the_dtype_is_expected_to() -> None:
     assert verdict(dtypes.rounded(expected, "bf16"), expected, "bf16", rtol=0.01)["outcome"] == "pass"
 
 
-@pytest.mark.parametrize("dtype", ["i64", "i32", "i8", "u8", "bool"])
+@pytest.mark.parametrize("dtype", ["i64", "i32", "i8", "u64", "u32", "u16", "u8", "bool"])
 def test_whole_numbers_must_be_equal(dtype: str) -> None:
     storage = dtypes.STORAGE[dtype]
     expected = (np.arange(SIZE) * 2654435761 % 97).astype(storage)

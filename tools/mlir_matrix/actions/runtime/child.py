@@ -86,6 +86,9 @@ def failed_outcome(stage: str) -> str:
 def crash(stage: str, signal_name: str, diagnostics: str) -> dict[str, str]:
     said = _LAST_WORDS.search(diagnostics)
     means = f": {_NODE.sub('', said[1])}" if said else _MEANS.get(signal_name, "")
+    if signal_name == "SIGABRT" and stage == "run" and not said and diagnostics.strip():
+        # A kernel prints the message of an assertion (cf.assert) before it aborts.
+        means = f": {diagnostics.strip().splitlines()[-1][:120]}"
     reason = f"{signal_name} while at stage {stage}{means}"
     return failure(stage, Outcome.CRASHED, reason, diagnostics, signal=signal_name)
 

@@ -4,7 +4,7 @@ params   ``kind``: ``mutant`` (outputs of a mutated kernel; a failed call is cau
          transformation, which are always judged), ``outputs`` (plant ``mutations`` in outputs here) or ``trivial`` (outputs that
          need no program; ``arguments``: the workload's inputs)
 inputs   ``actual-DRAW-NAME``, ``expected-DRAW-NAME``, ``bound-DRAW-NAME``; ``failures`` of ``run``, where one action ran all
-         draws; for ``trivial`` also ``arg-DRAW-NAME``
+         draws; ``own-DRAW-NAME``, the bounds of a layer that is derived; for ``trivial`` also ``arg-DRAW-NAME``
 outputs  ``report``: JSON, ``mutants``: what happened to each mutant
 
 A mutant *matters* if its distance from the expected value, in double, exceeds the forward error bound of some element, if NaN or
@@ -98,6 +98,8 @@ class _Draw:
             name = spec["name"]
             found[f"actual-{name}"] = (other or {}).get(name) or self._inputs.get(f"actual-{self.number}-{name}", "")
             found[f"expected-{name}"] = self._inputs[f"expected-{self.number}-{name}"]
+            if own := self._inputs.get(f"own-{self.number}-{name}"):
+                found[f"bound-{name}"] = own
         return found
 
     def worst(self) -> Effect:

@@ -8,11 +8,13 @@ from typing import Protocol
 from mlir_matrix.actions.params import SignatureParams, Tensor
 from mlir_matrix.actions.runtime.contract import ActionFailed
 
-#: MLIR's integers are signless here, as in the dialects that every pipeline lowers through.
+#: MLIR's integers are signless here, as in the dialects that every pipeline lowers through. StableHLO has unsigned ones, too.
 ELEMENTS = {
     "f64": "f64", "f32": "f32", "f16": "f16", "bf16": "bf16",
-    "i64": "i64", "i32": "i32", "i16": "i16", "i8": "i8", "u8": "i8", "bool": "i1",
+    "i64": "i64", "i32": "i32", "i16": "i16", "i8": "i8",
+    "u64": "i64", "u32": "i32", "u16": "i16", "u8": "i8", "bool": "i1",
 }  # fmt: skip
+UNSIGNED = {dtype: f"u{element}" for dtype, element in ELEMENTS.items() if dtype.startswith("u")}
 
 
 class Type(Protocol):
@@ -50,9 +52,14 @@ def _spelt(declared: Tensor) -> str:
     return "x".join([*sizes, ELEMENTS[declared["dtype"]]])
 
 
+def _elements(declared: Tensor) -> tuple[str, ...]:
+    dtype = declared["dtype"]
+    return (ELEMENTS[dtype], UNSIGNED[dtype]) if dtype in UNSIGNED else (ELEMENTS[dtype],)
+
+
 def _fits(declared: Tensor, found: tuple[Sequence[int | None], str] | None, role: str) -> bool:
     """Return whether a tensor has the declared type. Sizes of results may be open."""
-    if found is None or found[1] != ELEMENTS[declared["dtype"]] or len(found[0]) != len(declared["shape"]):
+    if found is None or found[1] not in _elements(declared) or len(found[0]) != len(declared["shape"]):
         return False
     open_axes = set(declared.get("dynamic", ()))
     for axis, (size, has) in enumerate(zip(declared["shape"], found[0], strict=True)):

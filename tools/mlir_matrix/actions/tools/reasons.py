@@ -27,6 +27,8 @@ _STATEMENT = re.compile(r'^\s*(?:%[^="\n]+ = )?"?([a-z_]\w*\.[\w.$]+)"?(.*)')
 _GENERIC = re.compile(r'(?:%[^="\n]+ = )?"([\w.$]+)"(?=\()')
 #: Values of attributes that are worth their place: numbers, words, short lists of them.
 _PLAIN = re.compile(r'-?[\w.+"][\w.+" -]*|\[[\w.+", -]*\]')
+#: Types of torch-mlir's operands that are no tensors.
+_NUMBERS = re.compile(r"!torch\.(?:list<)?(?:int|bool|float|number)>?")
 _DOUBLE = re.compile(r"-?\d\.\d+e[+-]\d\d")
 _TIDY = (
     (re.compile(r"^dense<(.*)> : .*"), r"\1"),
@@ -89,14 +91,16 @@ def _parts(generic: str) -> tuple[list[str], list[str]]:
     attributes, types = generic_form.operation(generic[found.end() :])
     if found[1] == "torch.operator":
         attributes.pop("name", None)
-    return [f"{name} {value}" for name, text in attributes.items() if (value := _tidy(name, text))], types
+    named = ((name.removeprefix("torch.onnx."), _tidy(name, text)) for name, text in attributes.items())
+    return [f"{name} = {value}" for name, value in named if value], types
 
 
 def _tidy(name: str, value: str) -> str:
     for pattern, text in _TIDY:
         value = pattern.sub(text, value)
     value = _DOUBLE.sub(lambda found: f"{float(found[0])}", value)
-    return value if len(value) <= 40 and _PLAIN.fullmatch(value) and "egment" not in name else ""
+    plain = len(value) <= 40 and _PLAIN.fullmatch(value) and not value.startswith("0x")
+    return value if plain and "egment" not in name else ""
 
 
 def _origin(location: str) -> str:
@@ -151,11 +155,28 @@ def _called(operation: Any) -> str:
 
 
 def _constants(ir: Any, operation: Any) -> Iterator[str]:
-    """Yield the operands that are constants, each with its name where one is known, else its position."""
+    """Yield the operands that are constants, each with its name where one is known, else its position.
+
+    Before them come those that must often be constants, and are not: numbers and lists of them.
+    """
     names = _names(operation)
-    for at, operand in enumerate(operation.operands):
-        if value := _value(ir, operand):
-            yield f"{names[at].rstrip('_') if at < len(names) else f'operand {at}'} {value}"
+    called = [names[at].rstrip("_") if at < len(names) else f"operand {at}" for at in range(len(operation.operands))]
+    values = [_value(ir, operand) for operand in operation.operands]
+    for name, operand, value in zip(called, operation.operands, values, strict=True):
+        if not value and _NUMBERS.fullmatch(str(operand.type)) and _is_computed(ir, operand):
+            yield f"{name} is not constant"
+    yield from (f"{name} = {value}" for name, value in zip(called, values, strict=True) if value)
+
+
+def _is_computed(ir: Any, operand: Any) -> bool:
+    """Return whether a number is no constant, or any number of a list."""
+    owner = operand.owner
+    if isinstance(owner, ir.Block):
+        return True
+    owner = owner.operation
+    if owner.name == "torch.prim.ListConstruct":
+        return any(_is_computed(ir, each) for each in owner.operands)
+    return not owner.name.startswith("torch.constant.")
 
 
 def _names(operation: Any) -> list[str]:
@@ -165,7 +186,11 @@ def _names(operation: Any) -> list[str]:
         packet = getattr(sys.modules["torch"].ops.aten, base, None) if "torch" in sys.modules else None
         schema = getattr(getattr(packet, overload or "default", None), "_schema", None)
         return [each.name for each in schema.arguments] if schema else []
-    names = [name for name, kind in vars(type(operation.opview)).items() if isinstance(kind, property)]
+    view = type(operation.opview)
+    if view.__name__ == "OpView":
+        # Of a dialect without bindings of its own.
+        return []
+    names = [name for name, kind in vars(view).items() if isinstance(kind, property)]
     # Properties of operands come first, in order, where no operand is optional or variadic.
     return names if len(names) >= len(operation.operands) + len(operation.results) else []
 

@@ -34,7 +34,7 @@ Text = Annotated[StrictStr, Field(min_length=1, max_length=20_000)]
 Scalar = StrictBool | StrictInt | StrictFloat | StrictStr
 #: The value of a step's parameter: a scalar or a list of scalars.
 ParameterValue = Scalar | tuple[Scalar, ...]
-Dtype = Literal["f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool"]
+Dtype = Literal["f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8", "bool"]
 Outcome = Literal[
     "unsupported", "skipped", "import-failed", "lower-failed", "codegen-failed", "run-failed",
     "mismatch", "pass", "crashed", "timed-out", "infra-error",

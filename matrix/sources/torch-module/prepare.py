@@ -331,7 +331,9 @@ def _outputs(built: Built, bounds: str) -> list[Output]:
             copy.deepcopy(built.module).double(), [_doubled_leaf(leaf) for leaf in built.leaves], built.form
         )
         plain = pytree.tree_flatten_with_path(built.call())[0]
-    found = bounds_of(doubled, [value for _, value in plain])
+    tensors = zip((*doubled.state.values(), *doubled.tensors), (*built.state.values(), *built.tensors), strict=True)
+    own = [(ours, theirs.dtype) for ours, theirs in tensors]
+    found = bounds_of(doubled, [value for _, value in plain], own)
     outputs = []
     for (path, value), (exact, bound, rationale) in zip(plain, found, strict=True):
         if not isinstance(value, torch.Tensor):

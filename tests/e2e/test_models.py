@@ -16,6 +16,17 @@ with: {elements: 65536, gflops: 0.01}
 """
 
 
+SUITE = """\
+description: The same by other loops.
+include: ["pytorch/linalg-loops/x86_64/zoo:mlp"]
+properties:
+  - name: as-vectorized
+    tests: ["**"]
+    agrees: {pipeline: linalg-vectorized, within: tolerance}
+    reason: Both are the same program.
+"""
+
+
 def module(body: str, *, init: str = "pass", n: str = "4", more: str = "") -> str:
     """The text of a file with a module; ``body`` is that of ``forward(self, x)``."""
     return (
@@ -98,3 +109,56 @@ def test_each_model_has_an_outcome_of_its_own(house: House, tmp_path: Path) -> N
     for name, (_, reason) in REFUSED.items():
         assert reason in found[names[name]]["reason"], name
     assert 0 < found["norms"]["metrics"]["error_used"] < 1
+
+
+#: Operators that no rule knows, an in-place write to a part, a decision, and a large sum.
+HARD = (
+    "y = x.clone(); y[:, 1] = x[:, 0].exp(); y[2:] *= 2; z = torch.cdist(x, y)\n"
+    "        return z, torch.where(z > z.mean(), z, 0 * z).repeat(8, 512).sum(1), torch.linalg.inv(x[:4, :4] + 4 * torch.eye(4))"
+)
+
+
+def test_bounds_of_programs_are_audited_calibrated_and_explained(house: House, tmp_path: Path) -> None:
+    models = {"mlp": MODELS["mlp.py"], "pair": MODELS["pair.py"], "hard": module(HARD)}
+    for name, text in models.items():
+        file = tmp_path / "models" / f"{name}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    for path, text in (("corpora/zoo/corpus.yaml", CORPUS), ("suites/twice.yaml", SUITE)):
+        (tmp_path / "matrix" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "matrix" / path).write_text(text)
+    cell, more = "pytorch/linalg-loops/x86_64", ("--catalog", tmp_path, "--format", "json")
+
+    done = house("golden", "audit", f"{cell}/zoo:{{mlp,pair}}", "--seeds", "2", *more)
+    assert done.code == 0, done.stdout + done.stderr
+    summary = done.document["summary"]
+    assert summary["caught"] >= 0.99 * summary["mattered"] > 50
+    assert (summary["allowed_flagged"], summary["not_audited"], done.document["beyond_bound"]) == (0, 0, [])
+    derived = next(each for each in done.document["layers"] if each["layer"].endswith(", derived"))
+    assert 0 < derived["used"] < 0.5
+
+    done = house("golden", "calibrate", f"{cell}/zoo:mlp", "--seeds", "10", *more)
+    assert done.code == 0, done.stdout + done.stderr
+    (layer,) = done.document["layers"]
+    assert layer["layer"].endswith(", derived")
+    assert 0 < layer["p50"] <= layer["largest"] < 0.5
+    assert (layer["proposed"], layer["bounds"], done.document["patch"]) == (None, {}, "")
+    assert "no file has it" in layer["why_not"]
+
+    explained = house("golden", "explain", f"{cell}/zoo:hard", *more).document
+    for output in explained["outputs"]:
+        assert output["element_bounds"]["rationale"].startswith("derived: "), output
+        assert "sampled" in output["element_bounds"]["rationale"]
+        assert output["oracle"].startswith("The same module in float64. It shares its author with the program")
+    told = house("explain", f"{cell}/zoo:hard", "--catalog", tmp_path).stdout
+    assert "matrix/sources/torch-module/source.yaml:1:1 expects" in told
+
+    report = house.run("twice", catalog=tmp_path)
+    assert report.outcomes[f"{cell}/zoo:mlp~as-vectorized"] == "pass"
+
+
+def test_what_programs_cannot_be_asked_is_said(house: House) -> None:
+    onnx = "onnx/linalg-loops/x86_64/onnx-nodes:test_abs"
+    done = house("golden", "calibrate", onnx, "--seeds", "10")
+    assert done.code == 2
+    assert "a program in the form onnx-node has a single set of inputs" in done.stderr

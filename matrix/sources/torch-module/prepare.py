@@ -13,7 +13,7 @@ import ast
 import linecache
 import random
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -141,9 +141,12 @@ def run(action: Action) -> None:
     text = api.read_text(action.inputs["source"], "the program").removeprefix("\ufeff")
     text, scaled = _scaled(text, options)
     draw = int(action.params["draw"])
-    # Each is called once, but for the first, whose tensors are written. Modules with tensors of their own cannot be copied.
-    built, *called = (_build(_module(text), options, draw) for _ in range(4))
-    outputs = _outputs(*called, bounds=action.inputs["error_bounds.py"])
+
+    def build() -> Built:
+        return _build(_module(text), options, draw)
+
+    built = build()
+    outputs = _outputs(build, action.inputs["error_bounds.py"])
     _write(action, text, built, outputs, options, draw, scaled)
 
 
@@ -387,22 +390,23 @@ class Output:
     rationale: str
 
 
-def _outputs(built: Built, again: Built, double: Built, *, bounds: str) -> list[Output]:
-    """Run a module as it is, twice, and in double."""
+def _outputs(build: Callable[[], Built], bounds: str) -> list[Output]:
+    """Run a module as it is, twice, and in double. Each is built anew: modules with tensors of their own cannot be copied."""
     bounds_of = api.load(bounds, "run_with_bounds")
+    built, again, double = build(), build(), _doubled(build())
+    tensors = zip((*double.state.values(), *double.tensors), (*built.state.values(), *built.tensors), strict=True)
+    own = [(ours, theirs.dtype) for ours, theirs in tensors]
     with torch.no_grad(), under_test(any_frame=True):
         returned = built.call()
         _seed(OTHER_SEED)
         plain, other = (pytree.tree_flatten_with_path(each)[0] for each in (returned, again.call()))
-        double.module.double()
-        double.leaves = [_doubled_leaf(leaf) for leaf in double.leaves]
     declared = {}
     for place, (path, value) in enumerate(plain):
         if isinstance(value, torch.Tensor):
             declared[place] = _declared(_key(path, len(declared)), f"output {len(declared)}", value)
     if not declared:
         raise ActionFailed(f"the module returns no tensor, but an object of type {type(returned).__name__}")
-    found = bounds_of(double, [value for _, value in plain])
+    found = bounds_of(double, [value for _, value in plain], own, lambda: _doubled(build()))
     if len(plain) != len(other) or any(not _same(plain[at][1], other[at][1]) for at in declared):
         raise ActionFailed("the module gives something else each time: it draws random numbers, or reads a clock")
     outputs = [Output(declared[at], *found[at]) for at in declared]
@@ -437,6 +441,14 @@ def _same(value: torch.Tensor, other: torch.Tensor) -> bool:
     return value.shape == other.shape and torch.equal(
         *(each.contiguous().view(-1).view(torch.uint8) for each in (value, other))
     )
+
+
+def _doubled(built: Built) -> Built:
+    """Convert a module and its inputs to double, in place."""
+    with under_test(any_frame=True):
+        built.module.double()
+        built.leaves = [_doubled_leaf(leaf) for leaf in built.leaves]
+    return built
 
 
 def _doubled_leaf(leaf: Any) -> Any:

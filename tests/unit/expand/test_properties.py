@@ -59,6 +59,13 @@ def test_what_makes_no_sense_of_a_workload(text: str, says: str) -> None:
     assert senseless(workload, property_kind(text)) == says
 
 
+def test_a_program_of_others_has_no_inputs_to_change() -> None:
+    workload = entry("workloads", base.Workload, "w", "description: d\nsource: torch-module\n").document
+    for kind in (Scaling(inputs={"x": 2}), Permutation(dim="B"), Batch(dim="B")):
+        assert senseless(workload, kind).startswith("its program's own code says what its inputs are; only 'agrees'")
+    assert senseless(workload, Agreement(pipeline="b")) == ""
+
+
 def test_a_batch_has_one_axis() -> None:
     text = WORKLOAD.replace("  total: {shape: [3], dtype: i32, compare: exact}\n", "")
     workload = entry("workloads", base.Workload, "w", text).document

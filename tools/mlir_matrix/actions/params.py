@@ -220,6 +220,8 @@ class ProgramJudgeParams(JudgeParams):
 class AuditParams(JudgeParams):
     """Of ``audit``."""
 
+    #: As of :class:`ProgramJudgeParams`.
+    bounds: NotRequired[dict[str, Bounds]]
     kind: str
     draws: list[int]
     mutations: NotRequired[list[str]]
@@ -272,6 +274,8 @@ class RelateParams(TypedDict):
     #: The property in words.
     relation: str
     outputs: list[JudgedOutput]
+    #: As of :class:`ProgramJudgeParams`.
+    bounds: NotRequired[dict[str, Bounds]]
     #: By output, how the other run's is transformed before the comparison.
     ops: Mapping[str, Op]
     #: By output, the axis along which the parts of a batch are joined.

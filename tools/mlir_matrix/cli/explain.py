@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
@@ -140,8 +140,10 @@ def _details(current: Session, test: Test, *, text: bool) -> dict[str, Rows]:
         own = [path for path in readable[name] if path not in shared]
         environments.append(_environment_words(entry, own) if text else {**entry, "bound": own})
     environments += [{"all of them": f"the machine's files{_paths(sorted(shared))}"}] if shared else []
-    outputs = () if not test.executes else current.catalog.workloads[test.workload].document.outputs
-    layers = [(output, layer) for output in outputs for layer in current.considered_layers(test, output)]
+    layers = [
+        (output, layer) for output in _outputs(current, test) for layer in current.considered_layers(test, output)
+    ]
+    layers += _oracle(current, test)
     return {
         "actions": [
             {action.id: _action_words(action)} if text else dict(action_document(action, plan.graph))
@@ -152,6 +154,31 @@ def _details(current: Session, test: Test, *, text: bool) -> dict[str, Rows]:
             {output: _layer_words(layer)} if text else {"output": output, **layer} for output, layer in layers
         ],
     }
+
+
+def _outputs(current: Session, test: Test) -> Iterable[str]:
+    """Return the outputs of a test; of a program in a form of others the dtypes that they may have, if layers differ."""
+    if not test.executes:
+        return ()
+    document = current.catalog.workloads[test.workload].document
+    if not document.source:
+        return document.outputs
+    return {current.tolerance(test, dtype).location: dtype for dtype in ("f64", "f16", "bf16", "f32")}.values()
+
+
+def _oracle(current: Session, test: Test) -> list[tuple[str, dict[str, Any]]]:
+    """Return the row of a program in a form of others, whose expected outputs and bounds are made with it."""
+    source = None if test.is_ir else current.catalog.workloads[test.workload].document.source
+    form = current.catalog.sources.get(source or "")
+    if form is None or not form.document.oracle:
+        return []
+    own = {
+        "layer": form.source.position(),
+        "applies": True,
+        "why": "expects",
+        "oracle": " ".join(form.document.oracle.split()),
+    }
+    return [("every output", own)]
 
 
 def _action_words(action: Action) -> str:
@@ -182,8 +209,14 @@ def _environment_words(entry: dict[str, Any], paths: Sequence[str]) -> dict[str,
 
 
 def _layer_words(layer: dict[str, Any]) -> str:
+    if "oracle" in layer:
+        return f"{layer['layer']} {layer['why']}\n" + _filled(layer["oracle"])
     if "atol" not in layer:
         return f"{layer['layer']} {layer['why']}"
-    return f"{layer['layer']} {layer['why']}: atol {layer['atol']}, rtol {layer['rtol']}\n" + textwrap.fill(
-        layer["rationale"], 96, initial_indent="    ", subsequent_indent="    "
+    return f"{layer['layer']} {layer['why']}: atol {layer['atol']}, rtol {layer['rtol']}\n" + _filled(
+        layer["rationale"]
     )
+
+
+def _filled(text: str) -> str:
+    return textwrap.fill(text, 96, initial_indent="    ", subsequent_indent="    ")

@@ -83,7 +83,20 @@ class Test:
     @property
     def executes(self) -> bool:
         """True for a test that runs a program and has its outputs: no IR test, no target that only compiles or that judges."""
-        return not self.is_ir and not (self.route and (self.route.compile_only or self.route.judges))
+        return not self.without_outputs
+
+    @property
+    def without_outputs(self) -> str:
+        """Why there are no outputs to compare; empty for a test that executes."""
+        if self.is_ir:
+            return f"{self.id} is an IR test: FileCheck checks its text"
+        if self.route and self.route.judges:
+            return f"target {self.target} judges programs itself: there are no outputs"
+        return (
+            f"target {self.target} only compiles: there are no outputs"
+            if self.route and self.route.compile_only
+            else ""
+        )
 
 
 class Expansion:

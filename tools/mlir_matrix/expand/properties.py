@@ -99,6 +99,8 @@ def reader(route: Route, kind: str) -> ResolvedStep | None:
 
 def senseless(workload: Workload, property_kind: PropertyKind) -> str:
     """Return why a property makes no sense for a workload, in one sentence; empty where it does."""
+    if workload.source and isinstance(property_kind, (Scaling, Permutation, Batch)):
+        return "its program's own code says what its inputs are; only 'agrees' and 'same-ir' need no knowledge of them"
     if isinstance(property_kind, Scaling):
         return _scaling(workload, property_kind)
     if isinstance(property_kind, (Permutation, Batch)):

@@ -273,7 +273,7 @@ def _fold_allowed(found: Found, mutant: Mutant, entry: Mapping[str, Any], exact:
     if entry["matters"] and "failed" not in entry:
         found.beyond.append({**run, "output": entry.get("output", ""), "index": entry.get("index", [])})
     for layer, used in entry.get("used", ()):
-        if layer not in exact:
+        if layer and layer not in exact:
             found.used[layer] = max(found.used.get(layer, 0.0), float(used))
             found.wins.setdefault(layer, set()).add(mutant.test.id)
 

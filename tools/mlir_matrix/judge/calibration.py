@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.actions.tools.program import OWN
 from mlir_matrix.catalog.catalog import LocatedLayer
 from mlir_matrix.catalog.load import TOLERANCES
+from mlir_matrix.catalog.models.base import FLOATS
 from mlir_matrix.catalog.yaml_reader import read_text
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.action_cache import ActionCache
@@ -17,6 +19,7 @@ from mlir_matrix.execute.options import Limits
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.judge.run import run_graph
 from mlir_matrix.plan.calibration import plan_draws
+from mlir_matrix.plan.programs import has_draws, is_prepared
 from mlir_matrix.session import Session
 from mlir_matrix.text import counted
 from mlir_matrix.tolerances.calibration import CONFIDENCE, Calibration, Observation, calibrate, usual_gap
@@ -24,7 +27,7 @@ from mlir_matrix.tolerances.patch import CALIBRATED, Proposal, edited, patch, sc
 from mlir_matrix.tolerances.resolve import Resolved
 
 if TYPE_CHECKING:
-    from mlir_matrix.report.schemas.golden import CalibratedFailure, CalibratedLayer
+    from mlir_matrix.report.schemas.golden import CalibratedFailure, CalibratedLayer, NotCalibrated
     from mlir_matrix.report.schemas.golden import Calibration as CalibrationDocument
 
 #: Outcomes that say nothing about the code under test.
@@ -37,11 +40,23 @@ class Calibrator:
     def __init__(self, current: Session, tests: Iterable[Test], draws: int) -> None:
         """Raise UsageError where no test has bounds to calibrate."""
         self._current, self._draws = current, draws
+        tests = list(tests)
         runnable = [test for test in tests if test.outcome is None and test.executes]
         #: By test and output, the bounds other than 0.
         self._bounds: dict[str, dict[str, Resolved]] = {}
         exact = set()
+        #: Tests of programs without other inputs, by identifier, and why they are left out.
+        self._fixed: dict[str, str] = {}
         for test in runnable:
+            workload = current.catalog.workloads[test.workload]
+            if is_prepared(current.catalog, workload):
+                # Outputs that only the program knows are named by their dtype.
+                self._bounds[test.id] = {dtype: current.tolerance(test, dtype) for dtype in sorted(FLOATS)}
+                if not has_draws(current.catalog, workload):
+                    self._fixed[test.id] = (
+                        f"a program in the form {workload.document.source} has a single set of inputs"
+                    )
+                continue
             outputs = current.catalog.workloads[test.workload].document.outputs
             resolved = {
                 name: current.tolerance(test, name) for name, each in outputs.items() if each.compare != "exact"
@@ -50,11 +65,12 @@ class Calibrator:
             exact |= {bound.location for bound in resolved.values() if not (bound.atol or bound.rtol)}
         self._exact = sorted(exact)
         self._expected = [test.id for test in runnable if test.expectation is not None]
-        self.tests = [test for test in runnable if self._bounds[test.id] and test.expectation is None]
+        usable = [test for test in runnable if self._bounds[test.id] and test.expectation is None]
+        self.tests = [test for test in usable if test.id not in self._fixed]
         if not self.tests:
-            raise UsageError(
-                "nothing to calibrate: no test that can run, and is expected to pass, has bounds other than 0"
-            )
+            whys = [*self._fixed.values(), *(test.without_outputs for test in tests if test.without_outputs)]
+            why = whys[0] if whys else "no test that can run, and is expected to pass, has bounds other than 0"
+            raise UsageError(f"nothing to calibrate: {why}")
         self.graph, self._planned = plan_draws(
             current.catalog, self.tests, current.tolerance, pins=current.pins, draws=draws
         )
@@ -65,6 +81,10 @@ class Calibrator:
         observations, failures = self._gather(done)
         failed = [each for each in failures if each["outcome"] not in _NOT_RUN]
         layers = list(self._layers(calibrate(observations, wanted=wanted), failed))
+        not_run: list[NotCalibrated] = [{"test": test, "reason": why} for test, why in self._fixed.items()]
+        for each in failures:
+            if each["outcome"] in _NOT_RUN:
+                not_run.append({"test": each["test"], "reason": f"{each['outcome']}: {each['reason']}"})
         document: CalibrationDocument = {
             "schema": "mlir-matrix/calibration/v1",
             "summary": {
@@ -84,11 +104,7 @@ class Calibrator:
             "failed": failed,
             "exact": self._exact,
             "expected_to_fail": self._expected,
-            "not_run": [
-                {"test": each["test"], "reason": f"{each['outcome']}: {each['reason']}"}
-                for each in failures
-                if each["outcome"] in _NOT_RUN
-            ],
+            "not_run": not_run,
             "patch": "",
         }
         document["patch"] = self._patch(document)
@@ -114,9 +130,12 @@ class Calibrator:
                 failures.setdefault(test, failure)["draws"].append(planned.draw)
                 continue
             for output in verdict["outputs"]:
-                if bound := self._bounds[test].get(output["name"]):
-                    used = float(output["error_used"])
-                    name, layer = output["name"], bound.location
+                name = output["name"]
+                if bound := self._bounds[test].get(name) or self._bounds[test].get(output["dtype"]):
+                    used, layer = float(output["error_used"]), bound.location
+                    if output["atol_text"] == OWN:
+                        layer = f"{layer}, {output['rationale'].partition(':')[0]}"
+                    self._bounds[test][name] = bound
                     observations.append(Observation(test=test, output=name, layer=layer, draw=planned.draw, used=used))
         return [each for each in observations if each.test not in failures], list(failures.values())
 
@@ -156,6 +175,11 @@ class Calibrator:
 def calibrated_layer(found: Calibration, bound: Resolved, why_not: str) -> CalibratedLayer:
     """Return the entry of a layer, with bounds that fit its runs; ``why_not``: why none are proposed."""
     bounds = {key: str(getattr(bound.layer.document, key)) for key in ("atol", "rtol")}
+    if found.layer.startswith(f"{bound.location}, "):
+        bounds, why_not = (
+            {},
+            "each element has a bound of its own, made with what is expected: no file has it, so none is patched",
+        )
     proposed: dict[str, str] = {}
     factor = None
     if bound.max_ulp is not None:

@@ -10,9 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from mlir_matrix.actions.params import AuditParams, MutateParams
 from mlir_matrix.actions.runtime.outcomes import Stage
+from mlir_matrix.actions.tools.program import EXPECTED, INTERFACE, RESULTS
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import Workload
 from mlir_matrix.expand.expansion import Test
@@ -20,6 +22,7 @@ from mlir_matrix.plan.goldens import add_reference
 from mlir_matrix.plan.graph import Input, Produced
 from mlir_matrix.plan.parameters import add_inputs
 from mlir_matrix.plan.planner import Planner
+from mlir_matrix.plan.programs import has_draws, is_prepared
 
 #: The kind in which loops and their loads and stores are still visible.
 _LOOPS = "loops"
@@ -148,22 +151,13 @@ class Auditor:
     ) -> Mutant:  # fmt: skip
         """Judge a kernel on all draws; None: the inputs, which are trivial outputs."""
         workload = self._catalog.workloads[test.workload]
-        draws, reports = draws_of(workload.document, self._seeds), []
+        prepared = is_prepared(self._catalog, workload)
+        draws, reports = self._draws(workload), []
         for start in range(0, len(draws), _CHUNK):
             chunk = draws[start : start + _CHUNK]
-            files: dict[str, Input] = dict(self._bounds_of(workload, chunk))
-            if kernel:
-                results = self._chains.run_draws(test, kernel, chunk)
-                ran = {each.action for each in results.values()}
-                files |= {name if name == "failures" else f"actual-{name}": each for name, each in results.items()}
-            else:
-                ran = set()
-                for draw in chunk:
-                    made = add_inputs(self._planner.graph, workload, self._numpy, draw=draw)
-                    files |= {f"arg-{draw}-{name}": each for name, each in made.items()}
-            outputs = self._planner.judging(test)["outputs"]
-            files |= self._own_bounds(workload, chunk, [each["name"] for each in outputs if each.get("derived")])
-            params: AuditParams = {"outputs": outputs, "kind": kind, "draws": list(chunk)}
+            files, ran = (self._program_files if prepared else self._files)(test, workload, kernel, chunk)
+            judging = self._planner.judging_program(test) if prepared else self._planner.judging(test)
+            params = cast("AuditParams", {**judging, "kind": kind, "draws": list(chunk)})
             if mutations:
                 params["mutations"] = list(mutations)
             if not kernel:
@@ -191,6 +185,41 @@ class Auditor:
             derived = self._planner.derived(workload, draw)
             files |= {f"own-{draw}-{name}": Produced(derived, f"bound-{name}") for name in outputs}
         return files
+
+    def _draws(self, workload: Entry[Workload]) -> tuple[int, ...]:
+        if is_prepared(self._catalog, workload):
+            return tuple(range(self._seeds if has_draws(self._catalog, workload) else 1))
+        return draws_of(workload.document, self._seeds)
+
+    def _files(
+        self, test: Test, workload: Entry[Workload], kernel: Produced | None, draws: tuple[int, ...]
+    ) -> tuple[dict[str, Input], set[str]]:
+        """Return the inputs of an audit of some draws, and the actions that run the kernel."""
+        derived = [each["name"] for each in self._planner.judging(test)["outputs"] if each.get("derived")]
+        files: dict[str, Input] = {**self._bounds_of(workload, draws), **self._own_bounds(workload, draws, derived)}
+        if kernel:
+            results = self._chains.run_draws(test, kernel, draws)
+            files |= {name if name == "failures" else f"actual-{name}": each for name, each in results.items()}
+            return files, {each.action for each in results.values()}
+        for draw in draws:
+            made = add_inputs(self._planner.graph, workload, self._numpy, draw=draw)
+            files |= {f"arg-{draw}-{name}": each for name, each in made.items()}
+        return files, set()
+
+    def _program_files(
+        self, test: Test, workload: Entry[Workload], kernel: Produced | None, draws: tuple[int, ...]
+    ) -> tuple[dict[str, Input], set[str]]:
+        """Return the same for a program in a form of others; with ``sound-DRAW``, the results of the kernel as it is."""
+        files: dict[str, Input] = {}
+        ran = set()
+        for draw in draws:
+            prepared = self._chains.prepare(test, workload, draw)
+            files |= {f"{name}-{draw}": Produced(prepared, name) for name in (INTERFACE, EXPECTED)}
+            if kernel:
+                sound = self._chains.run(test, self._chains.compile(test), draw=draw)
+                ran.add(actual := self._chains.run(test, kernel, draw=draw))
+                files |= {f"{RESULTS}-{draw}": Produced(actual, RESULTS), f"sound-{draw}": Produced(sound, RESULTS)}
+        return files, ran
 
     def _bounds_of(self, workload: Entry[Workload], draws: tuple[int, ...]) -> dict[str, Input]:
         """Return the expected outputs for some draws, and the largest errors of sound computations."""

@@ -6,20 +6,25 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from mlir_matrix.actions.params import (
+    Bounds,
     DifferenceParams,
     ErrorParams,
     JudgedOutput,
     JudgeParams,
     NoParams,
+    ProgramJudgeParams,
     SketchOutput,
     SketchParams,
 )
 from mlir_matrix.actions.runtime.outcomes import Stage
+from mlir_matrix.actions.tools.program import EXPECTED, INTERFACE
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.golden_files import SKETCH, golden_name, is_sketched
 from mlir_matrix.catalog.models.base import Workload
+from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.plan.graph import Graph, Input, Produced
-from mlir_matrix.plan.parameters import add_inputs, file_of, judged, like_outputs, signature, sizes
+from mlir_matrix.plan.parameters import add_inputs, file_of, judged, label, like_outputs, signature, sizes
+from mlir_matrix.plan.programs import add_prepared
 from mlir_matrix.tolerances.numerics import Numerics
 from mlir_matrix.tolerances.resolve import resolve_everywhere
 
@@ -162,22 +167,39 @@ def _add_update(
     return Update(made=made, differences=differences, weak=weak, told=told)
 
 
-def plan_magnitudes(catalog: Catalog, workload: Entry[Workload], environment: str = "numpy") -> tuple[Graph, str]:
-    """Return the graph that measures a workload's goldens, and its action; its output is ``magnitudes``."""
+def plan_magnitudes(
+    catalog: Catalog,
+    workload: Entry[Workload],
+    environment: str = "numpy",
+    *,
+    pins: Pins | None = None,
+    bounds: Mapping[str, Bounds] | None = None,
+) -> tuple[Graph, str]:
+    """Return the graph that measures a workload's goldens, and its action; its output is ``magnitudes``.
+
+    For a program in a form of others, give the ``pins`` that prepare it and the ``bounds`` of each dtype.
+    """
     graph = Graph()
-    goldens: Mapping[str, Input] = {
-        name: file_of(catalog, workload.root, workload.golden / f"{name}.npy", optional=True)
-        for name in workload.document.outputs
-    }
-    if workload.document.golden == "computed":
-        goldens = add_expected(graph, catalog, workload, environment, stage=Stage.JUDGE)
+    params: NoParams | ProgramJudgeParams = {}
+    if bounds is not None:
+        prepared = add_prepared(graph, catalog, pins or Pins(catalog), workload)
+        inputs: dict[str, Input] = {name: Produced(prepared, name) for name in (INTERFACE, EXPECTED)}
+        params = {"outputs": [], "bounds": dict(bounds)}
+    elif workload.document.golden == "computed":
+        computed = add_expected(graph, catalog, workload, environment, stage=Stage.JUDGE)
+        inputs = {f"golden-{name}": made for name, made in computed.items()}
+    else:
+        inputs = {
+            f"golden-{name}": file_of(catalog, workload.root, workload.golden / f"{name}.npy", optional=True)
+            for name in workload.document.outputs
+        }
     action = graph.add(
-        f"magnitudes/{workload.name}",
+        f"magnitudes/{label(workload)}",
         tool="magnitudes",
         stage=Stage.JUDGE,
         environment=environment,
-        params=NoParams(),
-        inputs={f"golden-{name}": made for name, made in goldens.items()},
+        params=params,
+        inputs=inputs,
         outputs={"magnitudes": "magnitudes.json"},
     )
     return graph, action

@@ -111,21 +111,25 @@ class Planner:
         key = (test.workload, tuple((bound.location, bound.atol, bound.rtol) for bound in bounds))
         return cached(self._judging, key, lambda: {"outputs": judged(self._catalog, workload.document, bounds)})
 
-    def judge_program(self, test: Test, results: str) -> str:
-        """Add the action that judges a program in a form of others, whose own code says what it gives."""
-        workload = self._catalog.workloads[test.workload]
-        prepared = self.chains.prepare(test, workload)
+    def judging_program(self, test: Test) -> ProgramJudgeParams:
+        """Return the parameters of the judge of a program in a form of others: the tolerances that win, by dtype."""
         bounds = {dtype: self._tolerate(test, dtype) for dtype in sorted(FLOATS)}
         key = tuple((bound.location, bound.atol, bound.rtol) for bound in bounds.values())
         if key not in self._program_judging:
             made = {dtype: bounds_of(self._catalog, bound) for dtype, bound in bounds.items()}
             self._program_judging[key] = {"outputs": [], "bounds": made}
+        return self._program_judging[key]
+
+    def judge_program(self, test: Test, results: str, draw: int = 0) -> str:
+        """Add the action that judges a program in a form of others, whose own code says what it gives."""
+        workload = self._catalog.workloads[test.workload]
+        prepared = self.chains.prepare(test, workload, draw)
         return self.graph.add(
             f"judge/{label(workload)}",
             tool="judge",
             stage=Stage.JUDGE,
             environment=self._numpy,
-            params=self._program_judging[key],
+            params=self.judging_program(test),
             inputs={
                 **{name: Produced(prepared, name) for name in (INTERFACE, EXPECTED)},
                 RESULTS: Produced(results, RESULTS),

@@ -24,6 +24,11 @@ def is_prepared(catalog: Catalog, workload: Entry[Workload]) -> bool:
     return form is not None and form.document.prepares(form.files)
 
 
+def has_draws(catalog: Catalog, workload: Entry[Workload]) -> bool:
+    """Return whether a program has other inputs than those of its test."""
+    return catalog.sources[str(workload.document.source)].document.draws
+
+
 def add_prepared(graph: Graph, catalog: Catalog, pins: Pins, workload: Entry[Workload], draw: int = 0) -> str:
     """Add the action that prepares a program (:mod:`mlir_matrix.actions.tools.program`)."""
     form = catalog.sources[str(workload.document.source)]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from mlir_matrix.actions.params import (
+    Bounds,
     JudgedOutput,
     Op,
     RelateParams,
@@ -17,14 +18,16 @@ from mlir_matrix.actions.params import (
     TransformParams,
 )
 from mlir_matrix.actions.runtime.outcomes import Stage
+from mlir_matrix.actions.tools.program import EXPECTED, INTERFACE, RESULTS
 from mlir_matrix.catalog.catalog import Catalog, Entry
-from mlir_matrix.catalog.models.base import Output, Tensor, Workload
+from mlir_matrix.catalog.models.base import FLOATS, Output, Tensor, Workload
 from mlir_matrix.catalog.models.suites import Agreement, Batch, Permutation, SameIr, Scaling
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.properties import axes, in_words, place, reader
 from mlir_matrix.plan.chains import Chains
 from mlir_matrix.plan.graph import Input, Produced
-from mlir_matrix.plan.parameters import VERDICT, add_inputs, choose_backend, judged
+from mlir_matrix.plan.parameters import VERDICT, add_inputs, bounds_of, choose_backend, judged, label
+from mlir_matrix.plan.programs import is_prepared
 from mlir_matrix.tolerances.resolve import Resolved
 
 #: Resolves the tolerances of one test's output; given by the caller so that planning knows no file formats.
@@ -121,7 +124,8 @@ class PropertyPlanner:
         join: Mapping[str, int] | None = None,
     ) -> str:
         assert test.tested_property is not None
-        names = self._catalog.workloads[test.workload].document.outputs
+        workload = self._catalog.workloads[test.workload]
+        names = workload.document.outputs
         inputs: dict[str, Input] = {f"other-{name}": Produced(base, f"out-{name}") for name in names}
         for number, run in enumerate(runs):
             inputs |= {f"part{number}-{name}": Produced(run, f"out-{name}") for name in names}
@@ -133,8 +137,13 @@ class PropertyPlanner:
             "parts": len(runs),
             "same": list(runs) == [base],
         }
+        if is_prepared(self._catalog, workload):
+            prepared = self._chains.prepare(test, workload)
+            inputs = {name: Produced(prepared, name) for name in (INTERFACE, EXPECTED)}
+            inputs |= {name: Produced(run, RESULTS) for name, run in (("other", base), ("part0", runs[0]))}
+            params["bounds"] = self._program_bounds(test, other or test)
         return self._chains.graph.add(
-            f"relate/{test.workload}",
+            f"relate/{label(workload)}",
             tool="relate",
             stage=Stage.JUDGE,
             environment=self._numpy,
@@ -142,6 +151,17 @@ class PropertyPlanner:
             inputs=inputs,
             outputs=VERDICT,
         )
+
+    def _program_bounds(self, test: Test, other: Test) -> dict[str, Bounds]:
+        """Return the bounds of a program in a form of others, by dtype; none: all of its outputs must be equal."""
+        assert test.tested_property is not None
+        property_kind = test.tested_property.property_kind
+        if not isinstance(property_kind, Agreement) or property_kind.within == "exact":
+            return {}
+        return {
+            dtype: bounds_of(self._catalog, _sum(self._tolerate(test, dtype), self._tolerate(other, dtype), 1.0))
+            for dtype in sorted(FLOATS)
+        }
 
     def _specs(self, test: Test, other: Test, ops: Mapping[str, Op]) -> list[JudgedOutput]:
         """Return the specification of each output: equal, or within the sum of both tests' tolerances."""
@@ -177,7 +197,7 @@ class PropertyPlanner:
         }
         choose_backend(params, resolved_step)
         return self._chains.graph.add(
-            f"same-ir/{test.workload}",
+            f"same-ir/{label(self._catalog.workloads[test.workload])}",
             tool="same_ir",
             stage=Stage.JUDGE,
             environment=resolved_step.environment,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
-from mlir_matrix.catalog.models.base import Output, Workload
+from mlir_matrix.catalog.models.base import FLOATS, Output, Workload
 from mlir_matrix.plan.parameters import sizes
 from mlir_matrix.tolerances.bounds import EPS, substituted
 from mlir_matrix.tolerances.numerics import NumericsAttribute, shown
@@ -37,12 +37,14 @@ def explained(
     attributes: Sequence[NumericsAttribute],
     bounds: Mapping[str, Resolved],
     *,
-    magnitudes: Mapping[str, Mapping[str, float]],
+    magnitudes: Mapping[str, Mapping[str, Any]],
     last: Verdict | None,
+    oracle: str | None = None,
 ) -> GoldenExplanation:
     """Return the document of ``matrix golden explain``.
 
-    ``magnitudes`` has the sizes of elements in goldens, ``last`` is the last verdict.
+    ``magnitudes`` has the sizes of elements in goldens, ``last`` is the last verdict, ``oracle`` says what a program in a form of
+    others is compared with.
     """
     verdicts = {output["name"]: output for output in last["outputs"]} if last else {}
     return {
@@ -55,9 +57,30 @@ def explained(
         ],
         "outputs": [
             _output(workload, name, output, bounds[name], magnitudes.get(name, {}), verdicts.get(name))
+            | _own(magnitudes.get(name, {}), oracle)
             for name, output in workload.outputs.items()
         ],
     }
+
+
+def declared(workload: Workload, magnitudes: Mapping[str, Mapping[str, Any]]) -> Workload:
+    """Return a program in a form of others with the outputs that its own code declares, as the tool ``magnitudes`` gives them."""
+    outputs = {
+        name: Output(
+            shape=each["shape"], dtype=each["dtype"], compare="numeric" if each["dtype"] in FLOATS else "exact"
+        )
+        for name, each in magnitudes.items()
+    }
+    return workload.model_copy(update={"outputs": outputs})
+
+
+def _own(magnitudes: Mapping[str, Any], oracle: str | None) -> ExplainedOutput:
+    """Return what is known of an output of a program in a form of others; where elements have their own bounds, these count."""
+    found: dict[str, Any] = {} if oracle is None else {"oracle": " ".join(oracle.split())}
+    if own := magnitudes.get("bound"):
+        sizes_of = {key: own.get(key) for key in ("median", "largest")}
+        found |= {"element_bounds": {"rationale": magnitudes["rationale"], **sizes_of}, "bounds": {}, "meaning": []}
+    return cast("ExplainedOutput", found)
 
 
 def _output(
@@ -65,7 +88,7 @@ def _output(
     name: str,
     output: Output,
     bound: Resolved,
-    magnitudes: Mapping[str, float],
+    magnitudes: Mapping[str, Any],
     verdict: Census | None,
 ) -> ExplainedOutput:
     exact = output.compare == "exact"
@@ -97,7 +120,7 @@ def _output(
     }
 
 
-def _meaning(bound: Resolved, dtype: str, magnitudes: Mapping[str, float]) -> Iterator[ExplainedSize]:
+def _meaning(bound: Resolved, dtype: str, magnitudes: Mapping[str, Any]) -> Iterator[ExplainedSize]:
     """Yield the largest accepted error for expected values of some sizes."""
     known = {"zero": 0.0, **magnitudes}
     for name in _AT:
@@ -141,10 +164,7 @@ def _output_lines(output: ExplainedOutput) -> Iterator[str]:
             wins = layer["layer"] == output["layer"] and layer["applies"]
             state = "wins" if wins else "applies" if layer["applies"] else "–"
             yield f"  {state:<7} {layer['layer']}: {layer['why']}"
-    yield f"Bounds of {output['layer']}"
-    yield from textwrap.wrap(
-        f"because {output['rationale']}", width=_WIDTH, initial_indent="  ", subsequent_indent="          "
-    )
+    yield from _reasons(output)
     for key, bound in output["bounds"].items():
         # The expression, the expression with numbers, and its value, each once.
         steps = dict.fromkeys((bound["text"], bound["substituted"], f"{bound['value']:.3g}"))
@@ -163,6 +183,22 @@ def _output_lines(output: ExplainedOutput) -> Iterator[str]:
     else:
         used = 100 * float(last["error_used"])
         yield f"Last verdict: {last['outcome']}; the worst error takes {used:.3g} % of its bound"
+
+
+def _reasons(output: ExplainedOutput) -> Iterator[str]:
+    """Yield where the bounds come from, and the expected output of a program that others wrote."""
+    own = output.get("element_bounds")
+    yield f"Bounds of {output['layer']}" + (", each element's own" if own else "")
+    yield from _wrapped(f"because {own['rationale'] if own else output['rationale']}")
+    if own and own["median"] is not None:
+        yield f"  the median of them is {own['median']:.3g}, the largest {own['largest']:.3g}"
+    if "oracle" in output:
+        yield "Expected"
+        yield from _wrapped(output["oracle"])
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, width=_WIDTH, initial_indent="  ", subsequent_indent="          ")
 
 
 def _is_of_another_workload(layer: ExplainedLayer) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from mlir_matrix.actions.numerics import dtypes
+from mlir_matrix.actions.runtime import bundle
 from mlir_matrix.actions.runtime.contract import Action
 from mlir_matrix.actions.tools import audit
 
@@ -150,3 +151,56 @@ def test_trivial_outputs_that_pass_are_named() -> None:
     }  # fmt: skip
     strict = report("trivial", [[9.0] * 4], arguments=arguments)
     assert strict == []
+
+
+def of_program(kind: str, actual: Sequence[float], sound: Sequence[float] = RIGHT) -> list[dict[str, Any]]:
+    """The same of a program whose own code says what it gives; elements may be off by 0.001, and 0.1 is what the layer says."""
+    arrays = {"expected-y": np.array(RIGHT), "bound-y": np.full(4, 0.001)}
+    arrays |= {name: np.array(values, np.float32) for name, values in {"actual": actual, "sound": sound}.items()}
+    for name, array in arrays.items():
+        np.save(f"{name}.npy", array)
+    Path("about.json").write_text(json.dumps({"y": {"rationale": "derived: by hand"}}))
+    Path("interface.json").write_text(json.dumps({"outputs": [{"name": "y", "dtype": "f32", "shape": [4]}]}))
+    bundle.pack("expected.zip", {"expected-y": "expected-y.npy", "bound-y": "bound-y.npy", "about.json": "about.json"})
+    bundle.pack("results.zip", {"y": "actual.npy"})
+    bundle.pack("sound.zip", {"y": "sound.npy"})
+    bounds = {
+        "f32": {
+            key: each for key, each in spec(derived=True).items() if key not in ("name", "dtype", "shape", "compare")
+        }
+    }
+    files = {"interface-0": "interface.json", "expected-0": "expected.zip"}
+    files |= {"results-0": "results.zip", "sound-0": "sound.zip"} if kind != "trivial" else {}
+    params = {
+        "outputs": [],
+        "bounds": bounds,
+        "draws": [0],
+        "kind": kind,
+        "arguments": [],
+        "mutations": ["output-scaled"],
+    }
+    audit.run(Action(params=params, inputs=files, outputs={"report": "report.json"}))
+    plants: list[dict[str, Any]] = json.loads(Path("report.json").read_text())["mutants"]
+    return plants
+
+
+def test_mutants_of_a_program_matter_beyond_the_layer_and_are_caught_by_the_bound_of_each_element() -> None:
+    (plant,) = of_program("mutant", [1, 2, 3, 4.2])
+    assert (plant["matters"], plant["caught"], plant["layer"]) == (True, True, "golden/t.yaml:3:5, derived")
+    (small,) = of_program("mutant", [1, 2, 3, 4.05])
+    assert not small["matters"]
+    (already,) = of_program("mutant", [1, 2, 3, 4.2], sound=[1, 2, 3, 4.15])
+    assert not already["matters"], "the program as it is is off by more than the layer says"
+
+
+def test_a_program_as_it_is_is_judged_by_its_own_bound() -> None:
+    (plant,) = of_program("allowed", [1, 2, 3, 4.0005])
+    assert (plant["matters"], plant["caught"]) == (False, False)
+    ((layer, used),) = plant["used"]
+    assert (layer, used) == ("golden/t.yaml:3:5, derived", pytest.approx(0.5, rel=1e-3))
+    assert of_program("allowed", [1, 2, 3, 4.01])[0]["caught"]
+
+
+def test_outputs_of_a_program_are_changed_and_trivial_ones_tried() -> None:
+    assert [plant["mutation"] for plant in of_program("outputs", RIGHT)] == ["output-scaled"]
+    assert of_program("trivial", RIGHT) == []

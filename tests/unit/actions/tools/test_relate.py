@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from mlir_matrix.actions.numerics import dtypes
+from mlir_matrix.actions.runtime import bundle
 from mlir_matrix.actions.runtime.collect import is_measurable
 from mlir_matrix.actions.runtime.contract import Action
 from mlir_matrix.actions.tools import relate, transform
@@ -142,3 +143,29 @@ def test_a_file_that_cannot_be_read_is_no_match() -> None:
         found = relate.relate(params, inputs)
         assert found["outcome"] == "mismatch"
         assert "not a readable .npy file" in found["reason"]
+
+
+@pytest.mark.parametrize(("off", "outcome"), [(0.015, "pass"), (0.025, "mismatch")])
+def test_two_runs_of_a_program_may_both_be_off_by_the_bound_of_each_element(off: float, outcome: str) -> None:
+    arrays = {"expected-y": [1.0, 2.0], "bound-y": [0.01, 0.01]}
+    for name, array in arrays.items():
+        np.save(f"{name}.npy", np.array(array))
+    for name, values in {"other": [1.0, 2.0], "part0": [1.0, 2.0 + off]}.items():
+        np.save(f"{name}.npy", np.array(values, np.float32))
+        bundle.pack(f"{name}.zip", {"y": f"{name}.npy"})
+    Path("about.json").write_text(json.dumps({"y": {"rationale": "derived: by hand"}}))
+    Path("interface.json").write_text(json.dumps({"outputs": [{"name": "y", "dtype": "f32", "shape": [2]}]}))
+    bundle.pack("expected.zip", {**{name: f"{name}.npy" for name in arrays}, "about.json": "about.json"})
+    bounds = {"atol": 0, "rtol": 0, "atol_text": "0", "rtol_text": "0", "layer": "", "rationale": "", "derived": True}
+    params = {
+        "relation": "it holds",
+        "outputs": [],
+        "ops": {},
+        "join": {},
+        "parts": 1,
+        "same": False,
+        "bounds": {"f32": bounds},
+    }
+    files = {"interface": "interface.json", "expected": "expected.zip", "other": "other.zip", "part0": "part0.zip"}
+    relate.run(Action(params=params, inputs=files, outputs={"verdict": "verdict.json"}))
+    assert json.loads(Path("verdict.json").read_text(encoding="utf-8"))["outcome"] == outcome

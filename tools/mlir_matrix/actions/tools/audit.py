@@ -4,11 +4,15 @@ params   ``kind``: ``mutant`` (outputs of a mutated kernel; a failed call is cau
          transformation, which are always judged), ``outputs`` (plant ``mutations`` in outputs here) or ``trivial`` (outputs that
          need no program; ``arguments``: the workload's inputs)
 inputs   ``actual-DRAW-NAME``, ``expected-DRAW-NAME``, ``bound-DRAW-NAME``; ``failures`` of ``run``, where one action ran all
-         draws; ``own-DRAW-NAME``, the bounds of a layer that is derived; for ``trivial`` also ``arg-DRAW-NAME``
+         draws; ``own-DRAW-NAME``, the bounds of a layer that is derived; for ``trivial`` also ``arg-DRAW-NAME``; for a program
+         in a form of others (``bounds`` in the params) ``interface-DRAW``, ``expected-DRAW`` and two bundles of results,
+         ``results-DRAW`` and ``sound-DRAW``: of the kernel, and of the one without a mutation
 outputs  ``report``: JSON, ``mutants``: what happened to each mutant
 
 A mutant *matters* if its distance from the expected value, in double, exceeds the forward error bound of some element, if NaN or
-infinities differ, or an integer does. The bounds come from the inputs and not from the tolerances (:mod:`forward_error`).
+infinities differ, or an integer does. The bounds come from the inputs and not from the tolerances (:mod:`forward_error`). A program
+in a form of others has no such bound: there a mutant matters if an element is beyond ``atol + rtol |expected|`` of the layer that
+wins, while the kernel without a mutation is within it.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,11 +29,13 @@ import numpy as np
 from mlir_matrix.actions.mutation.output_mutations import MUTATIONS, Planting
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.census import plain
+from mlir_matrix.actions.numerics.criteria import Criteria
 from mlir_matrix.actions.numerics.dtypes import FLOATS, Array
 from mlir_matrix.actions.params import AuditParams
 from mlir_matrix.actions.params import JudgedOutput as Spec
 from mlir_matrix.actions.runtime.contract import Action, write_json
 from mlir_matrix.actions.tools import judge
+from mlir_matrix.actions.tools.program import EXPECTED, INTERFACE, OWN, RESULTS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,26 +92,54 @@ class _Draw:
 
     def __init__(self, action: Action[AuditParams], draw: int) -> None:
         self.number = draw
-        self.specs = action.params["outputs"]
-        self._inputs = action.inputs
+        self._allowed = action.params["kind"] == "allowed"
+        inputs, mark = action.inputs, f"-{draw}"
+        if "bounds" in action.params:
+            bundles = {INTERFACE: inputs[INTERFACE + mark], EXPECTED: inputs[EXPECTED + mark]}
+            names = {"actual": RESULTS + mark, "sound": "sound" + mark}
+            results = {kind: inputs[name] for kind, name in names.items() if name in inputs}
+            opened = Action(params=action.params, inputs=bundles, outputs={})
+            self.specs, self._files = judge.of_program(opened, Path(f"opened{mark}"), **results)
+            for spec in self.specs:
+                if spec["atol_text"] == OWN:
+                    # Derived or empirical.
+                    spec["layer"] += f", {spec['rationale'].partition(':')[0]}"
+            self._judged: tuple[str, ...] = ("actual", "expected", "bound")
+        else:
+            self.specs, self._judged = action.params["outputs"], ("actual", "expected")
+            parts = [name.split("-", 2) for name in inputs]
+            self._files = {f"{each[0]}-{each[2]}": inputs["-".join(each)] for each in parts if each[1:2] == [str(draw)]}
 
     def load(self, kind: str, name: str) -> Array:
-        return dtypes.load_npy(self._inputs[f"{kind}-{self.number}-{name}"])
+        return dtypes.load_npy(self._files[f"{kind}-{name}"])
 
     def files(self, other: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the files that the judge reads; ``other`` replaces outputs of the kernel, by name."""
-        found = {}
-        for spec in self.specs:
-            name = spec["name"]
-            found[f"actual-{name}"] = (other or {}).get(name) or self._inputs.get(f"actual-{self.number}-{name}", "")
-            found[f"expected-{name}"] = self._inputs[f"expected-{self.number}-{name}"]
-            if own := self._inputs.get(f"own-{self.number}-{name}"):
-                found[f"bound-{name}"] = own
-        return found
+        found = {key: path for key, path in self._files.items() if key.partition("-")[0] in self._judged}
+        own = {f"bound-{key[4:]}": path for key, path in self._files.items() if key.startswith("own-")}
+        return found | own | {f"actual-{name}": path for name, path in (other or {}).items()}
+
+    def criteria(self, spec: Spec) -> Criteria:
+        """Return the criteria by which the judge compares an output."""
+        return judge.own_criteria(judge.criteria_of(spec), spec, self.files())
+
+    def bound(self, spec: Spec) -> Array:
+        """Return the bound that a mutant must exceed to matter."""
+        if f"sound-{spec['name']}" not in self._files:
+            return self.load("bound", spec["name"])
+        expected, sound = self.load("expected", spec["name"]), self.load("sound", spec["name"])
+        if spec["dtype"] not in FLOATS:
+            return np.zeros(expected.shape)
+        criteria = self.criteria(spec)
+        with np.errstate(all="ignore"):
+            plain = criteria.atol + criteria.rtol * np.abs(expected)
+            own = plain if criteria.bounds is None else criteria.bounds.reshape(expected.shape)
+            off = _float_error(dtypes.decode(sound, spec["dtype"]), expected)
+        return own if self._allowed else np.where(off <= plain, plain, np.inf)
 
     def worst(self) -> Effect:
         effects = [
-            effect(spec, *(self.load(kind, spec["name"]) for kind in ("actual", "expected", "bound")))
+            effect(spec, self.load("actual", spec["name"]), self.load("expected", spec["name"]), self.bound(spec))
             for spec in self.specs
         ]
         return max(effects, key=lambda each: each.share)
@@ -170,7 +205,7 @@ def _outputs(action: Action[AuditParams]) -> Iterator[dict[str, Any]]:
             planting = Planting(
                 stored=draw.load("actual", spec["name"]), dtype=spec["dtype"], draw=draw.number, other=other
             )
-            expected, bound = (draw.load(kind, spec["name"]) for kind in ("expected", "bound"))
+            expected, bound = draw.load("expected", spec["name"]), draw.bound(spec)
             for name in action.params["mutations"]:
                 for where, mutant in MUTATIONS[name](planting):
                     worst = effect(spec, mutant, expected, bound)
@@ -208,7 +243,7 @@ def _trivial(action: Action[AuditParams]) -> Iterator[dict[str, Any]]:
                 others["what is right for other inputs"] = (
                     dtypes.rounded(stored, spec["dtype"]) if spec["dtype"] in FLOATS else stored
                 )
-            for name in judge.weak(spec, draw.load("expected", spec["name"]), judge.criteria_of(spec), others):
+            for name in judge.weak(spec, draw.load("expected", spec["name"]), draw.criteria(spec), others):
                 yield {"draw": draw.number, "output": f"{name} as {spec['name']}" if len(draw.specs) > 1 else name}
 
 

@@ -25,14 +25,12 @@ from mlir_matrix.actions.numerics.criteria import Criteria
 from mlir_matrix.actions.numerics.diagnosis import diagnose
 from mlir_matrix.actions.numerics.dtypes import STORAGE, Array
 from mlir_matrix.actions.numerics.sketch_judge import SketchError, judge_by_sketch
-from mlir_matrix.actions.params import Bounds, JudgedOutput, JudgeParams, ProgramJudgeParams
+from mlir_matrix.actions.params import Bounds, JudgedOutput, JudgeParams
 from mlir_matrix.actions.runtime.bundle import unpack
 from mlir_matrix.actions.runtime.contract import Action, write_json
-from mlir_matrix.actions.tools.program import ABOUT, EXPECTED, INTERFACE, RESULTS, interface
+from mlir_matrix.actions.tools.program import ABOUT, EXPECTED, INTERFACE, OWN, RESULTS, interface
 
 _GOLDEN = "the golden"
-#: The text of a bound that each element has for itself.
-_OWN = "of each element"
 #: Bounds of what is no floating point.
 _EXACT = Bounds(
     atol=0.0, rtol=0.0, atol_text="0", rtol_text="0", layer="", rationale="Integers and booleans are exact."
@@ -52,16 +50,21 @@ def run(action: Action[JudgeParams]) -> None:
     """Write the verdict. A mismatch is a verdict, not a failure of the action."""
     specs, files = action.params["outputs"], action.inputs
     if INTERFACE in files:
-        specs, files = of_program(cast("Action[ProgramJudgeParams]", action))
+        specs, files = of_program(action, actual=files[RESULTS])
     verdict = judge(specs, files)
     write_json(action.outputs["verdict"], verdict)
 
 
-def of_program(action: Action[ProgramJudgeParams]) -> tuple[list[JudgedOutput], dict[str, str]]:
-    """Return the outputs of a program that its own code declares, with their bounds, and the files of what it gave."""
-    folder = Path("opened")
+def of_program(
+    action: Action[Any], folder: Path = Path("opened"), **results: str
+) -> tuple[list[JudgedOutput], dict[str, str]]:
+    """Return the outputs of a program that its own code declares, with their bounds, and the files of what it gave.
+
+    ``results``: by the prefix of these files' names, the bundle.
+    """
     files = unpack(action.inputs[EXPECTED], folder / EXPECTED)
-    files |= {f"actual-{name}": path for name, path in unpack(action.inputs[RESULTS], folder / RESULTS).items()}
+    for kind, bundle in results.items():
+        files |= {f"{kind}-{name}": path for name, path in unpack(bundle, folder / kind).items()}
     about = json.loads(Path(files.pop(ABOUT)).read_text(encoding="utf-8"))
     return [_spec(action.params["bounds"], declared, about, files) for declared in interface(action)["outputs"]], files
 
@@ -77,7 +80,7 @@ def _spec(
     if not spec.get("derived"):
         files.pop(f"bound-{name}", None)
     elif f"bound-{name}" in files:
-        spec["atol_text"] = spec["rtol_text"] = _OWN
+        spec["atol_text"] = spec["rtol_text"] = OWN
         spec["rationale"] = about[name]["rationale"]
     return spec
 
@@ -140,9 +143,7 @@ def _judge_output(spec: JudgedOutput, files: Mapping[str, str]) -> dict[str, Any
         if f"sketch-{name}" in files:
             return {**_told(spec), **_judge_sketched(spec, files, criteria)}
         expected = _load(files, f"expected-{name}", _GOLDEN, shape, dtypes.golden_storage(dtype))
-        if f"bound-{name}" in files:
-            own = _load(files, f"bound-{name}", "the bound", shape, STORAGE["f64"])
-            criteria = replace(criteria, bounds=own.reshape(-1))
+        criteria = own_criteria(criteria, spec, files)
         if _is_nan(expected):
             count = f"{expected.size} of {expected.size}"
             raise _NoMeasureError(f"the golden is NaN in {count} elements, which proves nothing")
@@ -158,6 +159,14 @@ def _judge_output(spec: JudgedOutput, files: Mapping[str, str]) -> dict[str, Any
     result = _compared(actual, expected, spec, criteria)
     names = weak(spec, expected, criteria, arguments(files)) if result["outcome"] == "pass" else []
     return result | ({"weak": names} if names else {})
+
+
+def own_criteria(criteria: Criteria, spec: JudgedOutput, files: Mapping[str, str]) -> Criteria:
+    """Return the criteria of an output whose elements have bounds of their own, if there is a file with these."""
+    name = f"bound-{spec['name']}"
+    if name not in files:
+        return criteria
+    return replace(criteria, bounds=_load(files, name, "the bound", tuple(spec["shape"]), STORAGE["f64"]).reshape(-1))
 
 
 def _of_sorted(criteria: Criteria, shape: tuple[int, ...]) -> Criteria:
@@ -278,6 +287,6 @@ def _explain(output: dict[str, Any]) -> str:
     bound = f"bound {float(worst['bound']):.3g} "
     # The bound of each element has a reason of its own.
     bound += (
-        f"({output['rationale']})" if output.get("atol_text") == _OWN else f"from {output.get('layer') or 'no layer'}"
+        f"({output['rationale']})" if output.get("atol_text") == OWN else f"from {output.get('layer') or 'no layer'}"
     )
     return f"{output['name']}: {share}; worst {place}{error}, {bound}"

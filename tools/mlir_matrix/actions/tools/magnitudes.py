@@ -1,23 +1,34 @@
 """Measure how large the elements of goldens are, which shows what relative bounds amount to.
 
-inputs   ``golden-NAME``
-outputs  ``magnitudes``: JSON, by NAME the number of ``elements``, and ``median`` and ``largest`` size of the finite ones, if any
+inputs   ``golden-NAME``; or of a program in a form of others ``interface`` and ``expected``
+outputs  ``magnitudes``: JSON, by NAME the number of ``elements``, and ``median`` and ``largest`` size of the finite ones, if any;
+         of such a program also ``dtype``, ``shape`` and, where elements have their own bounds, ``rationale`` and ``bound``:
+         their sizes
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from mlir_matrix.actions.numerics import dtypes
-from mlir_matrix.actions.params import NoParams
+from mlir_matrix.actions.params import JudgedOutput, NoParams, ProgramJudgeParams
 from mlir_matrix.actions.runtime.contract import Action, ActionFailed, write_json
+from mlir_matrix.actions.tools import judge
+from mlir_matrix.actions.tools.program import INTERFACE
 
 _PREFIX = "golden-"
 
 
-def run(action: Action[NoParams]) -> None:
+def run(action: Action[NoParams | ProgramJudgeParams]) -> None:
     """Measure every golden. Raise ActionFailed for an unreadable one."""
-    found = {}
+    if INTERFACE in action.inputs:
+        specs, files = judge.of_program(action)
+        write_json(action.outputs["magnitudes"], {spec["name"]: _output(spec, files) for spec in specs})
+        return
+    found: dict[str, Any] = {}
     for name, path in sorted(action.inputs.items()):
         try:
             found[name.removeprefix(_PREFIX)] = measure(dtypes.load_npy(path))
@@ -27,6 +38,14 @@ def run(action: Action[NoParams]) -> None:
                 f"{name.removeprefix(_PREFIX)}: the golden is not a readable .npy file: {what}"
             ) from None
     write_json(action.outputs["magnitudes"], found)
+
+
+def _output(spec: JudgedOutput, files: Mapping[str, str]) -> dict[str, Any]:
+    name = spec["name"]
+    found: dict[str, Any] = {"dtype": spec["dtype"], "shape": spec["shape"]}
+    if f"bound-{name}" in files:
+        found |= {"rationale": spec["rationale"], "bound": measure(dtypes.load_npy(files[f"bound-{name}"]))}
+    return found | measure(dtypes.load_npy(files[f"expected-{name}"]))
 
 
 def measure(array: dtypes.Array) -> dict[str, float]:

@@ -21,6 +21,8 @@ from mlir_matrix.actions.runtime.contract import Action, write_json
 
 INTERFACE, ARGUMENTS, EXPECTED, RESULTS = "interface", "arguments", "expected", "results"
 ABOUT = "about.json"
+#: The text of a bound that each element has for itself.
+OWN = "of each element"
 #: The files of what ``prepare.py`` writes beside the program.
 PREPARED = {INTERFACE: "interface.json", ARGUMENTS: "arguments.zip", EXPECTED: "expected.zip"}
 _FOLDER = Path("opened")

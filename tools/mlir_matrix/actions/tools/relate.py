@@ -1,6 +1,7 @@
 """Judge a property: compare the outputs of one run with those of other runs, transformed as the property requires.
 
-inputs   ``other-NAME``, and ``part0-NAME``, ``part1-NAME``, … of the run
+inputs   ``other-NAME``, and ``part0-NAME``, ``part1-NAME``, … of the run; for a program in a form of others (``bounds`` in the
+         params) ``interface``, ``expected`` and two bundles of results, ``other`` and ``part0``
 outputs  ``verdict``, as the judge's. A comparison that proves nothing is a mismatch
 """
 
@@ -17,12 +18,16 @@ from mlir_matrix.actions.params import JudgedOutput, Op, RelateParams
 from mlir_matrix.actions.runtime.contract import Action, write_json
 from mlir_matrix.actions.runtime.outcomes import of_relation
 from mlir_matrix.actions.tools import judge, transform
+from mlir_matrix.actions.tools.program import INTERFACE
 
 
 def run(action: Action[RelateParams]) -> None:
     """Write the verdict. A property that does not hold is no failure of the action."""
-    verdict = relate(action.params, action.inputs)
-    write_json(action.outputs["verdict"], verdict)
+    params, inputs = action.params, action.inputs
+    if INTERFACE in inputs:
+        specs, inputs = judge.of_program(action, part0=inputs["part0"], other=inputs["other"])
+        params = {**params, "outputs": specs}
+    write_json(action.outputs["verdict"], relate(params, inputs))
 
 
 def relate(params: RelateParams, inputs: Mapping[str, str]) -> dict[str, Any]:
@@ -46,6 +51,10 @@ def relate(params: RelateParams, inputs: Mapping[str, str]) -> dict[str, Any]:
         files[f"actual-{name}"], files[f"expected-{name}"] = f"actual-{number}.npy", f"expected-{number}.npy"
         dtypes.save_npy(files[f"actual-{name}"], actual)
         dtypes.save_npy(files[f"expected-{name}"], wanted)
+        if f"bound-{name}" in inputs:
+            # Both may be off by it.
+            files[f"bound-{name}"] = f"bound-{number}.npy"
+            dtypes.save_npy(files[f"bound-{name}"], 2 * dtypes.load_npy(inputs[f"bound-{name}"]))
     if empty or not specs:
         return _vacuous(specs, empty, params)
     verdict = judge.judge(specs, files)

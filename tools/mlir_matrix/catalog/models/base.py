@@ -206,6 +206,10 @@ class SourceForm(Tool):
     """The files that are programs, for example ``*.py``; ``**/`` stands for any folders. A corpus may choose others."""
     environment: Name = ""
     """The environment of ``prepare.py``."""
+    oracle: Text | None = None
+    """What is expected of a program, and where its bounds come from, for reports."""
+    draws: bool = True
+    """False if a program has a single set of inputs: an audit takes that one, and a calibration takes no such program."""
 
     def prepares(self, files: Collection[str]) -> bool:
         """Return whether programs are prepared, and so have inputs; ``files`` are those of the folder."""

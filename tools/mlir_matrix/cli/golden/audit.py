@@ -41,15 +41,18 @@ def command(tests: tuple[str, ...], seeds: int, glob: str, form: str, current: S
     """Plant mutants (miscompiles) in tests and report which of them the tolerances catch.
 
     Without arguments, audit every workload as linalg, through linalg-loops. A mutant matters if its error on some element exceeds
-    the forward error bound of sound arithmetic. That bound is computed from the inputs, not from the tolerances.
+    the forward error bound of sound arithmetic. That bound is computed from the inputs, not from the tolerances. Of a program that
+    others wrote, it matters if it is beyond atol and rtol of the layer that wins, where the program as it is is not.
 
     Exit code 1: fewer than 99 % of the mutants that matter are caught, or none matters; an allowed change (contraction,
     reassociation) is flagged; or an output that needs no program passes.
     """
     names = tests or (_DEFAULT,)
-    runnable = [test for test in current.tests(names) if test.selected and test.executes]
+    chosen = current.tests(names)
+    runnable = [test for test in chosen if test.selected and test.executes]
     if not runnable:
-        raise UsageError(f"{' '.join(names)}: nothing to audit: none of these tests runs; try '{_DEFAULT}'")
+        why = next((test.without_outputs for test in chosen if test.without_outputs), "none of these tests runs")
+        raise UsageError(f"{' '.join(names)}: nothing to audit: {why}; try '{_DEFAULT}'")
     found = audit(
         current,
         runnable,

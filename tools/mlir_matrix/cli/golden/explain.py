@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
+from mlir_matrix.catalog.models.base import FLOATS
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show_each, warn
@@ -19,7 +20,9 @@ from mlir_matrix.expand.select import identifiers, whole_catalog
 from mlir_matrix.judge.run import run_graph
 from mlir_matrix.names import is_glob
 from mlir_matrix.plan.goldens import plan_magnitudes
-from mlir_matrix.report.tolerance_text import explained, tolerance_lines
+from mlir_matrix.plan.parameters import bounds_of
+from mlir_matrix.plan.programs import is_prepared
+from mlir_matrix.report.tolerance_text import declared, explained, tolerance_lines
 from mlir_matrix.session import Session
 
 if TYPE_CHECKING:
@@ -39,22 +42,31 @@ if TYPE_CHECKING:
 def command(tests: tuple[str, ...], current: Session, limits: Limits, form: str) -> None:
     """Show the tolerance layers that apply to the outputs of tests, and the winning bounds in numbers.
 
-    Nothing is run except a check of the goldens. If the last verdict is cached, its share of the bounds is shown. A pattern stands
-    for tests of the whole catalog that are supported. JSON is a list, but for one ID.
+    Nothing is run except a check of the goldens; a program that others wrote is prepared. If the last verdict is cached, its
+    share of the bounds is shown. A pattern stands for supported tests of the whole catalog. JSON is a list, but for one ID.
     """
     found = [_explained(current, test, limits) for test in _find(current, tests)]
     show_each(form, tests, found, map(tolerance_lines, found))
 
 
 def _explained(current: Session, test: Test, limits: Limits) -> GoldenExplanation:
-    workload = current.catalog.workloads[test.workload]
+    document = current.catalog.workloads[test.workload].document
+    magnitudes, oracle = _magnitudes(current, test, limits), None
+    if document.source:
+        document = declared(document, magnitudes)
+        oracle = current.catalog.sources[str(document.source)].document.oracle
     return explained(
         test.id,
-        workload.document,
+        document,
         current.numerics.stated(test.workload, test.target, test.framework, test.pipeline),
-        {name: current.tolerance(test, name) for name in workload.document.outputs},
-        magnitudes=_magnitudes(current, test, limits),
+        # Tolerances of outputs that only the program knows are resolved by their dtype.
+        {
+            name: current.tolerance(test, each.dtype if document.source else name)
+            for name, each in document.outputs.items()
+        },
+        magnitudes=magnitudes,
         last=_last_verdict(current, test),
+        oracle=oracle,
     )
 
 
@@ -65,26 +77,29 @@ def _find(current: Session, arguments: Sequence[str]) -> list[Test]:
     if any(map(is_glob, arguments)):
         found = [test for test in found if test.selected and test.executes]
     for test in found:
-        if test.is_ir:
-            raise UsageError(f"{test.id} is an IR test: FileCheck checks its text, and no tolerance applies")
-        if not test.executes:
-            raise UsageError(f"target {test.target} only compiles: there are no outputs, and no tolerance applies")
+        if test.without_outputs:
+            raise UsageError(f"{test.without_outputs}, and no tolerance applies")
     if not found:
         raise UsageError(f"{' '.join(arguments)}: no tolerance applies to any of these tests")
     return found
 
 
-def _magnitudes(current: Session, test: Test, limits: Limits) -> Mapping[str, Mapping[str, float]]:
+def _magnitudes(current: Session, test: Test, limits: Limits) -> Mapping[str, Mapping[str, Any]]:
     """Return the median and the largest element of each golden; nothing if the goldens cannot be read."""
+    workload, bounds = current.catalog.workloads[test.workload], None
+    if is_prepared(current.catalog, workload):
+        bounds = {dtype: bounds_of(current.catalog, current.tolerance(test, dtype)) for dtype in sorted(FLOATS)}
+    pins = current.pins.override(test.pins) if test.pins else current.pins
     graph, action = plan_magnitudes(
-        current.catalog, current.catalog.workloads[test.workload], current.pins.reference("numpy")
+        current.catalog, workload, current.pins.reference("numpy"), pins=pins, bounds=bounds
     )
     done = run_graph(current, graph, limits=limits)[action].result
     if not done.ok:
-        warn(f"goldens are not measured: {done.outcome['reason']}")
+        what = "goldens are not measured" if bounds is None else f"{test.id}: the program cannot be prepared"
+        warn(f"{what}: {done.outcome['reason']}")
         return {}
     store = ActionCache(current.home.actions)
-    return cast("dict[str, dict[str, float]]", json.loads(store.read_blob(done.outputs["magnitudes"])))
+    return cast("dict[str, dict[str, Any]]", json.loads(store.read_blob(done.outputs["magnitudes"])))
 
 
 def _last_verdict(current: Session, test: Test) -> Verdict | None:

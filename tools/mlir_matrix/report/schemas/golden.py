@@ -6,7 +6,7 @@ added; none is removed or changes its meaning.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -63,6 +63,16 @@ class ExplainedVerdict(TypedDict):
     max_abs: Number | None
 
 
+class ExplainedElements(TypedDict):
+    """The bounds of the elements of an output."""
+
+    rationale: str
+    """``derived: …``, ``empirical: …`` or ``given by the test: …``."""
+    median: float | None
+    """Null if no bound is finite."""
+    largest: float | None
+
+
 class ExplainedOutput(TypedDict):
     """The origin of the bounds of one output."""
 
@@ -80,6 +90,10 @@ class ExplainedOutput(TypedDict):
     meaning: list[ExplainedSize]
     last: ExplainedVerdict | None
     """Null without a cached verdict."""
+    element_bounds: NotRequired[ExplainedElements]
+    """Of a program in a form of others, if each element has a bound of its own. Then ``bounds`` and ``meaning`` are empty."""
+    oracle: NotRequired[str]
+    """Of such a program: what is expected of it, and who made that."""
 
 
 class ExplanationSummary(TypedDict):
@@ -191,7 +205,7 @@ class CalibratedLayer(TypedDict):
     """The errors of runs, as shares of a layer's bounds."""
 
     layer: str
-    """File, line and column."""
+    """File, line and column; with ``, derived`` or another kind if each element has a bound of its own."""
     tests: int
     runs: int
     distinct_runs: int

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy
 import torch
+from torch import Tensor
 from torch._decomp import decomposition_table
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils import _pytree as pytree
@@ -25,7 +26,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from mlir_matrix.actions.api import ActionFailed
 
 aten = torch.ops.aten
-Tensor = torch.Tensor
 #: How many times the likely error the bound is: five standard deviations are for the worst of a million elements, the rest because
 #: errors with a common cause, such as the factor of a normalisation, are not independent.
 CONFIDENCE = 10.0
@@ -153,7 +153,7 @@ class Bounds(TorchDispatchMode):  # type: ignore[misc]
 
     @property
     def unit(self) -> float:
-        return ROUNDING * torch.finfo(self.dtype).eps
+        return ROUNDING * float(torch.finfo(self.dtype).eps)
 
     def program(self, tensor: Tensor, dtype: torch.dtype) -> None:
         """Record the dtype that a tensor has in the program. Here all are double."""
@@ -636,8 +636,8 @@ def _multiply(mode: Bounds, function: Any, a: Any, b: Any) -> Any:
     if not made.is_floating_point():
         return made
     a, b = (each.double() if isinstance(each, Tensor) and not each.is_floating_point() else each for each in (a, b))
-    errors = [_constant(mode, each) if mode.error(each) is None else mode.error(each) for each in (a, b)]
-    squares = (errors[0] * abs(b)) ** 2 + (abs(a) * errors[1]) ** 2 + (errors[0] * errors[1]) ** 2
+    error_a, error_b = (_constant(mode, each) if (known := mode.error(each)) is None else known for each in (a, b))
+    squares = (error_a * abs(b)) ** 2 + (abs(a) * error_b) ** 2 + (error_a * error_b) ** 2
     return settle(mode, made, squares + torch.zeros_like(made, dtype=torch.float64), rounded=True)
 
 
@@ -646,7 +646,7 @@ def _multiply(mode: Bounds, function: Any, a: Any, b: Any) -> Any:
 
 def _count(tensor: Tensor, dims: Any) -> int:
     if dims is None or (isinstance(dims, (list, tuple)) and not dims):
-        return tensor.numel()
+        return int(tensor.numel())
     places = [dims] if isinstance(dims, int) else dims
     return math.prod(tensor.shape[place] for place in places) if tensor.dim() else 1
 
@@ -829,7 +829,7 @@ def _of_window(_tensor: Tensor, _made: Tensor, kernel: Any, *_: Any) -> float:
 
 
 def _of_ratio(tensor: Tensor, made: Tensor, *_: Any) -> float:
-    return max(2.0, 2.0 ** (tensor.dim() - 2) * tensor.numel() / max(made.numel(), 1))
+    return float(max(2.0, 2.0 ** (tensor.dim() - 2) * tensor.numel() / max(made.numel(), 1)))
 
 
 linear(_of_window, aten.avg_pool1d, aten.avg_pool2d, aten.avg_pool3d)

@@ -342,19 +342,19 @@ def _products(name: str, operands: Sequence[torch.Tensor]) -> float:
     first, second = operands[:2]
     match name:
         case "linear" | "einsum":
-            return 2.0 * first.shape[-1] if first.dim() else 1.0
+            return 2.0 * int(first.shape[-1]) if first.dim() else 1.0
         case "matmul" | "mm" | "bmm" | "__matmul__" | "mv" | "dot":
-            return 2.0 * first.shape[-1]
+            return 2.0 * int(first.shape[-1])
         case "addmm" | "baddbmm":
-            return 2.0 * second.shape[-1]
+            return 2.0 * int(second.shape[-1])
         case "conv1d" | "conv2d" | "conv3d":
-            return 2.0 * second.numel() / second.shape[0]
+            return 2.0 * int(second.numel()) / int(second.shape[0])
         case "conv_transpose1d" | "conv_transpose2d" | "conv_transpose3d":
-            return 2.0 * second.numel() / second.shape[1]
+            return 2.0 * int(second.numel()) / int(second.shape[1])
         case "scaled_dot_product_attention":
-            return 4.0 * second.shape[-2]
+            return 4.0 * int(second.shape[-2])
         case _ if name in RECURRENT:
-            return 2.0 * sum(each.numel() for each in operands[1:]) / max(operands[-1].shape[-1], 1)
+            return 2.0 * sum(int(each.numel()) for each in operands[1:]) / max(int(operands[-1].shape[-1]), 1)
     return 1.0
 
 
@@ -400,7 +400,7 @@ def _outputs(build: Callable[[], Built], bounds: str) -> list[Output]:
         returned = built.call()
         _seed(OTHER_SEED)
         plain, other = (pytree.tree_flatten_with_path(each)[0] for each in (returned, again.call()))
-    declared = {}
+    declared: dict[int, dict[str, Any]] = {}
     for place, (path, value) in enumerate(plain):
         if isinstance(value, torch.Tensor):
             declared[place] = _declared(_key(path, len(declared)), f"output {len(declared)}", value)
@@ -438,9 +438,8 @@ def _check_reference(
 
 def _same(value: torch.Tensor, other: torch.Tensor) -> bool:
     # As bytes, because a NaN is equal to itself here.
-    return value.shape == other.shape and torch.equal(
-        *(each.contiguous().view(-1).view(torch.uint8) for each in (value, other))
-    )
+    pair = [each.contiguous().view(-1).view(torch.uint8) for each in (value, other)]
+    return value.shape == other.shape and bool(torch.equal(*pair))
 
 
 def _doubled(built: Built) -> Built:
@@ -519,7 +518,8 @@ def _write(
 
 def _stored(tensor: torch.Tensor) -> numpy.ndarray[Any, Any]:
     plain = tensor.detach().contiguous()
-    return plain.view(torch.uint16).numpy() if plain.dtype == torch.bfloat16 else plain.numpy()
+    bits: numpy.ndarray[Any, Any] = (plain.view(torch.uint16) if plain.dtype == torch.bfloat16 else plain).numpy()
+    return bits
 
 
 def _save(path: str, array: numpy.ndarray[Any, Any]) -> str:

@@ -51,6 +51,7 @@ MODELS = {
     "drawn when loaded.py": module("return x * T", more="T = torch.rand(8)"),
     "own dtype.py": module("return x.float() @ torch.ones(8, 8, dtype=torch.float32)"),
     "state.py": module("self.n += 1\n        return x * self.n", init="self.register_buffer('n', torch.zeros(8))"),
+    "weight.py": module("return self.p", init="self.p = nn.Parameter(torch.rand(8))"),
     "by name.py": module("return x - x.mean()").replace(GIVEN, "{'x': torch.rand(N, 8)}"),
     "one input.py": module("return x - x.mean()").replace(GIVEN, "torch.rand(N, 8)"),
     "two processes.py": module("return x + 1", more="import os\nos.fork()"),

@@ -424,7 +424,7 @@ def _check_reference(
     at: int, plain: torch.Tensor, expected: numpy.ndarray[Any, Any], bound: numpy.ndarray[Any, Any]
 ) -> None:
     """Raise ActionFailed if PyTorch's own result is far from that in double, which is then of another program."""
-    own = plain.double().numpy()
+    own = plain.detach().double().numpy()
     with numpy.errstate(all="ignore"):
         near = (
             (numpy.abs(own - expected) <= FAR * bound) | (own == expected) | (numpy.isnan(own) & numpy.isnan(expected))

@@ -392,3 +392,11 @@ def test_code_for_a_newer_cpu_is_skipped_but_not_under_an_emulator() -> None:
     asked: list[str] = []
     list(granted(CATALOG, tests, (), lambda: asked.append("level") or ""))
     assert not asked, "nothing here has code for a level"
+
+
+def test_globs_do_not_select_more_than_a_plan_can_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = choose(CATALOG, ["jax/**"]).count()
+    monkeypatch.setattr("mlir_matrix.expand.select.MOST_TESTS", count)
+    assert choose(CATALOG, ["jax/**"]).count() == count
+    with pytest.raises(UsageError, match=rf"\*\*: \d+ tests match; a plan can have {count}, so name fewer cells"):
+        choose(CATALOG, ["**"])

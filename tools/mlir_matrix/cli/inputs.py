@@ -51,7 +51,6 @@ def command(workload: str, draw: int, folder: Path, form: str, current: Session,
     files["inputs.json"] = (json.dumps(document, indent=1) + "\n").encode()
     for name, data in files.items():
         write_file(folder / name, data)
-    rows = [
-        (str(folder / each["file"]), each["dtype"], "x".join(map(str, each["shape"]))) for each in document["inputs"]
-    ]
-    show(form, document, (f"{file}  {dtype}  {shape}".rstrip() for file, dtype, shape in rows))
+    shapes = ["x".join(map(str, each["shape"])) for each in document["inputs"]]
+    rows = zip(document["inputs"], shapes, strict=True)
+    show(form, document, (f"{folder / each['file']}  {each['dtype']}  {shape}".rstrip() for each, shape in rows))

@@ -28,7 +28,7 @@ from mlir_matrix.errors import UsageError
 from mlir_matrix.expand.expansion import Expansion, Test
 from mlir_matrix.expand.routes import X86_LEVELS
 from mlir_matrix.expand.suite import everything, expand, varied
-from mlir_matrix.expand.test_sets import NO_PINS, TestPattern
+from mlir_matrix.expand.test_sets import MOST_TESTS, NO_PINS, TestPattern
 from mlir_matrix.names import (
     OF,
     SEGMENTS,
@@ -114,7 +114,10 @@ def choose(
         # Of the suites that state properties, only tests with a property are meant.
         asked = [glob for glob in globs if suites or not number or OF in glob]
         selectors.append(tuple(pattern for glob in asked for pattern in _patterns(expansion, glob)))
-    return Choice(expansions, tuple(selectors))
+    chosen = Choice(expansions, tuple(selectors))
+    if len(expansions) == 1 and (count := chosen.count()) > MOST_TESTS:
+        raise UsageError(f"{' '.join(globs)}: {count} tests match; a plan can have {MOST_TESTS}, so name fewer cells")
+    return chosen
 
 
 def identifiers(expansions: Sequence[Expansion], arguments: Sequence[str]) -> list[str]:

@@ -21,6 +21,8 @@ IR_FRAMEWORK, IR_TARGET = "mlir", "ir"
 TestKey = tuple[str, str, str, str, str]
 #: The pins of tests whose suite varies none.
 NO_PINS = ("",)
+#: The most tests of a suite, and those that globs select.
+MOST_TESTS = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from mlir_matrix.actions.params import PrepareParams, ToolParams
 from mlir_matrix.actions.runtime.outcomes import Stage
@@ -33,10 +32,10 @@ def add_prepared(graph: Graph, catalog: Catalog, pins: Pins, workload: Entry[Wor
     """Add the action that prepares a program (:mod:`mlir_matrix.actions.tools.program`)."""
     form = catalog.sources[str(workload.document.source)]
     tool, own, files = _tool(catalog, pins, form, workload.document.parameters)
-    source = file_of(catalog, workload.root, workload.files[form.document.gives])
+    source = workload.files[form.document.gives]
     # A member that is no file of its own does not depend on the list that names it.
-    if Path(source.path).name != LIST:
-        files["source"] = source
+    if source != workload.folder / LIST:
+        files["source"] = file_of(catalog, workload.root, source)
     params: PrepareParams = {**own, "member": workload.member, "draw": draw}
     return graph.add(
         f"prepare/{label(workload)}",

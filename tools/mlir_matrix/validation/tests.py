@@ -30,13 +30,11 @@ from mlir_matrix.catalog.models.suites import (
 )
 from mlir_matrix.catalog.yaml_reader import Key
 from mlir_matrix.expand.suite import block_products, parts_of
-from mlir_matrix.expand.test_sets import Namespace
+from mlir_matrix.expand.test_sets import MOST_TESTS, Namespace
 from mlir_matrix.names import OF, PatternError, did_you_mean, printable
 from mlir_matrix.validation import programs
 from mlir_matrix.validation.checker import Checker
 
-#: The most tests of a suite.
-MOST_TESTS = 2_000_000
 #: Outcomes that a suite cannot expect, and why.
 _NEVER_EXPECTED = {
     "unsupported": "it follows from the files and needs no expectation",

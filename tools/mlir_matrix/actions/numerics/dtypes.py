@@ -114,6 +114,14 @@ def golden_storage(dtype: str) -> np.dtype[Any]:
     return STORAGE["f64"] if dtype in FLOATS else STORAGE[dtype]
 
 
+def unsigned(stored: Array, wanted: np.dtype[Any]) -> Array:
+    """Return signed integers as the unsigned ones that are wanted, others unchanged.
+
+    MLIR's integers have no sign, and some runtimes store all of them as signed ones.
+    """
+    return stored.view(wanted) if stored.dtype.str == wanted.str.replace("u", "i") else stored
+
+
 def decode(stored: Array, dtype: str) -> Array:
     """Return stored elements as numbers: doubles for floating point, others unchanged."""
     if dtype in FLOAT8:

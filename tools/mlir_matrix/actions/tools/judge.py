@@ -255,9 +255,7 @@ def _load(files: Mapping[str, str], key: str, what: str, shape: tuple[int, ...] 
         raise unfit(f"{what} is missing{remedy}") from None
     except (OSError, ValueError, EOFError) as error:
         raise unfit(f"{what} is not a readable .npy file: {dtypes.why_unreadable(error)}") from None
-    if array.dtype.kind == "i" and dtype.kind == "u" and array.itemsize == dtype.itemsize:
-        # MLIR's integers have no sign, and some runtimes store all of them as signed ones.
-        array = array.view(dtype)
+    array = dtypes.unsigned(array, dtype)
     if array.dtype != dtype:
         raise unfit(f"{what} holds {array.dtype.str}, not {dtype.str}")
     if shape is not None and array.shape != shape:

@@ -84,6 +84,8 @@ def _load(path: str, dtype: str | None) -> Array | str:
         array = dtypes.load_npy(path)
     except (OSError, ValueError, EOFError) as error:
         return f"not a readable .npy file: {dtypes.why_unreadable(error)}"
+    if dtype is not None:
+        array = dtypes.unsigned(array, STORAGE[dtype])
     if dtype is not None and array.dtype != STORAGE[dtype]:
         return f"the other run's output holds {array.dtype.str}, not {STORAGE[dtype].str}"
     return array

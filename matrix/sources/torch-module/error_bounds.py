@@ -34,7 +34,7 @@ ROUNDING = 0.25
 #: How many times an operator without a rule is sampled, and of the sum of all errors how much has a common cause.
 SAMPLES, COMMON = 4, 0.25
 #: From how many terms on the drift of a sum is measured, and by what it is divided to be a likely error.
-MANY, DRIFT = 1024, 3.0
+MANY, DRIFT = 32, 2.0
 #: Without an analysis: how often the largest error of float32 eager, and units in the last place of the largest value.
 EMPIRICAL, EMPIRICAL_EPS = 32.0, 64.0
 RULES: dict[Any, Callable[..., Any]] = {}
@@ -136,7 +136,7 @@ class Shadows:
     def keep(self, tensor: Tensor, value: Any) -> None:
         """Keep a value as long as the memory lives."""
         self._added += 1
-        if self._added % 64 == 0:
+        if self._added % 8 == 0:
             self._kept = {key: each for key, each in self._kept.items() if not each[0].expired()}
         storage = tensor.untyped_storage()
         self._kept[storage._cdata, tensor.is_complex()] = StorageWeakRef(storage), value
@@ -303,14 +303,15 @@ def settle(mode: Bounds, value: Tensor, squares: Tensor, own: float | Tensor = 1
 
     ``rounded``: every program gives the dtype's nearest number, so that nothing is lost where exact operands give one that it has.
     """
-    limits = torch.finfo(mode.dtype)
-    size = own * (mode.unit * value.abs() + limits.tiny)
+    limits, size = torch.finfo(mode.dtype), value.abs()
+    error = (size * (own * mode.unit)).add_(own * limits.tiny)
     if rounded:
-        size = torch.where((squares == 0) & (value.to(mode.dtype) == value), 0.0, size)
-    error = torch.sqrt(squares + size**2)
+        error = torch.where((squares == 0) & (value.to(mode.dtype) == value), 0.0, error)
+    error = error.square_().add_(squares).sqrt_()
     # What is beyond the dtype of the program, such as the least number of double as a mask, is as infinite there.
-    error = torch.where(value.abs() < limits.max, error, torch.zeros_like(error))
-    return mode.note(value, torch.nan_to_num(error, nan=math.inf, posinf=math.inf))
+    if size.numel() and not float(size.max()) < limits.max:
+        error = torch.where(size < limits.max, error, 0.0)
+    return mode.note(value, error.nan_to_num_(nan=math.inf, posinf=math.inf))
 
 
 def summed(mode: Bounds, value: Tensor, squares: Tensor, terms: float) -> Tensor:
@@ -689,7 +690,7 @@ def _as_rows(tensor: Tensor, dims: Any = None, *_: Any) -> Tensor:
 def _drift(mode: Bounds, rows: Tensor) -> Tensor:
     """Return what is likely to be lost where terms are small beside the sum, so that roundings are no longer independent.
 
-    Sums of a thousand terms and more are added one after the other in float32; of another order it may be some times as much.
+    Sums of many terms are added one after the other in float32; of another order it may be some times as much.
     """
     if rows.shape[-1] < MANY or mode.dtype != torch.float32:
         return torch.zeros_like(rows)
@@ -719,6 +720,22 @@ def _variance(
         if name == "std":
             return found.sqrt()
         return (found, mean if keepdim else mean.reshape(found.shape)) if name == "var_mean" else found
+
+
+@rule(aten.native_batch_norm, aten._native_batch_norm_legit_no_training)
+def _batch_norm(
+    mode: Bounds, function: Any, x: Tensor, weight: Any, bias: Any, mean: Any, variance: Any, *more: Any
+) -> Any:
+    """Normalize by known moments; programs may fold them to a factor and a term, which is rounded at its own size."""
+    with mode:
+        made = decomposition_table[function](x, weight, bias, mean, variance, *more)
+    training = function.overloadpacket is aten.native_batch_norm and more[0]
+    if mean is None or training:
+        return made
+    term = (mean / torch.sqrt(variance + more[-1]) * (1.0 if weight is None else weight)).abs()
+    apart = 2 * mode.unit * term.reshape(1, -1, *([1] * (x.dim() - 2)))
+    mode.note(made[0], torch.hypot(mode.of(made[0]), apart.expand_as(made[0])))
+    return made
 
 
 @rule(aten.amax, aten.amin)

@@ -115,7 +115,7 @@ def test_a_flipped_sign_is_one_wrong_element(workload: str, tmp_path: Path) -> N
     sizes_of = np.abs(truth[0].astype(np.float64))
     # A byte has no 128.
     place = np.unravel_index(int(np.argmax(np.where(sizes_of == 128, 0, sizes_of))), truth[0].shape)
-    truth[0][place] *= -1
+    truth[0][place] = np.negative(truth[0][place])
     found = verdict(workload, golden(workload), tmp_path, truth=truth)
     assert found["outcome"] == "mismatch"
     if catalog().workloads[workload].document.outputs[found["outputs"][0]["name"]].compare != "order-free":

@@ -219,10 +219,11 @@ def test_an_action_continues_another_in_its_process(talk: Talk) -> None:
     assert talk.answer()["waits"] is True
     assert outcome(folder) == {"outcome": "ok", "stage": "run"}
     inside = folder / "in"
-    for number, script, waits in (
-        (2, "sleep 0.2; exit 0", True),
-        (3, "echo third; exit 1", False),
-        (4, "exit 0", True),
+    for number, script, waits, options in (
+        (2, "sleep 0.2; exit 0", True, ["--stay"]),
+        (3, "echo third; exit 1", False, ["--stay"]),
+        (4, "exit 0", True, ["--stay"]),
+        (5, "exit 0", False, []),
     ):
         (folder / "outcome.json").unlink()
         # The folder itself stays: it is mounted.
@@ -230,14 +231,13 @@ def test_an_action_continues_another_in_its_process(talk: Talk) -> None:
         again = prepare(talk.folder / f"new-{number}", script)
         os.rename(again / "in" / "kernel", inside / "kernel")
         os.rename(again / "action.json", folder / "action.json")
-        message = {"requestId": number, "sandboxDir": str(folder), "arguments": ["--stay"], "inputs": []}
-        talk.say(json.dumps(message))
+        talk.say(json.dumps({"requestId": number, "sandboxDir": str(folder), "arguments": options, "inputs": []}))
         answer = talk.answer()
         assert (answer["requestId"], answer.get("waits", False)) == (number, waits)
         assert answer["usage"]["wall_s"] < 60
         assert answer["usage"]["user_s"] < 0.2
-        assert outcome(folder)["outcome"] == ("ok" if waits else "run-failed")
-        assert outcome(folder).get("diagnostics", "") == ("" if waits else "third\n")
+        assert outcome(folder)["outcome"] == ("run-failed" if number == 3 else "ok")
+        assert outcome(folder).get("diagnostics", "") == ("third\n" if number == 3 else "")
 
 
 def test_time_limits_are_those_of_each_action(talk: Talk) -> None:

@@ -37,6 +37,8 @@ from mlir_matrix.actions.runtime.outcomes import Outcome
 REQUEST_FILE = "action.json"
 OUTCOME_FILE = "outcome.json"
 LOG_FILE = "log.txt"
+#: What a child that waits is told: to begin the next action, and to wait again after it, or to end.
+STAY, LAST = b"s", b"l"
 #: Exit code of a child that could not write its outcome because the machine failed.
 EXIT_MACHINE = 74
 
@@ -182,7 +184,8 @@ def run_forked(
 
 def _perform_all(request: Mapping[str, Any], folder: str, line: int) -> dict[str, str]:
     """Run an action and those that continue it, in the same folder. Return the first failure, or the end of the last one."""
-    while (outcome := perform(request))["outcome"] == "ok" and line >= 0:
+    stays = line >= 0
+    while (outcome := perform(request))["outcome"] == "ok" and stays:
         used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         _flush()
         write_outcome(folder, outcome)
@@ -190,8 +193,10 @@ def _perform_all(request: Mapping[str, Any], folder: str, line: int) -> dict[str
         _silence(line)
         times = [sum(each.ru_utime for each in used), sum(each.ru_stime for each in used)]
         os.write(line, json.dumps([*times, max(each.ru_maxrss for each in used)]).encode())
-        if not os.read(line, 1):
+        told = os.read(line, 1)
+        if not told:
             os._exit(0)
+        stays = told == STAY
         _redirect(line)
         with open(REQUEST_FILE, encoding="utf-8") as text:
             request = json.load(text)

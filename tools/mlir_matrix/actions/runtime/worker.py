@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import ctypes
 import errno
 import gc
 import importlib
@@ -31,14 +30,9 @@ from typing import Any
 
 from mlir_matrix.actions.runtime import contract, isolation, root
 from mlir_matrix.actions.runtime.bazel_layout import Staged, layout_of
-from mlir_matrix.actions.runtime.child import REQUEST_FILE, run_forked
+from mlir_matrix.actions.runtime.child import LAST, REQUEST_FILE, STAY, run_forked
 from mlir_matrix.actions.runtime.container import Container
 from mlir_matrix.actions.runtime.running import Ends, Running
-
-#: After so many forks there are likely to be more, and it pays to make them cheaper.
-_MANY_FORKS = 50
-#: Of Linux 6.1, for x86-64 and AArch64 with 4 KiB pages; elsewhere it is refused or has no effect.
-_MADV_COLLAPSE, _HUGE_PAGE = 25, 2 << 20
 
 
 class Worker:
@@ -60,7 +54,6 @@ class Worker:
         self._waiting: dict[str, Running] = {}
         self._open = True
         self._buffer = b""
-        self._forks = 0
         self._container = Container() if spaces is None and os.getpid() == 1 else None
         self._ends = Ends(self._container)
         #: What the machine's trouble with the last request was, if any.
@@ -120,9 +113,6 @@ class Worker:
             return
         staged = None
         try:
-            self._forks += 1
-            if self._forks == _MANY_FORKS:
-                _use_huge_pages()
             staged = self._staged(root, arguments)
             task = self._fork(number, root, arguments, staged)
         except OSError as error:
@@ -147,7 +137,7 @@ class Worker:
         task.deadline = task.started + task.timeout_s
         assert task.line is not None
         try:
-            task.line.send(b"n")
+            task.line.send(STAY if options.stay else LAST)
         except OSError:
             return False
         task.waits = False
@@ -317,21 +307,6 @@ def _children() -> set[int]:
             return {int(word) for word in file.read().split()}
     except OSError:
         return set()
-
-
-def _use_huge_pages() -> None:
-    """Have the kernel put the heap into huge pages: a fork, which copies the page table, then takes a third of the time."""
-    madvise = ctypes.CDLL(None).madvise
-    madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    with open("/proc/self/maps", encoding="utf-8") as file:
-        # Addresses, access, offset, device, inode, and what it is a mapping of.
-        areas = [line.split() for line in file]
-    for place, access, *_, kind in areas:
-        if access == "rw-p" and kind in ("0", "[heap]"):
-            first, end = (int(address, 16) for address in place.split("-"))
-            # One by one: of several, those after one that is refused are left out.
-            for page in range(first + -first % _HUGE_PAGE, end - _HUGE_PAGE + 1, _HUGE_PAGE):
-                madvise(page, _HUGE_PAGE, _MADV_COLLAPSE)
 
 
 @cache

@@ -60,7 +60,10 @@ class LocalPool(WorkerPool[WorkerProcess]):
                     stay=job.action.id in self._context.continued,
                 )
         except OSError:
-            remove_folder(job.folder)
+            if job.continues:
+                self._end_waiting(job.environment.digest, job.folder)
+            else:
+                remove_folder(job.folder)
             raise
 
     def _worker(self, environment: ResolvedEnvironment) -> WorkerProcess:

@@ -37,7 +37,7 @@ from mlir_matrix.actions.runtime.outcomes import Outcome
 REQUEST_FILE = "action.json"
 OUTCOME_FILE = "outcome.json"
 LOG_FILE = "log.txt"
-#: What a child that waits is told: to begin the next action, and to wait again after it, or to end.
+#: Sent to a waiting child: run the next action, and after it wait again, or end.
 STAY, LAST = b"s", b"l"
 #: Exit code of a child that could not write its outcome because the machine failed.
 EXIT_MACHINE = 74

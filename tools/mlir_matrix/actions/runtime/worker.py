@@ -151,9 +151,7 @@ class Worker:
         report = task.line.recv(1 << 12)
         if not report or task.timed_out:
             # It ends.
-            self._selector.unregister(task.line)
-            task.line.close()
-            task.line = None
+            self._close_line(task)
             return
         user, system, rss = json.loads(report)
         del self._running[task.pid]
@@ -244,10 +242,7 @@ class Worker:
     def _finish(self, task: Running) -> None:
         self._selector.unregister(task.pidfd)
         os.close(task.pidfd)
-        if task.line is not None:
-            self._selector.unregister(task.line)
-            task.line.close()
-            task.line = None
+        self._close_line(task)
         # Kill the group first: once its leader is reaped, another process may get the number.
         task.kill()
         _, status, usage = os.wait4(task.pid, 0)
@@ -267,6 +262,12 @@ class Worker:
         if task.staged is not None:
             trouble = task.staged.close(used, trouble)
         self._answer(task.request_id, used, trouble)
+
+    def _close_line(self, task: Running) -> None:
+        if task.line is not None:
+            self._selector.unregister(task.line)
+            task.line.close()
+            task.line = None
 
     def _used(self, task: Running, user: float, system: float, rss: int) -> dict[str, float]:
         """Return what an action has used, from the times of its process."""

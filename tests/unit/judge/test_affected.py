@@ -98,6 +98,10 @@ def edit(file: Path, old: str, new: str) -> None:
             lambda test: False, "",
         ),
         (
+            "matrix/workloads/mlp/reference.py", "return", "# A comment.\n    return",
+            lambda test: test.workload == "mlp", "its reference changed",
+        ),
+        (
             "golden/mlp/tolerances.yaml", "rtol: eps(f32)", "rtol: 2 * eps(f32)",
             lambda test: test.workload == "mlp", "the definition of judge/mlp changed",
         ),
@@ -198,6 +202,9 @@ def test_the_repository_of_a_revision(repository: Path, tmp_path: Path, monkeypa
         ("toolchains/components/jax.yaml", lambda test: test.framework == "jax"),
         ("toolchains/environments/iree.yaml", lambda test: False),
         ("golden/mlp/y.npy", lambda test: test.workload == "mlp"),
+        ("matrix/workloads/mlp/reference.py", lambda test: test.workload == "mlp"),
+        ("matrix/workloads/mlp/workload.yaml", lambda test: test.workload == "mlp"),
+        ("matrix/workloads/softmax/reference.py", lambda test: False),
         ("recipes/kinds/stablehlo.yaml", lambda test: test.framework == "jax"),
     ],
 )

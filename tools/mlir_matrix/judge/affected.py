@@ -116,7 +116,7 @@ def changes(plan: Plan, now: PlanState, before: PlanState) -> dict[str, str]:
         if cause := cause or _own_cause(name, action, now, before, known):
             causes[name] = cause
     found = dict.fromkeys(before["tests"].keys() - now["tests"].keys(), "no longer planned")
-    for test, (last, expected) in now["tests"].items():
+    for test, (last, expected, *reference) in now["tests"].items():
         was = before["tests"].get(test)
         if was is None:
             found[test] = "new"
@@ -126,6 +126,8 @@ def changes(plan: Plan, now: PlanState, before: PlanState) -> dict[str, str]:
             found[test] = "planned in another way"
         elif was[1] != expected:
             found[test] = f"expected {expected} instead of {was[1]}"
+        elif was[2:] and was[2:] != reference:  # programs before this one state none
+            found[test] = "its reference changed"
     return found
 
 

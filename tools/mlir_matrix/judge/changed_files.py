@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from mlir_matrix.catalog.catalog import Entry
+from mlir_matrix.catalog.catalog import REFERENCE, Entry
 from mlir_matrix.catalog.load import QUARANTINE
 from mlir_matrix.catalog.pins import PINS_MARK
 from mlir_matrix.execute.keys import tool_modules
@@ -97,7 +97,7 @@ def _defined(session: Session, number: int, path: str) -> Iterator[Used]:
     for section in _SECTIONS:
         entries: dict[str, Entry[Any]] = getattr(catalog, section)
         for name, entry in entries.items():
-            if entry.folder / os.path.basename(entry.source.file) == file:
+            if file in (entry.folder / os.path.basename(entry.source.file), entry.files.get(REFERENCE)):
                 # A rule of a suite has a position, which begins with the file.
                 is_rules = section in ("suites", "expectations")
                 yield ("suites", entry.source.file) if is_rules else (section, name)

@@ -239,6 +239,17 @@ def test_what_is_no_longer_planned_is_named(repository: Path) -> None:
     }
 
 
+def test_what_a_machine_pins_is_no_part_of_the_other_plan(repository: Path) -> None:
+    """The pins of now make both plans, so they are equal."""
+    machine = repository / "matrix" / "machines" / "x86-64-builder.yaml"
+    edit(machine, "wants:\n", "wants:\n  pins: {jax: 0.9.2}\n")
+    selected = select(
+        session_of([repository], find_home()), [SUITE], SelectionOptions(changed_since="HEAD", machine="x86-64-builder")
+    )
+    reasons = {test.reason for test in selected.tests if test.selected}
+    assert reasons == {"matrix/machines/x86-64-builder.yaml changed: it can change any verdict"}
+
+
 def test_what_this_machine_skips_is_still_planned(repository: Path) -> None:
     """Without any change: the plan of the other revision is of any machine."""
     target = repository / "matrix" / "targets" / "x86_64" / "target.yaml"
@@ -265,9 +276,10 @@ def test_what_this_machine_skips_is_still_planned(repository: Path) -> None:
         # What confines and runs actions; what the program and its actions share.
         *((f"{ACTIONS}runtime/{name}.py", True) for name in ("child", "isolation", "root", "outcomes")),
         *((f"{ACTIONS}{name}.py", True) for name in ("expr/expression", "numerics/formats", "tools/link_kit")),
-        # What starts the program, its packages, Bazel's rules and images.
+        # What starts the program, its packages, Bazel's rules, images and machines.
         *((f"tools/{name}", True) for name in ("matrix", "environment.sh", "requirements.txt")),
         *((name, True) for name in ("pyproject.toml", "MODULE.bazel", "toolchains/bazel/rules.bzl", "containers/images.yaml")),
+        ("matrix/machines/x86-64-builder.yaml", True),
         # The digests of tools and of files tell; that of the worker is in every tool's.
         *((f"{ACTIONS}{name}.py", False) for name in ("tools/judge", "tools/by_bindings", "api", "runtime/worker")),
         *((name, False) for name in ("tools/driver/main.c", "matrix/workloads/mlp/jax.py", "recipes/kinds/torch.yaml")),
@@ -279,8 +291,8 @@ def test_what_this_machine_skips_is_still_planned(repository: Path) -> None:
 )  # fmt: skip
 def test_what_concerns_all_tests(path: str, whole: bool) -> None:
     assert concerns_all(0, path) is whole
-    # Another catalog may have files of these names; only its images count.
-    assert concerns_all(1, path) is (path == "containers/images.yaml")
+    # Another catalog may have files of these names; only its images and machines count.
+    assert concerns_all(1, path) is path.startswith(("containers/", "matrix/machines/"))
 
 
 def test_every_file_of_the_program_selects_what_it_can_affect() -> None:

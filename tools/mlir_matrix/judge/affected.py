@@ -37,12 +37,12 @@ _CATALOG = ("matrix", "recipes", "toolchains", "containers", "golden", "tools/dr
 PROGRAM = "tools/mlir_matrix"
 ACTIONS = f"{PROGRAM}/actions/"
 _MODULE = "mlir_matrix.judge.plan_state"
-#: How images are made that actions run in: of each catalog.
-_IMAGES = "containers"
-#: What can affect every test, below the first catalog: the program, what starts it, its packages, and Bazel's rules.
+#: Of any catalog, what no action depends on and every test can: how images are made, what machines pin and grant.
+_SETTINGS = ("containers", "matrix/machines")
+#: Of the first catalog, also the program, what starts it, its packages, and Bazel's rules.
 _WHOLE = (
     *(PROGRAM, "tools/matrix", "tools/environment.sh", "tools/requirements.txt", "pyproject.toml"),
-    *("BUILD.bazel", "MODULE.bazel", "toolchains/bazel", _IMAGES),
+    *("BUILD.bazel", "MODULE.bazel", "toolchains/bazel", *_SETTINGS),
 )
 #: Code of the program that affects no outcome: it answers other verbs, and ``matrix run`` never imports it.
 _HARMLESS = (
@@ -131,7 +131,7 @@ def affected_since(session: Session, arguments: Sequence[str], tests: Sequence[T
 def concerns_all(number: int, path: str) -> bool:
     """Return whether a change of a file of a catalog can affect every test, whatever it is."""
     if number > 0 or not path.startswith(f"{PROGRAM}/"):
-        whole = _WHOLE if number == 0 else (_IMAGES,)
+        whole = _WHOLE if number == 0 else _SETTINGS
         return any(path == each or path.startswith(f"{each}/") for each in whole)
     if path.startswith(ACTIONS):
         return path.removeprefix(ACTIONS).removesuffix(".py") not in _modules_of_tools_alone()
@@ -260,7 +260,7 @@ def _write_files(session: Session, revision: Revision, tree: Path) -> _Program:
 def _unplanned_changes(revision: Revision, number: int) -> list[str]:
     """Return the files of a catalog that differ from a revision and that no plan names: those of the program and beside it."""
     place = revision.places[number]
-    watched = _WHOLE if number == 0 and not is_installed() else (_IMAGES,)
+    watched = _WHOLE if number == 0 and not is_installed() else _SETTINGS
     words = (f"--work-tree={revision.repository.top}", "diff", "--name-only", "-z", "--no-relative", "--no-ext-diff")
     paths = [":(top)" + os.path.normpath(f"{place}/{each}") for each in watched]
     names = revision.repository.git(*words, "--no-renames", revision.commit, "--", *paths).split("\0")[:-1]

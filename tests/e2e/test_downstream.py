@@ -148,7 +148,7 @@ def test_from_nothing_to_a_pass(downstream: Downstream) -> None:
 
     assert downstream("golden", "update", "--write", "axpy").code == 0
     made = contents(downstream.catalog)
-    assert set(made) - set(before) == {"golden/axpy/z.npy"}
+    assert set(made) - set(before) == {"golden/axpy/z.npy", "golden/axpy/made-from.sha256"}
     assert np.load(downstream.catalog / "golden" / "axpy" / "z.npy").dtype == np.float64
 
     done = downstream("run", "ours", "--format", "json", "--quiet")

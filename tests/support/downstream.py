@@ -53,10 +53,15 @@ class Downstream:
         self.record(name)
 
     def record(self, name: str) -> None:
-        """Write what the goldens of a workload are made from, as ``matrix golden update`` does."""
-        folder = self.root / "matrix" / "workloads" / name
-        document = Workload.model_validate(read(folder / "workload.yaml", name).data)
-        self.write(f"golden/{name}/{RECORD}", record_of(document, folder / REFERENCE_FILE))
+        """Write what the goldens of a workload are made from."""
+        write_record(self.root, name)
+
+
+def write_record(root: Path, name: str) -> None:
+    """Write what the goldens of a workload are made from, as ``matrix golden update`` does."""
+    folder = root / "matrix" / "workloads" / name
+    document = Workload.model_validate(read(folder / "workload.yaml", name).data)
+    (root / "golden" / name / RECORD).write_text(record_of(document, folder / REFERENCE_FILE))
 
 
 def processes(*, name: str = "", command: str = "") -> list[str]:

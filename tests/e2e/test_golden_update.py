@@ -332,7 +332,7 @@ def test_nan_is_expected_where_the_workload_says_why(house: House, wide: Wide, c
     )
     done = update(house, wide, "--write")
     if refused is not None:
-        assert done.code == 1
+        assert done.code == 2
         assert refused in done.stderr
         assert json.loads(update(house, wide, "--format", "json").stdout)["failures"][0]["workload"] == "wide"
         assert wide.kept == set()

@@ -55,7 +55,8 @@ def command(workloads: tuple[str, ...], write: bool, form: str, current: Session
     stale = [golden for golden in goldens if golden.stale]
     for failure in failures:
         records.pop(failure.workload, None)
-        click.echo(f"{failure.reason}\n{failure.diagnostics}", err=True)
+        # The reason of a broken reference has its line.
+        click.echo(failure.reason if failure.is_broken else f"{failure.reason}\n{failure.diagnostics}", err=True)
     if write:
         check_size(entries, stale)
         for golden in stale:

@@ -117,8 +117,9 @@ class Downstream:
         for each in self.empty:
             each.mkdir()
         cwd, user, temporary = map(str, self.empty)
+        # pip asks for the version of rustc; where that is rustup's, it makes a folder in the home.
         self.house = House(
-            new_home(folder / "home"), root=self.checkout, more={"HOME": user, "TMPDIR": temporary, "PWD": cwd}
+            new_home(folder / "home"), root=self.checkout, more={"HOME": user, "TMPDIR": temporary, "PWD": cwd, "RUSTUP_HOME": str(folder / "rustup")}
         )
 
     def __call__(self, *arguments: str | Path) -> Finished:

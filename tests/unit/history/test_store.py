@@ -158,6 +158,16 @@ def test_a_newer_schema_is_left_alone(store: Store) -> None:
     other.close()
 
 
+def test_a_schema_that_no_release_has(store: Store) -> None:
+    store.add(check(recording([result("a")])), TIMES[0])
+    with sqlite3.connect(store.name) as database:
+        database.execute("UPDATE alembic_version SET version_num = '0'")
+    other = Store(f"sqlite:///{store.name}")
+    with pytest.raises(InfrastructureError, match="its schema is 0, which no release of this program has; restore"):
+        other.add(check(recording([result("a")])), TIMES[0])
+    other.close()
+
+
 @pytest.mark.parametrize(
     ("url", "message"), [("nowhere", "is no URL"), ("", "is no URL"), ("mysql://a/b", "mysql: unsupported database")]
 )

@@ -115,21 +115,34 @@ class Store:
             try:
                 alembic.command.upgrade(config, "head")
             except CommandError:
+                text = str(found)
+                is_newer = text.isdecimal() and int(text) > int(REVISION)
                 raise InfrastructureError(
-                    f"{self.name}: its schema is {printable(str(found))}, newer than {REVISION}, which this program knows; "
+                    f"{self.name}: its schema is {printable(text)}, newer than {REVISION}, which this program knows; "
                     "upgrade mlir-matrix"
+                    if is_newer
+                    else f"{self.name}: its schema is {printable(text)}, which no release of this program has; restore the "
+                    "database from a backup, or name another one"
                 ) from None
 
     @contextmanager
     def _clearly(self) -> Iterator[None]:
         """Raise errors of a database as those of the infrastructure."""
+        # COPY is a call of the driver's own.
+        driver = self._engine.dialect.loaded_dbapi
         try:
             yield
         except exc.DBAPIError as error:
-            first = str(error.orig).strip().partition("\n")[0]
-            if self.is_server and (error.connection_invalidated or isinstance(error, exc.OperationalError)):
-                raise ServerAway(f"{self.name}: {first}; {_SAFE}") from None
-            raise InfrastructureError(f"{self.name}: {_remedies(first)}; {_SAFE}") from None
+            raise self._clear(error.orig, gone=error.connection_invalidated) from None
+        except driver.Error as error:
+            raise self._clear(error, gone=False) from None
+
+    def _clear(self, error: BaseException | None, *, gone: bool) -> InfrastructureError:
+        """Return what an error of the driver means."""
+        first = str(error).strip().partition("\n")[0]
+        if self.is_server and (gone or isinstance(error, self._engine.dialect.loaded_dbapi.OperationalError)):
+            return ServerAway(f"{self.name}: {first}; {_SAFE}")
+        return InfrastructureError(f"{self.name}: {_remedies(first)}; {_SAFE}")
 
     def add(self, run: Checked, stored: str) -> bool:
         """Add a run; return False if it is already there. Raise InfrastructureError."""

@@ -103,12 +103,18 @@ class Baseline:
     def _call(self, actions: Sequence[Action], file: Path) -> list[dict[str, Any]]:
         environments = [self._environments[action.environment] for action in actions]
         resolved = [found for found in environments if isinstance(found, ResolvedEnvironment)]
-        sites = dict.fromkeys(site for found in resolved for site in found.sites(self._session.home.packages))
+        packages = self._session.home.packages
+        sites = dict.fromkeys(site for found in resolved for site in found.sites(packages))
+        prefixes = {
+            str(packages / unit.folder_for(found.interpreter.tag)): unit.release
+            for found in resolved
+            for unit in found.prefixes
+        }
         # The process runs on the interpreter of the largest environment; they are the same but on odd machines.
         python = max(resolved, key=lambda found: len(found.packages)).interpreter.path
         command = [python, "-P", "-s", "-S", "-X", f"pycache_prefix={self._session.home.bytecode}", _SCRIPT, _TOOLS]
         done = subprocess.run(
-            [*command, str(file), *sites],
+            [*command, str(file), json.dumps(prefixes), *sites],
             env={"LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
             capture_output=True, text=True, timeout=600, check=False,
         )  # fmt: skip

@@ -1,7 +1,8 @@
 """The baseline: tests in a fresh process, from the framework's import to the verdict, with the same tools.
 
-    python _one_process.py TOOLS ACTIONS.json [SITE…]
+    python _one_process.py TOOLS ACTIONS.json PREFIXES [SITE…]
 
+``PREFIXES`` is a JSON object: the folder of each prefix, and its release.
 ``ACTIONS.json`` lists the tests, each a list of actions in order: ``folder``, ``request`` (as in action.json) and ``copies`` (pairs
 of paths). A test ends where one fails. Prints the outcome of each, and the CPU seconds that it took.
 """
@@ -17,9 +18,12 @@ from typing import Any
 
 
 def main() -> None:
-    tools, actions, *sites = sys.argv[1:]
+    tools, actions, prefixes, *sites = sys.argv[1:]
     sys.path[:0] = [tools]
     sys.path.extend(sites)
+    from mlir_matrix.actions.runtime import contract
+
+    contract.prefixes.update(json.loads(prefixes))
 
     with open(actions, encoding="utf-8") as file:
         chains = json.load(file)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy
-from _synthetic import write
+from _synthetic import write, write_record
 
 ROOT = Path(__file__).resolve().parent.parent
 #: Tests of a workload.
@@ -95,6 +95,7 @@ class Workspace:
             path = self.folder / f"golden/case-{number:05}/y.npy"
             path.parent.mkdir(parents=True)
             path.write_bytes(golden.getvalue())
+            write_record(self.folder, home.name)
         write(self.folder / "MODULE.bazel", _MODULE)
         write(self.folder / "BUILD.bazel", "")
         self.leave_out(None)

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
 import numpy
 from _baseline import cores
-from _synthetic import write
+from _synthetic import write, write_record
 from _timing import verdict
 from cold import kit_template
 
@@ -97,6 +97,7 @@ def catalog(folder: Path) -> Path:
             golden = folder / f"golden/{name}/y.npy"
             golden.parent.mkdir(parents=True)
             numpy.save(golden, numpy.arange(4, dtype=numpy.float64) * factor)
+            write_record(folder, name)
         product = f"{{framework: [{', '.join(frameworks)}], pipeline: [linalg-loops], target: [x86_64], workload: ['{suite}-*']}}"
         write(folder / f"matrix/suites/{suite}.yaml", f"description: d\nblocks: [{{product: {product}}}]\n")
     write(folder / f"matrix/workloads/{FAILING}/pytorch.py", "def workload(x):\n    raise ValueError('no')\n")

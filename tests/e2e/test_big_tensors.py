@@ -74,6 +74,6 @@ def test_a_reference_that_fails_is_nothing_to_be_expected(fresh: Callable[[str],
     catalog.write("matrix/workloads/rows/reference.py", "def reference(i, w):\n    return w[i] / None\n")
     rule = "expect: [{tests: ['**'], outcome: mismatch, reason: r}]"
     catalog.write("matrix/suites/expecting.yaml", f"description: d\ninclude: ['{TEST}']\n{rule}\n")
-    (found,) = fresh("home").run("expecting", code=1, catalog=catalog.root).document["tests"]
-    assert (found["outcome"], found["stage"], found["expected"]) == ("mismatch", "judge", False)
-    assert found["reason"].startswith("TypeError")
+    (found,) = fresh("home").run("expecting", code=2, catalog=catalog.root).document["tests"]
+    assert (found["outcome"], found["stage"], found["expected"]) == ("infra-error", "judge", False)
+    assert found["reason"].startswith(f"{catalog.root}/matrix/workloads/rows/reference.py:2: TypeError")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -39,7 +40,7 @@ def git(folder: Path, *words: str) -> None:
 @pytest.fixture
 def matrix(checkout: Path, house: House) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Call the program of the checkout."""
-    git(checkout, "reset", "-q", "--hard", "main")
+    git(checkout, "checkout", "-q", "--force", "main")
     environment = {**os.environ, **house.env}
 
     def call(*words: str) -> subprocess.CompletedProcess[str]:
@@ -61,24 +62,55 @@ def edit(file: Path, old: str, new: str) -> None:
 
 
 def test_changes_of_the_program(checkout: Path, matrix: Callable[..., subprocess.CompletedProcess[str]]) -> None:
-    def affected() -> set[str]:
+    def affected() -> dict[str, set[str]]:
+        """The reasons by framework."""
         done = matrix("plan", *SELECTED, "--changed-since", "HEAD", "--format", "json")
         assert done.returncode == 0, done.stderr
         found = json.loads(done.stdout)
         assert len(found["selection"]["change"]["since"]) == 40
-        return {test["id"].split("/")[0] for test in found["tests"] if test["selected"]}
+        reasons: dict[str, set[str]] = {}
+        for test in found["tests"]:
+            if test["selected"]:
+                reasons.setdefault(test["id"].split("/")[0], set()).add(test["reason"].partition(" since ")[0])
+        return reasons
+
+    def whole(file: str) -> dict[str, set[str]]:
+        return {name: {f"{file} changed: it can change any verdict"} for name in ("jax", "mlir")}
 
     package = checkout / "tools" / "mlir_matrix"
     edit(package / "cli" / "plan.py", '"""', '"""Changed. ')
-    assert affected() == set()
     edit(package / "actions" / "tools" / "irtest.py", '"""', '"""Changed. ')
-    assert affected() == {"mlir"}
-    # What plans has changed: the other plan is made by the program of that revision.
+    assert affected() == {"mlir": {"the code of tool irtest changed"}}
+    git(checkout, "reset", "-q", "--hard", "main")
+    # Every failure in the cache now passes.
+    edit(package / "execute" / "action_cache.py", 'self.outcome["outcome"] == "ok"', "True")
+    assert affected() == whole("tools/mlir_matrix/execute/action_cache.py")
+    git(checkout, "reset", "-q", "--hard", "main")
+    edit(checkout / "tools" / "requirements.txt", "click==8.", "click==9.")
+    assert affected() == whole("tools/requirements.txt")
+    # What plans has changed: the other plan is made by the program of that revision, and tells where it differs.
+    git(checkout, "reset", "-q", "--hard", "main")
     edit(package / "plan" / "chains.py", "stage=Stage.IMPORT,", "stage=Stage.LOWER,")
-    assert affected() == {"jax", "mlir"}
-    edit(checkout / "tools" / "mlir_matrix" / "judge" / "results.py", '"""', '"""Changed. ')
+    found = affected()
+    assert any(reason.startswith("the definition of ") for reason in found.pop("jax"))
+    assert found == {"mlir": {"tools/mlir_matrix/plan/chains.py changed: it can change any verdict"}}
+
+
+def test_a_change_that_mends_the_program(
+    checkout: Path, matrix: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    planner = checkout / "tools" / "mlir_matrix" / "plan" / "planner.py"
+    good = planner.read_text()
+    planner.write_text(f"{good}\nraise LookupError('a bug')\n")
+    git(checkout, "checkout", "-q", "--detach")
+    git(checkout, "commit", "-q", "-a", "-m", "Break")
+    planner.write_text(good)
     done = matrix("plan", *SELECTED, "--changed-since", "HEAD")
-    assert "the program's own code changed since then (judge/results.py): it may change the outcome" in done.stderr
+    assert done.returncode == 0, done.stderr
+    assert "failed, so only the tests of now are known: LookupError: a bug" in done.stderr
+    found = re.search(r"(\d+) of (\d+) tests can be affected", done.stdout)
+    assert found
+    assert found[1] == found[2] != "0"
 
 
 def test_a_run_that_nothing_affects(

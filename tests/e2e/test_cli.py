@@ -158,6 +158,13 @@ def test_errors_go_to_stderr_also_for_json(house: House) -> None:
     assert (done.code, done.stdout) == (2, "")
 
 
+def test_github_obeys_commands_again_after_an_error(house: House) -> None:
+    done = house("run", "jax/none/x86_64/matmul", "--format", "github")
+    assert done.code == 2
+    stopped, going_on = done.stdout.splitlines()
+    assert going_on == f"::{stopped.removeprefix('::stop-commands::')}::"
+
+
 @pytest.mark.parametrize("verb", ["plan", "explain"])
 def test_an_environment_that_stands_in_shows_before_it_runs(house: House, verb: str) -> None:
     done = house(verb, "mlir/linalg-loops/x86_64/mlp", "--environment", "mlir=mlir-upstream")

@@ -179,7 +179,7 @@ def test_update_writes_the_golden_back(copied: House) -> None:
     assert path.read_bytes() != right
     assert copied("golden", "update", "--write", WORKLOAD).code == 0
     assert path.read_bytes() == right
-    assert {entry.name for entry in path.parent.iterdir()} == {"y.npy", "tolerances.yaml"}
+    assert {entry.name for entry in path.parent.iterdir()} == {"y.npy", "tolerances.yaml", "made-from.sha256"}
 
 
 def test_a_reference_that_never_ends(fresh: Any, tmp_path: Path) -> None:

@@ -235,6 +235,29 @@ ANY_OF_THEM = "not on the|cannot be|another hash than in the lock file"
 PINNED = "".join(f"{pin} --hash=sha256:{'0' * 64}\n" for pin in ("numpy==2.4.6", "wasmtime==50.0.1"))
 
 
+def own_packages(house: House, tmp_path: Path, *, without: str = "") -> Path:
+    """Give a home packages that may come and go: links to the user's, but for one."""
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    for folder in find_home().packages.iterdir():
+        if not folder.name.startswith((".", f"{without or '.'}-")):
+            (packages / folder.name).symlink_to(folder)
+    (house.home / "packages").unlink()
+    (house.home / "packages").symlink_to(packages)
+    return packages
+
+
+def test_damaged_cache_and_a_package_that_is_gone(used: House, catalog: Downstream, tmp_path: Path) -> None:
+    """The cached import is done again, in an environment that nothing else needs: it is installed."""
+    packages = own_packages(used, tmp_path, without="opt_einsum")
+    for path in blobs(used):
+        flip(path)
+    with used.start("run", TEST, "--catalog", catalog.root, "--format", "json", "--quiet") as process:
+        stdout, stderr = process.communicate(timeout=120)
+    assert (process.returncode, Report(Finished(process.returncode, stdout, stderr)).outcomes) == (0, {TEST: "pass"})
+    assert any(folder.name.startswith("opt_einsum-") for folder in packages.iterdir())
+
+
 @pytest.mark.parametrize(
     ("lock", "index", "reason"),
     [
@@ -249,13 +272,7 @@ def test_package_that_cannot_be_had(
 ) -> None:
     """What needs it is an infra-error, the other tests pass, the exit code is 3, and no trace of it stays."""
     base = fresh("home")
-    packages = tmp_path / "packages"
-    packages.mkdir()
-    for folder in find_home().packages.iterdir():
-        if not folder.name.startswith("."):
-            (packages / folder.name).symlink_to(folder)
-    (base.home / "packages").unlink()
-    (base.home / "packages").symlink_to(packages)
+    packages = own_packages(base, tmp_path)
     house = House(base.home, more=index)
     mine = with_environment(catalog, lock)
     before = set(os.listdir(packages))

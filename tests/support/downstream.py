@@ -10,6 +10,11 @@ from pathlib import Path
 
 import numpy
 
+from mlir_matrix.catalog.catalog import REFERENCE as REFERENCE_FILE
+from mlir_matrix.catalog.golden_files import RECORD, record_of
+from mlir_matrix.catalog.models.base import Workload
+from mlir_matrix.catalog.yaml_reader import read
+
 #: y = 2 * x for x = 0, 1, 2, 3: what the programs here ought to compute.
 WORKLOAD = """\
 description: Somebody's program.
@@ -45,6 +50,18 @@ class Downstream:
         stream = io.BytesIO()
         numpy.save(stream, numpy.arange(4, dtype=numpy.float64) * 2)
         self.write(f"golden/{name}/y.npy", stream.getvalue())
+        self.record(name)
+
+    def record(self, name: str) -> None:
+        """Write what the goldens of a workload are made from."""
+        write_record(self.root, name)
+
+
+def write_record(root: Path, name: str) -> None:
+    """Write what the goldens of a workload are made from, as ``matrix golden update`` does."""
+    folder = root / "matrix" / "workloads" / name
+    document = Workload.model_validate(read(folder / "workload.yaml", name).data)
+    (root / "golden" / name / RECORD).write_text(record_of(document, folder / REFERENCE_FILE))
 
 
 def processes(*, name: str = "", command: str = "") -> list[str]:

@@ -23,6 +23,7 @@ from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.tools.forward_error import bounded_reference
 from mlir_matrix.actions.tools.import_common import Tensor
 from support import inputs
+from support.downstream import write_record
 
 PIPELINES = ("linalg-loops", "linalg-vectorized", "linalg-named", "tosa-loops", "stablehlo-loops")
 #: Neither a multiple of a vector's length nor of a tile's.
@@ -342,6 +343,7 @@ def write(root: Path, programs: Iterable[Program]) -> None:
                 {"match": {"output": f"y{at}"}, "atol": bound, "rtol": 0, "rationale": "The largest a-priori bound."}
             )
         _dump(golden / "tolerances.yaml", {"layers": layers})
+        write_record(root, program.name)
         names.append(program.name)
     present = {operation for name in names for operation in name.split("-")}
     expect = [

@@ -155,8 +155,8 @@ class Session:
 
 
 def session_of(roots: Sequence[Path], home: Home) -> Session:
-    """Open a session of other catalogs. Raise CatalogError."""
-    catalog = validate(load(roots))
+    """Open a session of other catalogs, whose goldens are not read. Raise CatalogError."""
+    catalog = validate(load(roots), stale_goldens=True)
     return Session(catalog=catalog, home=home, pins=Pins(catalog))
 
 
@@ -167,12 +167,16 @@ def open_session(
     swaps: Mapping[str, str] = MappingProxyType({}),
     pins: Sequence[str] = (),
     permissions: Permissions = NONE,
+    stale_goldens: bool = False,
 ) -> Session:
-    """Load the catalogs. Raise CatalogError for their problems, UsageError for an unknown folder, environment or pin."""
+    """Load the catalogs. Raise CatalogError for their problems, UsageError for an unknown folder, environment or pin.
+
+    ``stale_goldens``: no problem for what reads no golden.
+    """
     for folder in catalogs:
         if not folder.is_dir():
             raise UsageError(f"--catalog {folder}: there is no such folder")
-    catalog = validate(load([repository(), *catalogs]))
+    catalog = validate(load([repository(), *catalogs]), stale_goldens=stale_goldens)
     check_known("environment", (*swaps, *swaps.values()), catalog.environments, "--environment: ")
     home = find_home(cache_dir=cache_dir)
     catalog, pins, builds = _with_builds(catalog, pins, home)

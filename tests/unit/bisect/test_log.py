@@ -6,6 +6,7 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from mlir_matrix.bisect.log import Log, read_log
 from mlir_matrix.bisect.observations import Observation
 from mlir_matrix.bisect.releases import Axis
 from mlir_matrix.bisect.signature import By
+from mlir_matrix.digest import digest_bytes
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.judge.results import TestResult
 from mlir_matrix.judge.signature import PASS, Signature
@@ -28,6 +30,12 @@ def seen(point: int, outcome: str = "pass", limit: float = 60) -> Observation:
     )  # fmt: skip
     signature = None if outcome == "infra-error" else Signature(outcome=Outcome(outcome), details=("a", "b"))
     return Observation(test="t", point=point, signature=signature, result=result, limit_s=limit)
+
+
+def sealed(event: dict[str, Any]) -> str:
+    """The line of an event, with its digest."""
+    text = json.dumps(event)
+    return f'{text[:-1]}, "digest": "{digest_bytes(text.encode())[:16]}"}}\n'
 
 
 @pytest.fixture
@@ -111,8 +119,6 @@ def test_a_log_is_whole_after_a_kill_at_any_byte(log: Log) -> None:
         assert read_log(log.path).observations(AXIS, ["t"], 60, By()) == observations[:complete]
         # What is written next begins a line of its own.
         log.observed(seen(1), By())
-        # A line that lacks nothing but its end is whole then.
-        complete += whole[size : size + 1] == b"\n"
         assert read_log(log.path).observations(AXIS, ["t"], 60, By()) == [*observations[:complete], seen(1)]
 
 
@@ -120,10 +126,10 @@ def test_a_log_is_whole_after_a_kill_at_any_byte(log: Log) -> None:
     ("text", "reason"),
     [
         ("", "does not begin with the event begin"),
-        ("no json\n", "does not begin with the event begin"),
-        ('{"event": "observed"}\n', ":1: no event of a bisection: .*expected the event begin"),
-        ('{"event": "begin", "schema": "x"}\n', ":1: no event of a bisection"),
-        ("[1]\n", ":1: no event of a bisection"),
+        ("no json\n", ":1: the digest of this line of a bisection's log differs"),
+        ('{"event": "begin", "schema": "mlir-matrix/bisect-log/v1"}\n', "an older release wrote it"),
+        (sealed({"event": "observed"}), ":1: no event of a bisection: .*expected the event begin"),
+        (sealed({"event": "begin", "schema": "x"}), ":1: no event of a bisection"),
     ],
 )
 def test_what_is_no_log(tmp_path: Path, text: str, reason: str) -> None:
@@ -138,9 +144,24 @@ def test_a_damaged_event(log: Log) -> None:
     begin, line = log.path.read_text().splitlines()
     event = json.loads(line)
     event["result"]["outcome"] = "nonsense"
-    log.path.write_text(f"{begin}\n{json.dumps(event)}\n")
+    del event["digest"]
+    log.path.write_text(f"{begin}\n{sealed(event)}")
     with pytest.raises(UsageError, match=r":2: no event of a bisection: .*nonsense"):
         read_log(log.path)
+
+
+def test_a_damaged_byte_never_changes_an_answer_silently(log: Log) -> None:
+    """Each byte of a log, with one bit flipped."""
+    log.observed(seen(0), By())
+    log.skipped(["18.1.8"])
+    log.undone()
+    whole = log.path.read_bytes()
+    for place in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << place % 8
+        log.path.write_bytes(damaged)
+        with pytest.raises(UsageError, match=r":\d: the digest of this line"):
+            read_log(log.path)
 
 
 def test_a_log_that_cannot_be_read_or_written(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mlir_matrix.bisect.history import History, Line, history
-from mlir_matrix.bisect.rates import DETERMINISTIC, FLAKY, Rates
+from mlir_matrix.bisect.rates import FLAKY, Rates
 from mlir_matrix.bisect.search import ContradictionError, Search, Verdict
 from mlir_matrix.errors import UsageError
 
@@ -139,7 +139,7 @@ def run(search: Search, verdict: Callable[[int], Verdict], count: int = 1, most:
     raise AssertionError(f"not done after {most} rounds")
 
 
-@given(graphs(12), st.data(), st.integers(1, 4), st.sampled_from([Rates(), DETERMINISTIC]))
+@given(graphs(12), st.data(), st.integers(1, 4), st.sampled_from([Rates(), Rates(deterministic=1.0)]))
 def test_certain_verdicts_leave_what_no_probe_can_tell_apart(
     parents: Parents, data: st.DataObject, count: int, rates: Rates
 ) -> None:
@@ -199,7 +199,7 @@ def test_a_change_is_probed_again_on_both_sides() -> None:
         asked += points
         search.observe(points[0], BAD if points[0] >= 5 else GOOD)
     assert (asked[:3], sorted(asked[3:])) == ([3, 5, 4], [4, 5])
-    assert Search(Line(8), rates=DETERMINISTIC).next() == [3]
+    assert Search(Line(8), rates=Rates(deterministic=1.0)).next() == [3]
 
 
 def test_a_contradiction_makes_the_test_flaky() -> None:
@@ -213,7 +213,7 @@ def test_a_contradiction_makes_the_test_flaky() -> None:
     assert search.flaky
     assert search.next()
     assert sorted(search.answer().candidates) == [0, 1, 2, 3, 4]
-    certain = Search(Line(8), rates=DETERMINISTIC)
+    certain = Search(Line(8), rates=Rates(deterministic=1.0))
     certain.observe(4, BAD)
     with pytest.raises(ContradictionError, match="point 5 is good, which no single change") as raised:
         certain.observe(5, GOOD)
@@ -248,7 +248,7 @@ def test_rounds_of_several_runs_take_less_time_than_one_run_after_the_other() ->
 
 def test_a_cluster_that_cannot_be_probed_costs_few_rounds() -> None:
     for culprit in (2_000, 5_100, 5_399, 5_400, 9_000):
-        search = Search(Line(10_000), rates=DETERMINISTIC)
+        search = Search(Line(10_000), rates=Rates(deterministic=1.0))
         shown = [
             CANNOT_TELL if 5_000 <= point < 5_400 else BAD if point >= culprit else GOOD for point in range(10_000)
         ]
@@ -259,7 +259,7 @@ def test_a_cluster_that_cannot_be_probed_costs_few_rounds() -> None:
 
 
 def test_what_cannot_be_probed_keeps_its_probability() -> None:
-    search = Search(Line(4), [1, 4, 2, 1], rates=DETERMINISTIC)
+    search = Search(Line(4), [1, 4, 2, 1], rates=Rates(deterministic=1.0))
     search.observe(1, CANNOT_TELL)
     search.observe(0, GOOD)
     search.observe(2, BAD)

@@ -10,10 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlir_matrix.catalog import corpora
-from mlir_matrix.catalog.load import load
 from mlir_matrix.expand.select import choose
 from mlir_matrix.names import MEMBER
-from mlir_matrix.validation import validate
 
 FORM = """\
 description: d
@@ -36,7 +34,7 @@ def catalog(tree: Any) -> Any:
 
 
 def members(tree: Any) -> dict[str, str]:
-    found = validate(load([tree.path])).workloads
+    found = tree.load().workloads
     return {name: entry.member for name, entry in found.items() if MEMBER in name}
 
 
@@ -67,11 +65,11 @@ def test_a_corpus_may_choose_its_members(catalog: Any) -> None:
 
 def test_a_corpus_without_members_is_left_out(catalog: Any) -> None:
     catalog.write("matrix/corpora/zoo/corpus.yaml", f"{CORPUS}members: ['*.md', 'none/*.py']\n")
-    (why,) = validate(load([catalog.path])).over.values()
+    (why,) = catalog.load().over.values()
     assert why.endswith("corpus.yaml: has no members: no file below 'models' matches *.md, none/*.py; it is left out")
     catalog.write("matrix/corpora/zoo/corpus.yaml", CORPUS.replace("folder: models\n", ""))
     catalog.write("matrix/corpora/zoo/members.txt", "# none\n")
-    (why,) = validate(load([catalog.path])).over.values()
+    (why,) = catalog.load().over.values()
     assert "corpus.yaml: lists no members: give a 'folder', or make members.txt by `matrix expect zoo --write`" in why
 
 
@@ -87,9 +85,7 @@ def test_what_cannot_be_a_program_is_unsupported_alone(catalog: Any, monkeypatch
     catalog.write("models/large.py", "#" * 99)
     catalog.write("models/odd\udcff.py", "pass\n")
     monkeypatch.setattr(corpora, "MOST_BYTES", 50)
-    reasons = {
-        test.id: test.reason for test in choose(validate(load([catalog.path])), ["pytorch/plain/x86_64/zoo:*"]).tests()
-    }
+    reasons = {test.id: test.reason for test in choose(catalog.load(), ["pytorch/plain/x86_64/zoo:*"]).tests()}
     assert reasons["pytorch/plain/x86_64/zoo:out"].endswith("is a symbolic link that leaves the catalog")
     assert "cannot be read: No such file" in reasons["pytorch/plain/x86_64/zoo:gone"]
     assert reasons["pytorch/plain/x86_64/zoo:large"] == "large.py of corpus zoo has 99 bytes; a program can have 50"
@@ -125,7 +121,7 @@ def test_a_corpus_that_is_wrong(catalog: Any, text: str, error: str) -> None:
 
 
 def test_only_a_pattern_with_a_colon_includes_members(catalog: Any) -> None:
-    found = validate(load([catalog.path]))
+    found = catalog.load()
     assert not any(MEMBER in name for name in choose(found, ["pytorch/**"]).ids())
     assert set(choose(found, ["pytorch/plain/x86_64/zoo:b*"]).ids()) == {
         "pytorch/plain/x86_64/zoo:b.a",
@@ -146,7 +142,7 @@ def test_any_name_becomes_one_that_identifiers_hold(text: str) -> None:
 def test_a_workload_in_the_form_of_others(catalog: Any, tmp_path: Path) -> None:
     catalog.write("matrix/workloads/net/workload.yaml", "description: d\nsource: module\nwith: {model: Net}\n")
     catalog.write("matrix/workloads/net/net.py", "class Net: ...\n")
-    entry = validate(load([catalog.path])).workloads["net"]
+    entry = catalog.load().workloads["net"]
     assert (entry.member, entry.document.parameters) == ("net.py", {"model": "Net"})
     assert entry.files["pytorch.py"].name == "net.py"
     catalog.write("matrix/workloads/net/other.py", "class Net: ...\n")

@@ -289,4 +289,4 @@ def test_a_picture_goes_by_the_policies(tmp_path: Path) -> None:
 
 def test_what_a_result_is() -> None:
     assert isinstance(compare([1], [1]), Comparison)
-    assert compare([1], [1]).census["outcome"] == "pass"
+    assert compare([1], [1]).record["outcome"] == "pass"

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from mlir_matrix.actions.runtime.child import failure
+from mlir_matrix.environments.install import installer
+from mlir_matrix.environments.install.workshop import Workshop
+from mlir_matrix.environments.interpreter import Interpreter, own
+from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.execute.action_cache import LostBlob, Result
 from mlir_matrix.execute.job import Done, Job
+from mlir_matrix.execute.local_pool import LocalPool
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.execute.sandbox import Prepared
 from mlir_matrix.execute.scheduler import Scheduler
-from mlir_matrix.paths import Home
+from mlir_matrix.execute.worker_pool import PackageSupply, PoolFactory
+from mlir_matrix.paths import Home, find_home
 from mlir_matrix.plan.graph import Graph, Produced
 
 OK = {"outcome": "ok", "stage": "lower"}
@@ -58,3 +67,84 @@ def test_a_lost_input_that_was_made_anew_meanwhile(made: Result, tmp_path: Path)
         assert found[reads.id].result.outcome["outcome"] == "timed-out"
     else:
         assert [waiting.action for waiting in scheduler._jobs.values()] == [reads]
+
+
+# The end of a run in which nothing can happen any more
+
+
+HERE = ResolvedEnvironment(name="here", interpreter=own(), packages=())
+
+
+class ForgetfulSupply(PackageSupply):
+    """Loses every request."""
+
+    def request(self, environments: Iterable[ResolvedEnvironment]) -> None:
+        del environments
+
+
+class ForgetfulPool(LocalPool):
+    """A pool that waits for packages that nothing installs."""
+
+    def __init__(self, context: Any) -> None:
+        super().__init__(context)
+        self.supply = ForgetfulSupply(context.home, context.wake)
+
+
+class ClosedPool(LocalPool):
+    """A pool that never takes a job."""
+
+    def open_environments(self, waiting: Mapping[str, int]) -> tuple[str, ...]:
+        del waiting
+        return ()
+
+
+def run(folder: Path, pool: PoolFactory, *, packages: tuple[WheelPackage, ...]) -> dict[str, str]:
+    """Run an action in an environment with packages, one that reads its output, and one that needs no package."""
+    graph = Graph()
+    environment = ResolvedEnvironment(name="large", interpreter=own(), packages=packages)
+    places = {"first": "large", "second": "large", "alone": "here"}
+    found: dict[str, str] = {}
+    for name, place in places.items():
+        inputs = {"ir": Produced(found["first"], "ir")} if name == "second" else {}
+        found[name] = graph.add(
+            name, tool="passes", stage="lower", environment=place, params={}, inputs=inputs, outputs={"ir": "ir.mlir"}
+        )
+    home = Home(cache=folder, state=folder, actions=folder / "actions")
+    home.packages.mkdir()
+    home.bytecode.symlink_to(find_home().bytecode)
+    scheduler = Scheduler(
+        graph, roots=[], environments={"large": environment, "here": HERE}, home=home, limits=Limits(jobs=1), make_pool=pool
+    )  # fmt: skip
+    done = scheduler.run()
+    outcomes = {name: done[found[name]].result.outcome for name in places}
+    return {name: f"{outcome['outcome']}: {outcome['reason']}" for name, outcome in outcomes.items()}
+
+
+PACKAGES = tuple(WheelPackage(name=name, version="1.0", hashes=("0" * 64,)) for name in ("one", "two"))
+
+
+def test_packages_that_nothing_installs(tmp_path: Path) -> None:
+    """The run ends, says what the environment lacks, and has done what it could."""
+    ended = run(tmp_path, ForgetfulPool, packages=PACKAGES)
+    lacks = "infra-error: environment large lacks one 1.0, two 1.0, which nothing installs; run the same command again"
+    assert (ended["first"], ended["second"]) == (lacks, lacks)
+    assert "the tool passes" in ended["alone"], "it was executed"
+
+
+def test_actions_that_no_worker_takes(tmp_path: Path) -> None:
+    ended = run(tmp_path, ClosedPool, packages=())
+    for outcome in ended.values():
+        assert outcome.startswith("infra-error: environment large takes no action, and nothing is running")
+
+
+def test_packages_that_take_their_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long an installation takes, it is waited for: longer here than the loop's pauses."""
+
+    def fail_slowly(package: WheelPackage, interpreter: Interpreter, workshop: Workshop) -> None:
+        del interpreter, workshop
+        time.sleep(0.7)
+        raise InfrastructureError(f"{package.label} is not to be had")
+
+    monkeypatch.setattr(installer, "_INSTALL", {WheelPackage: fail_slowly})
+    ended = run(tmp_path, LocalPool, packages=PACKAGES[:1])
+    assert (ended["first"], ended["second"]) == ("infra-error: one 1.0 is not to be had",) * 2

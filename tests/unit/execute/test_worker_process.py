@@ -192,6 +192,14 @@ def test_one_that_ignores_the_end(odd: Odd) -> None:
     assert worker.process.returncode == -signal.SIGKILL
 
 
+def test_a_stopped_worker_is_ended(odd: Odd) -> None:
+    worker = odd("import os, signal; print('{', flush=True); os.kill(os.getpid(), signal.SIGSTOP)")
+    hear(worker)
+    os.waitid(os.P_PID, worker.process.pid, os.WSTOPPED | os.WNOWAIT)
+    worker.kill()
+    assert worker.process.wait(timeout=60) == -signal.SIGTERM
+
+
 def test_when_it_was_last_heard(real: WorkerProcess, tmp_path: Path) -> None:
     """From the first question on: being idle is not being silent."""
     before = time.monotonic()

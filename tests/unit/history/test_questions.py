@@ -94,21 +94,21 @@ def test_first_bad(store: Store) -> None:
         ),
     )
     with store.reading() as connection:
-        (found,) = Questions(store, connection).first_bad([])
-        assert Questions(store, connection).first_bad([B]) == []
+        (found,), total = Questions(store, connection).first_bad([])
+        assert Questions(store, connection).first_bad([B]) == ([], 0)
     assert found["last_good"] is not None
     assert (found["id"], found["last_good"]["id"], found["first_bad"]["id"]) == (A, ids[1], ids[2])
     assert found["pins"] == {"llvm": ["21", "22"]}
     assert found["bisect"].endswith(f"bisect {A} --good llvm=21 --bad llvm=22")
     assert found["commits"] == [{"folder": "/catalog", "good": f"{1:040}", "bad": f"{2:040}", "dirty": False}]
-    valid("history-first-bad", summary={"tests": 1}, tests=[found])
-    assert "  pin        llvm: 21 → 22" in list(text.first_bad_text([found]))
+    valid("history-first-bad", summary={"tests": total, "shown": 1}, tests=[found])
+    assert "  pin        llvm: 21 → 22" in list(text.first_bad_text([found], total))
 
 
 def test_never_good(store: Store) -> None:
     add(store, days([result("a", "infra-error")], [result("a", "crashed")]))
     with store.reading() as connection:
-        (found,) = Questions(store, connection).first_bad(["jax/**"])
+        (found,), _ = Questions(store, connection).first_bad(["jax/**"])
     assert (found["last_good"], found["bisect"]) == (None, "")
 
 
@@ -148,7 +148,11 @@ def test_answers_may_name_more_tests_than_a_statement_has_parameters(store: Stor
     )
     with store.reading() as connection:
         assert len(Trends(Questions(store, connection)).flaky([])) == 40_000
-        assert len(Questions(store, connection).first_bad(["jax/**"])) == 200
+        found, total = Questions(store, connection).first_bad(["jax/**"])
+    assert (len(found), total) == (200, 40_000)
+    assert list(text.first_bad_text(found, total))[-1] == (
+        "40000 tests bad when last decided; the 200 that went bad last are shown"
+    )
 
 
 def test_repeats_in_one_run_count(store: Store) -> None:
@@ -195,7 +199,7 @@ def test_diff(store: Store) -> None:
         (_, old), (_, new) = questions.outcomes("latest~1"), questions.outcomes(ids[1][:8])
     found = changed(old, new)
     assert {kind: [test["id"][-1] for test in tests] for kind, tests in found.items()} == {
-        "new": ["b"], "fixed": ["c"], "changed": ["e"], "added": ["g"], "gone": ["a"],
+        "new": ["b"], "fixed": ["c"], "changed": ["e"], "passes": [], "not_run": [], "added": ["g"], "gone": ["a"],
     }  # fmt: skip
     assert found["changed"][0] == {"id": "jax/p/t/e", "before": "crashed at run, ", "after": "mismatch, "}
 
@@ -229,7 +233,7 @@ def test_the_snapshot(store: Store) -> None:
     )
     with store.reading() as connection:
         found = Trends(Questions(store, connection)).snapshot(TIMES[5])
-    assert found.tests == {A: Recorded(2.0, TIMES[2], TIMES[1])}
+    assert found.tests == {A: Recorded(1.5, TIMES[2], TIMES[1])}
     assert found.taken == TIMES[5]
 
 
@@ -297,9 +301,96 @@ def test_answers_are_those_of_a_plain_search(tmp_path_factory: pytest.TempPathFa
                 TIMES.index(each["last_good"]["started"]) if each["last_good"] else -1,
                 TIMES.index(each["first_bad"]["started"]),
             )
-            for each in questions.first_bad([])
+            for each in questions.first_bad([])[0]
         }
         assert found == bad
         assert {each["id"] for each in Trends(questions).flaky([])} == flaky
     store.close()
     assert Path(store.name).exists()
+
+
+def kinds(store: Store, before: str = "latest~1", after: str = "latest") -> dict[str, list[str]]:
+    """The tests that differ between two runs, by the kinds that have any."""
+    with store.reading() as connection:
+        questions = Questions(store, connection)
+        found = changed(questions.outcomes(before)[1], questions.outcomes(after)[1])
+    valid_diff(found)
+    return {kind: [test["id"][-1] for test in tests] for kind, tests in found.items() if tests}
+
+
+def valid_diff(found: dict[str, Any]) -> None:
+    counts = {kind: len(tests) for kind, tests in found.items()}
+    document = {"schema": "mlir-matrix/history-diff/v1", "before": "a", "after": "b", "summary": counts, **found}
+    adapter("history-diff").validate_python(document)
+    assert list(text.diff_text(document))  # type: ignore[arg-type] # it has these keys
+
+
+@pytest.mark.parametrize("undecided", [None, "skipped", "infra-error"])
+def test_a_failure_is_kept_while_no_run_decides_it(store: Store, undecided: str | None) -> None:
+    """It did not fit the budget, was skipped, or the machine failed: it is neither fixed, nor new when it fails again."""
+    middle = [result("b")] + ([result("a", undecided)] if undecided else [])
+    add(store, days([result("a", "crashed"), result("b")], middle, middle, [result("a", "crashed"), result("b")]))
+    for before, after in (("latest~3", "latest~2"), ("latest~2", "latest~1"), ("latest~3", "latest~1")):
+        assert kinds(store, before, after) == {"not_run": ["a"]}
+    assert kinds(store) == kinds(store, "latest~3", "latest") == {}
+    with store.reading() as connection:
+        questions = Questions(store, connection)
+        _, old = questions.outcomes("latest~3")
+        _, new = questions.outcomes("latest~1")
+        (still,) = changed(old, new)["not_run"]
+        assert still["last_seen"] == TIMES[0]
+        (bad,), total = questions.first_bad([])
+    assert (bad["id"], bad["first_bad"]["started"], total) == (A, TIMES[0], 1)
+    add(store, [recording(middle, 9)])
+    with store.reading() as connection:
+        (shown, *_), _ = Questions(store, connection).show([A])
+    assert (shown["bad"], shown["behaviour"], shown["decided"]) == (True, "crashed at run, ", TIMES[3])
+    add(store, [recording([result("a")], 10)])
+    assert kinds(store) == {"fixed": ["a"], "gone": ["b"]}
+
+
+def test_an_expected_failure_that_passes_is_no_failure(store: Store) -> None:
+    passes = result("a", "pass", expected=False)
+    add(store, days([result("a", "crashed", expected=True)], [passes], [passes], [result("a", "mismatch")], [passes]))
+    assert kinds(store, "latest~4", "latest~3") == {"passes": ["a"]}
+    assert kinds(store, "latest~3", "latest~2") == {}
+    assert kinds(store, "latest~2", "latest~1") == {"new": ["a"]}
+    assert kinds(store) == {"passes": ["a"]}
+    with store.reading() as connection:
+        ((found,), _) = Questions(store, connection).first_bad([])
+    assert found["behaviour"] == "pass"
+
+
+def test_a_failure_between_two_runs_is_new_unless_neither_has_the_test(store: Store) -> None:
+    add(store, days([result("a"), result("b")], [result("a", "crashed"), result("c", "crashed")], [result("b")]))
+    assert kinds(store, "latest~2", "latest") == {"new": ["a"], "not_run": ["c"]}
+
+
+def test_a_repeated_run_is_as_late_as_its_repetition(store: Store) -> None:
+    first, _ = add(store, days([result("a")], [result("b", "crashed")]))
+    add(store, [again(first, 2)])
+    assert kinds(store, "latest~1", "latest") == {"not_run": ["b"], "added": ["a"]}
+
+
+def test_a_test_that_passes_and_fails_in_one_run_was_not_good_in_it(store: Store) -> None:
+    add(store, days([result("a")], [result("a"), result("a", "crashed")]))
+    with store.reading() as connection:
+        (found,), _ = Questions(store, connection).first_bad([])
+    assert found["last_good"] is not None
+    assert (found["last_good"]["started"], found["first_bad"]["started"]) == (TIMES[0], TIMES[1])
+
+
+def test_the_last_failure_of_a_test_is_not_pruned(store: Store) -> None:
+    bad = [result("a", "crashed"), result("b")]
+    ids = add(store, days(bad, bad, [result("b"), result("a", "skipped")]))
+    assert prune(store, TIMES[2], TIMES[320]) == 3
+    assert prune(store, TIMES[2], TIMES[320]) == 0
+    with store.reading() as connection:
+        questions = Questions(store, connection)
+        (found,), _ = questions.first_bad([])
+        assert found["first_bad"]["id"] == ids[1]
+        with pytest.raises(UsageError, match="were removed"):
+            questions.outcomes(ids[1])
+    add(store, [recording([result("a"), result("b")], 9)])
+    assert kinds(store) == {"fixed": ["a"]}
+    assert prune(store, TIMES[3], TIMES[320]) == 3

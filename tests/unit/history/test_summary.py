@@ -5,6 +5,10 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from mlir_matrix.history.snapshot import Recorded, Snapshot
 from mlir_matrix.history.summary import RECENT, read_summary, summary_file, update_summary
 from support.recordings import TIMES, result
@@ -16,8 +20,8 @@ def test_each_execution_counts(tmp_path: Path) -> None:
     update_summary(tmp_path, [result("a", "crashed", seconds=2.0), result("c", "skipped")], TIMES[2])
     found = read_summary(tmp_path)
     assert found.tests == {
-        "jax/p/t/a": Recorded(2.0, TIMES[2], TIMES[2]),
-        "jax/p/t/b": Recorded(1.0, TIMES[0]),
+        "jax/p/t/a": Recorded(1.5, TIMES[2], TIMES[2]),
+        "jax/p/t/b": Recorded(1.0, TIMES[1]),
     }
     assert found.taken == TIMES[2]
 
@@ -28,8 +32,30 @@ def test_old_executions_stop_to_count(tmp_path: Path) -> None:
     assert read_summary(tmp_path).tests["jax/p/t/a"].seconds == 1.0
 
 
-def test_a_run_that_executed_nothing_writes_nothing(tmp_path: Path) -> None:
-    assert update_summary(tmp_path, [result("a", cached=True), result("b", "unsupported")], TIMES[0]) == ""
+@given(st.lists(st.floats(0.5, 2), min_size=2, max_size=RECENT - 1), st.floats(10, 1000), st.data())
+def test_one_busy_run_changes_no_duration(
+    tmp_path_factory: pytest.TempPathFactory, quiet: list[float], busy: float, data: st.DataObject
+) -> None:
+    state = tmp_path_factory.mktemp("state")
+    place = data.draw(st.integers(0, len(quiet)))
+    for seconds in (*quiet[:place], busy, *quiet[place:]):
+        update_summary(state, [result("a", seconds=seconds)], TIMES[0])
+    assert 0.5 <= read_summary(state).tests["jax/p/t/a"].seconds <= 2
+
+
+def test_an_infra_error_is_no_execution(tmp_path: Path) -> None:
+    update_summary(tmp_path, [result("a", seconds=3.0)], TIMES[0])
+    update_summary(tmp_path, [result("a", "infra-error", seconds=0.0), result("b", "infra-error")], TIMES[1])
+    assert read_summary(tmp_path).tests == {"jax/p/t/a": Recorded(3.0, TIMES[0])}
+
+
+def test_a_cached_result_costs_what_its_actions_took(tmp_path: Path) -> None:
+    update_summary(tmp_path, [result("a", seconds=3.0, cached=True)], TIMES[0])
+    assert read_summary(tmp_path).tests == {"jax/p/t/a": Recorded(3.0, TIMES[0])}
+
+
+def test_a_run_that_decided_nothing_writes_nothing(tmp_path: Path) -> None:
+    assert update_summary(tmp_path, [result("a", "skipped"), result("b", "unsupported")], TIMES[0]) == ""
     assert not list(tmp_path.iterdir())
     assert read_summary(tmp_path) == Snapshot()
 

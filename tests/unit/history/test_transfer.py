@@ -46,7 +46,7 @@ def test_what_is_no_run_is_set_aside_and_stops_no_other(tmp_path: Path, store: S
     (whole.parent / f"{whole.name}-folder").mkdir()
     warnings: list[str] = []
     assert ingest(spool, store, TIMES[3], warnings.append) == 2
-    parts = ("upgrade mlir-matrix", "damaged", "cut short", "a folder")
+    parts = ("upgrade mlir-matrix", "damaged", "cut short", "not a plain file")
     assert [part for each in warnings for part in parts if part in each] == list(parts)
     assert len(list((tmp_path / "history" / "rejected").iterdir())) == 3
     # What a newer program wrote waits for one.

@@ -10,13 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from mlir_matrix.cli.selection import select
 from mlir_matrix.errors import UsageError
+from mlir_matrix.execute.keys import ACTIONS_FOLDER, tool_modules
+from mlir_matrix.execute.options import SelectionOptions
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
-from mlir_matrix.judge.affected import Affected, affected_since, find_revision
+from mlir_matrix.judge.affected import ACTIONS, PROGRAM, Affected, affected_since, concerns_all, find_revision
 from mlir_matrix.judge.changed_files import affected_by
 from mlir_matrix.paths import find_home
 from mlir_matrix.session import Session, session_of
+from support import imports
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SUITE = "few"
@@ -96,6 +100,10 @@ def edit(file: Path, old: str, new: str) -> None:
         (
             "recipes/steps/linalg-to-loops/step.yaml", "passes: func.func(convert", "passes: canonicalize,func.func(convert",
             lambda test: False, "",
+        ),
+        (
+            "matrix/workloads/mlp/reference.py", "return", "# A comment.\n    return",
+            lambda test: test.workload == "mlp", "its reference changed",
         ),
         (
             "golden/mlp/tolerances.yaml", "rtol: eps(f32)", "rtol: 2 * eps(f32)",
@@ -192,12 +200,17 @@ def test_the_repository_of_a_revision(repository: Path, tmp_path: Path, monkeypa
         ("docs/operator.md", lambda test: False),
         ("tools/mlir_matrix/cli/plan.py", lambda test: False),
         ("tools/mlir_matrix/plan/planner.py", lambda test: True),
+        ("tools/mlir_matrix/execute/lookup.py", lambda test: True),
+        ("tools/requirements.txt", lambda test: True),
         ("tools/mlir_matrix/actions/tools/irtest.py", lambda test: test.is_ir),
         ("tools/mlir_matrix/actions/runtime/child.py", lambda test: True),
         ("toolchains/locks/jax-cp311-linux-x86_64.txt", lambda test: test.framework == "jax"),
         ("toolchains/components/jax.yaml", lambda test: test.framework == "jax"),
         ("toolchains/environments/iree.yaml", lambda test: False),
         ("golden/mlp/y.npy", lambda test: test.workload == "mlp"),
+        ("matrix/workloads/mlp/reference.py", lambda test: test.workload == "mlp"),
+        ("matrix/workloads/mlp/workload.yaml", lambda test: test.workload == "mlp"),
+        ("matrix/workloads/softmax/reference.py", lambda test: False),
         ("recipes/kinds/stablehlo.yaml", lambda test: test.framework == "jax"),
     ],
 )
@@ -231,3 +244,88 @@ def test_what_is_no_longer_planned_is_named(repository: Path) -> None:
     assert {test for test, why in reasons.items() if why.startswith("no longer planned")} >= {
         "jax/linalg-loops/x86_64/mlp"
     }
+
+
+def test_what_a_machine_pins_is_no_part_of_the_other_plan(repository: Path) -> None:
+    """The pins of now make both plans, so they are equal."""
+    machine = repository / "matrix" / "machines" / "x86-64-builder.yaml"
+    edit(machine, "wants:\n", "wants:\n  pins: {jax: 0.9.2}\n")
+    selected = select(
+        session_of([repository], find_home()), [SUITE], SelectionOptions(changed_since="HEAD", machine="x86-64-builder")
+    )
+    reasons = {test.reason for test in selected.tests if test.selected}
+    assert reasons == {"matrix/machines/x86-64-builder.yaml changed: it can change any verdict"}
+
+
+def test_what_this_machine_skips_is_still_planned(repository: Path) -> None:
+    """Without any change: the plan of the other revision is of any machine."""
+    target = repository / "matrix" / "targets" / "x86_64" / "target.yaml"
+    target.write_text(target.read_text() + "devices: [/dev/kvm]\n")
+    git(repository, "checkout", "-q", "--detach")
+    git(repository, "commit", "-q", "-a", "-m", "Need a device")
+    session = session_of([repository], find_home())
+    skipped = select(session, [SUITE], SelectionOptions(changed_since="HEAD"))
+    (line,) = skipped.lines
+    assert line.startswith("0 of 2 tests can be affected by changes since ")
+
+
+@pytest.mark.parametrize(
+    ("path", "whole"),
+    [
+        # What finds, runs and judges actions, and what installs their packages.
+        *((f"{PROGRAM}/execute/{name}.py", True) for name in ("scheduler", "lookup", "keys", "queues", "docker/pool")),
+        *((f"{PROGRAM}/judge/{name}.py", True) for name in ("run", "results", "expectations", "plan_state", "affected")),
+        *((f"{PROGRAM}/environments/{name}.py", True) for name in ("resolve", "install/wheel", "fetch/download")),
+        *((f"{PROGRAM}/{name}.py", True) for name in ("__main__", "digest", "session", "images/layers", "report/merge")),
+        *((f"{PROGRAM}/cli/{name}.py", True) for name in ("run", "run_tests", "selection", "merge", "expect", "options")),
+        # What a file beside it was is unknown: a package, or what a library of C is made of.
+        *((f"{PROGRAM}/{name}", True) for name in ("new.py", "new/__init__.py", "compare/gate.c", "actions/new.py")),
+        # What confines and runs actions; what the program and its actions share.
+        *((f"{ACTIONS}runtime/{name}.py", True) for name in ("child", "isolation", "root", "outcomes")),
+        *((f"{ACTIONS}{name}.py", True) for name in ("expr/expression", "numerics/formats", "tools/link_kit")),
+        # What starts the program, its packages, Bazel's rules, images and machines.
+        *((f"tools/{name}", True) for name in ("matrix", "environment.sh", "requirements.txt")),
+        *((name, True) for name in ("pyproject.toml", "MODULE.bazel", "toolchains/bazel/rules.bzl", "containers/images.yaml")),
+        ("matrix/machines/x86-64-builder.yaml", True),
+        # The digests of tools and of files tell; that of the worker is in every tool's.
+        *((f"{ACTIONS}{name}.py", False) for name in ("tools/judge", "tools/by_bindings", "api", "runtime/worker")),
+        *((name, False) for name in ("tools/driver/main.c", "matrix/workloads/mlp/jax.py", "recipes/kinds/torch.yaml")),
+        # Other verbs, tests, documents.
+        *((f"{PROGRAM}/{name}.py", False) for name in ("bisect/search", "buildbot/steps", "cli/plan", "cli/toolchain/gc")),
+        *((name, False) for name in ("tools/test", "tools/lint", "tools/requirements-dev.txt", "tools/matrix.md")),
+        *((name, False) for name in ("docs/operator.md", "tests/conftest.py", ".ci/run", "benchmarks/cold.py")),
+    ],
+)  # fmt: skip
+def test_what_concerns_all_tests(path: str, whole: bool) -> None:
+    assert concerns_all(0, path) is whole
+    # Another catalog may have files of these names; only its images and machines count.
+    assert concerns_all(1, path) is path.startswith(("containers/", "matrix/machines/"))
+
+
+def test_every_file_of_the_program_selects_what_it_can_affect() -> None:
+    """What ``matrix run`` imports concerns all tests, also what actions share with it; the rest of an action its tools."""
+    known, graph = imports.modules(), imports.graph()
+    # These are started, not imported.
+    waiting = ["mlir_matrix.__main__", "mlir_matrix.cli.run", "mlir_matrix.judge.plan_state", "mlir_matrix.cli.merge"]
+    reached = set[str]()
+    while waiting:
+        module = waiting.pop()
+        if module and module not in reached:
+            reached.add(module)
+            waiting += [*graph.get(module, ()), module.rpartition(".")[0]]
+    run = {str(known[module]) for module in reached}
+    covered = {each for file in ACTIONS_FOLDER.glob("tools/*.py") for each in tool_modules(file.stem)}
+    harmless, missed = set[str](), []
+    for file in imports.PACKAGE.rglob("*"):
+        path = f"{PROGRAM}/{file.relative_to(imports.PACKAGE)}"
+        if file.is_dir() or "__pycache__" in path or concerns_all(0, path):
+            continue
+        if str(file) in run or file.suffix != ".py":
+            missed.append(path)
+        elif not path.startswith(ACTIONS):
+            harmless.add(path)
+        elif path.removeprefix(ACTIONS).removesuffix(".py") not in covered:
+            missed.append(path)
+    assert not missed
+    assert len(run) > 150
+    assert len(harmless) > 50

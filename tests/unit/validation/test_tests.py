@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,13 +14,14 @@ from pydantic import TypeAdapter
 from mlir_matrix.actions.expr.expression import DEEPEST, LONGEST_TEXT, MOST_NODES
 from mlir_matrix.actions.tools.kernel import MAX_ELEMENTS, MAX_POINTERS, MAX_RANK
 from mlir_matrix.catalog import yaml_reader
-from mlir_matrix.catalog.golden_files import LARGEST_TREE, LARGEST_WHOLE
+from mlir_matrix.catalog.golden_files import LARGEST_TREE, LARGEST_WHOLE, RECORD, record_of
+from mlir_matrix.catalog.load import load
 from mlir_matrix.catalog.models import base
-from mlir_matrix.errors import UsageError
+from mlir_matrix.errors import CatalogError, UsageError
 from mlir_matrix.expand.select import choose
 from mlir_matrix.expand.suite import everything
 from mlir_matrix.names import MOST_ALTERNATIVES, NAME_LENGTH
-from mlir_matrix.validation import tests
+from mlir_matrix.validation import tests, validate
 from support.house import REPOSITORY
 
 MLP = "matrix/workloads/mlp/workload.yaml"
@@ -225,6 +227,95 @@ def test_a_golden_beside_one_that_is_computed(tree: Any) -> None:
     assert error.startswith(f"{message} (matrix/workloads/mlp/workload.yaml:")
     (tree.path / "golden/mlp/y.npy").unlink()
     assert tree.load().workloads["mlp"].document.golden == "computed"
+
+
+def record(tree: Any, name: str = "mlp") -> str:
+    """Write what the golden of a workload is made from."""
+    entry = tree.load().workloads[name]
+    text = record_of(entry.document, entry.reference)
+    tree.write(f"golden/{name}/{RECORD}", text)
+    return text
+
+
+def stale(tree: Any, *others: Path) -> list[str]:
+    """The lines of the error that goldens give; none if they are up to date."""
+    catalog = load([tree.path, *others])
+    try:
+        validate(catalog)
+    except CatalogError as error:
+        return str(error).split("\n")
+    return []
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "line", "what"),
+    [
+        ("reference.py", "runs no code", "runs nothing", 1, "reference.py"),
+        ("workload.yaml", "seed: 1", "seed: 2", 2, "inputs"),
+        ("workload.yaml", "/ sqrt(K)", "/ K", 2, "inputs"),
+        ("workload.yaml", "[B, K], dtype: f32", "[B, K], dtype: f64", 2, "inputs"),
+        ("workload.yaml", "[B, K]", "[K, B]", 2, "inputs"),
+        ("workload.yaml", "K: 32", "K: 33", 2, "inputs and outputs"),
+        ("workload.yaml", "[B, 3]", "[B, 4]", 3, "outputs"),
+        (
+            "workload.yaml",
+            "y: {shape: [B, 3], dtype: f32",
+            "y: {shape: [B, 3], dtype: i32, compare: exact",
+            3,
+            "outputs",
+        ),
+    ],
+)
+def test_a_golden_of_another_reference_or_other_inputs(
+    tree: Any, file: str, old: str, new: str, line: int, what: str
+) -> None:
+    record(tree)
+    assert stale(tree) == []
+    tree.edit(f"matrix/workloads/mlp/{file}", old, new)
+    assert stale(tree) == [
+        f"golden/mlp/{RECORD}:{line}:1: {what} of mlp changed since its goldens were written; "
+        "run matrix golden update --write mlp"
+    ]
+    record(tree)
+    assert stale(tree) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("description: a perceptron", "# A comment.\ndescription: another one"),
+        ('uniform(-1, 1) / sqrt(K)"', 'uniform(-1, 1) / sqrt(K)" '),
+        ("{shape: [B, K], dtype: f32,", "{dtype: f32, shape: [B, K],"),
+        ("dynamic: [B]", "dynamic: [B]\nnumerics: {accumulator: f32}"),
+        ("dtype: f32}\nabsent", "dtype: f32, nan: It is right.}\nabsent"),
+    ],
+)
+def test_edits_that_change_no_golden(tree: Any, old: str, new: str) -> None:
+    record(tree)
+    tree.edit(MLP, old, new)
+    assert stale(tree) == []
+
+
+def test_a_golden_without_a_record(tree: Any, make_tree: Callable[..., Any]) -> None:
+    """No golden passes by losing its record. Of another catalog, the command names the folder."""
+    (missing,) = stale(tree)
+    assert missing.startswith(
+        f"golden/mlp/{RECORD}: is missing: what the goldens beside it were made from is unknown; "
+    )
+    text = record(tree)
+    tree.write(f"golden/mlp/{RECORD}", "")
+    assert stale(tree)[0].startswith(f"golden/mlp/{RECORD}:1:1: reference.py and inputs and outputs of mlp changed")
+    tree.write(f"golden/mlp/{RECORD}", f"{text}\n")
+    assert len(stale(tree)) == 1
+    tree.write(f"golden/mlp/{RECORD}", text)
+    (tree.path / "golden/mlp/y.npy").unlink()
+    assert stale(tree) == []
+    own = {f"matrix/workloads/own/{name}": (tree.path / f"matrix/workloads/mlp/{name}").read_bytes()
+           for name in ("workload.yaml", "reference.py")}  # fmt: skip
+    other = make_tree("other", {**own, "golden/own/y.npy": ""})
+    (line,) = stale(tree, other.path)
+    assert line.startswith(f"{other.path}/golden/own/{RECORD}: is missing: ")
+    assert line.endswith(f"; run matrix golden update --write own --catalog {other.path}")
 
 
 def test_nan_is_of_floating_point(tree: Any) -> None:

@@ -93,10 +93,6 @@ class JudgesParams(ToolParams):
     beside: dict[str, str]
 
 
-class ImportToolParams(ImportParams, ToolParams):
-    """Of an importer."""
-
-
 class PrepareParams(ToolParams):
     """Of what prepares a program in a form of others."""
 

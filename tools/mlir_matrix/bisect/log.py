@@ -1,10 +1,11 @@
 """The log of a bisection: each observation is written before the next one is made. A bisection continues from its log.
 
-A line that a killed process left half written is ignored.
+Each line ends with a digest of itself. The next writer removes what a killed process left half written.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import time
@@ -17,6 +18,7 @@ from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.bisect.observations import Observation
 from mlir_matrix.bisect.releases import Axis
 from mlir_matrix.bisect.signature import By, signature
+from mlir_matrix.digest import digest_bytes
 from mlir_matrix.errors import UsageError
 from mlir_matrix.files import unwritable
 from mlir_matrix.judge.results import TestResult
@@ -25,6 +27,9 @@ from mlir_matrix.judge.signature import Signature
 #: What a result alone does not tell.
 _OF_OUTPUTS = ("output", "ir", "time")
 SCHEMA = "mlir-matrix/bisect-log/v1"
+#: Between an event and the first digits of its SHA-256.
+_SEAL = b', "digest": "'
+_DIGITS = 16
 
 
 class Log:
@@ -75,19 +80,33 @@ class Log:
 
     def _write(self, event: str, **values: Any) -> None:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        line = json.dumps({"event": event, "time": stamp, **values}) + "\n"
+        data = _sealed(json.dumps({"event": event, "time": stamp, **values}).encode())
         try:
-            file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-            try:
-                end = os.lseek(file, 0, os.SEEK_END)
-                torn = end and os.pread(file, 1, end - 1) != b"\n"
-                data = b"\n" * bool(torn) + line.encode()
+            with open(self.path, "ab+", buffering=0) as file:
+                _remove_torn_line(file)
                 while data:
-                    data = data[os.write(file, data) :]
-            finally:
-                os.close(file)
+                    data = data[file.write(data) or 0 :]
         except OSError as error:
             raise unwritable(f"the log {self.path} cannot be written", error) from None
+
+
+def _sealed(event: bytes) -> bytes:
+    """Return the line of an event, with its digest as the last key."""
+    return event[:-1] + _SEAL + digest_bytes(event)[:_DIGITS].encode() + b'"}\n'
+
+
+def _opened(line: bytes) -> bytes | None:
+    """Return the event of a line without its line feed; None if its digest is another one."""
+    event = line.rpartition(_SEAL)[0] + b"}"
+    return event if _sealed(event) == line + b"\n" else None
+
+
+def _remove_torn_line(file: io.FileIO) -> None:
+    """Remove the end of a file that is not a whole line."""
+    end = file.seek(0, os.SEEK_END)
+    if end and os.pread(file.fileno(), 1, end - 1) != b"\n":
+        text = os.pread(file.fileno(), end, 0)
+        file.truncate(text.rfind(b"\n") + 1)
 
 
 @dataclass(kw_only=True)
@@ -128,20 +147,24 @@ class Past:
 
 
 def read_log(path: Path) -> Past:
-    """Read a log. Raise UsageError where it is none."""
+    """Read a log. Raise UsageError where it is none, or where a line is not as it was written."""
     try:
-        lines = path.read_bytes().split(b"\n")[:-1]
+        *lines, torn = path.read_bytes().split(b"\n")
     except OSError as error:
         raise UsageError(f"the log {path} cannot be read: {error.strerror}") from None
+    if _opened(torn[:-1]) is not None:
+        # Not torn: what follows the whole line was its line feed.
+        lines.append(torn)
     past: Past | None = None
     for number, line in enumerate(lines, 1):
+        event = _opened(line)
+        if event is None:
+            raise UsageError(
+                f"{path}:{number}: the digest of this line of a bisection's log differs: the file is damaged, or an older "
+                "release wrote it; remove this line and those after it to continue from there, or begin anew"
+            )
         try:
-            event = json.loads(line)
-        except ValueError:
-            # A process was killed while it wrote this.
-            continue
-        try:
-            past = _take(past, path, event)
+            past = _take(past, path, json.loads(event))
         except (ValueError, LookupError, TypeError) as error:
             raise UsageError(f"{path}:{number}: no event of a bisection: {error!r}") from None
     if past is None:

@@ -48,7 +48,6 @@ class Rates:
         return unknown if good or not self.deterministic else log(self.deterministic + exp(unknown))
 
 
-DETERMINISTIC = Rates(deterministic=1.0)
 FLAKY = Rates(deterministic=0.0)
 
 

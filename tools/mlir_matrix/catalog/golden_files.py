@@ -1,4 +1,4 @@
-"""Name the golden files of outputs: whole arrays, or sketches of large ones."""
+"""Name the golden files of outputs, whole arrays or sketches of large ones, and record what they were made from."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from pathlib import Path
 
 from mlir_matrix.catalog.folders import Item
 from mlir_matrix.catalog.models.base import Output, Workload
+from mlir_matrix.digest import digest_file, digest_value
 
 WHOLE, SKETCH = ".npy", ".sketch.npy"
+#: Beside goldens: digests of what they were made from, in the format of ``sha256sum``.
+RECORD = "made-from.sha256"
 #: The most bytes of a whole golden: a repository stores all of them.
 LARGEST_WHOLE = 1 << 20
 #: The most bytes of all goldens of a catalog.
@@ -43,3 +46,18 @@ def golden_name(workload: Workload, name: str) -> str:
 def other_name(workload: Workload, name: str) -> str:
     """Return the name of the golden file in the other form."""
     return name + (WHOLE if is_sketched(workload, workload.outputs[name]) else SKETCH)
+
+
+def record_of(workload: Workload, reference: Path) -> str:
+    """Return the record of goldens that are made now. Raise OSError for an unreadable reference.
+
+    It covers what decides a golden and is part of the catalog, without comments and keys that change no number.
+    """
+    inputs = [[name, each.shape, each.dtype, each.formula, each.seed] for name, each in workload.inputs.items()]
+    outputs = [[name, each.shape, each.dtype] for name, each in workload.outputs.items()]
+    digests = {
+        reference.name: digest_file(reference),
+        "inputs": digest_value({"dims": workload.dims, "inputs": inputs}),
+        "outputs": digest_value({"dims": workload.dims, "outputs": outputs}),
+    }
+    return "".join(f"{digest}  {name}\n" for name, digest in digests.items())

@@ -11,7 +11,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -420,6 +420,6 @@ def _open_session(*, network: bool = False, unconfined: bool = False, **given: A
     return opened
 
 
-def session(*options: Option) -> Callable[[F], Callable[..., Any]]:
+def session(*options: Option, stale_goldens: bool = False) -> Callable[[F], Callable[..., Any]]:
     """Return a decorator that gives the verb ``current``, the session that ``--catalog`` and these options open."""
-    return _gathered("current", _open_session, *options, catalog)
+    return _gathered("current", partial(_open_session, stale_goldens=stale_goldens), *options, catalog)

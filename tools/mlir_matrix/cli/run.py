@@ -126,7 +126,9 @@ def command(form: str, results: Path | None, events: Path | None, junit: Path | 
 def _annotations(form: str, request: Request) -> Annotations:
     from mlir_matrix.report.annotations import Annotations  # imports rich
 
-    return Annotations(form, [*request.catalogs, repository()])
+    annotations = Annotations(form, [*request.catalogs, repository()])
+    click.get_current_context().call_on_close(annotations.close)
+    return annotations
 
 
 def _describe(request: Request) -> RunInfo:

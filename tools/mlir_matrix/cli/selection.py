@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.catalog.pins import read_pins
 from mlir_matrix.cli.output import warn
 from mlir_matrix.environments.machine import HOST, x86_level
@@ -240,7 +241,9 @@ def _by_change(
             kept.append(replace(test, reason=why if test.selected else f"{test.reason}; {why}"))
     number = sum(test.selected for test in kept)
     lines = [f"{number} of {counted(count, 'test')} can be affected by changes {what}"]
-    if gone := sorted(found.reasons.keys() - {test.id for test in kept if test.selected}):
+    # The other plan is of any machine: it has tests that this one skips.
+    known = {test.id for test in chosen if test.selected or test.outcome == Outcome.SKIPPED}
+    if gone := sorted(found.reasons.keys() - known):
         more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
         lines.append(f"no longer planned: {', '.join(gone[:_NAMED])}{more}")
     warn(*found.notes)

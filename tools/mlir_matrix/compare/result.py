@@ -76,11 +76,6 @@ class Comparison:
         """What was right, element by element."""
         return self._criteria or Criteria()
 
-    @property
-    def census(self) -> Mapping[str, Any]:
-        """The same as ``record``."""
-        return self.record
-
     def __bool__(self) -> bool:
         return self.passed
 

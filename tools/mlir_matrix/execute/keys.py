@@ -34,7 +34,7 @@ def _imports(module: str) -> tuple[str, tuple[str, ...]]:
     except FileNotFoundError:
         return "absent", ()
     folder = (os.path.dirname(module) + "/__init__").removeprefix("/")
-    found = dict.fromkeys([folder, *filter(None, map(_module_of, imported(data.decode())))])
+    found = dict.fromkeys([folder, *imported_modules(data.decode())])
     return digest_bytes(data), tuple(found)
 
 
@@ -56,6 +56,11 @@ def imported(text: str) -> Iterator[str]:
             yield from (_sibling(f"{base}.{alias.name}") for alias in node.names)
 
 
+def imported_modules(text: str) -> Iterator[str]:
+    """Yield the modules of ``mlir_matrix.actions`` that a module of the program imports."""
+    yield from filter(None, map(_module_of, imported(text)))
+
+
 def _sibling(name: str) -> str:
     """Return the path of a module or function in the package, from its dotted name; empty if it is outside."""
     return name.removeprefix(f"{_PACKAGE}.").replace(".", "/") if name.startswith(f"{_PACKAGE}.") else ""
@@ -74,10 +79,14 @@ def _module_of(path: str) -> str:
 
 def tool_modules(tool: str, backend: str | None = None) -> dict[str, str]:
     """Return the digests of all modules of the package that a tool imports with a backend."""
+    backends = [f"tools/by_{backend}"] if backend else []
+    return with_imports([f"tools/{tool}", *_ALWAYS, *backends])
+
+
+def with_imports(modules: Iterable[str]) -> dict[str, str]:
+    """Return the digests of modules of the package and of all that these import there."""
     seen: dict[str, str] = {}
-    todo = [f"tools/{tool}", *_ALWAYS]
-    if backend:
-        todo.append(f"tools/by_{backend}")
+    todo = list(modules)
     while todo:
         module = todo.pop()
         if module not in seen:

@@ -149,8 +149,9 @@ class Scheduler:
                 self._turn(wake_read)
 
     def _install(self) -> None:
-        """Install the missing packages of unfinished actions."""
+        """Install the missing packages of unfinished actions, and of finished ones that are executed again."""
         names = {action.environment for key, action in self._graph.actions.items() if key not in self.done}
+        names |= {job.action.environment for job in self._jobs.values()}
         self._pool.supply.request(self._resolved(names))
 
     def _resolved(self, names: Iterable[str]) -> Iterator[ResolvedEnvironment]:
@@ -227,6 +228,33 @@ class Scheduler:
         self._pool.end_silent()
         self._look_again()
         self._dispatch()
+        if self._is_stuck():
+            # What became ready since the last look starts now.
+            self._dispatch()
+            if self._is_stuck():
+                self._end_stuck()
+
+    def _is_stuck(self) -> bool:
+        """Return whether jobs are left that nothing brings forward: not running, not waited for, nothing being installed."""
+        return (
+            bool(self._jobs)
+            and not (self._stopping or self._running or len(self._waiting))
+            and not any(self._retries.is_held_back(digest) for digest in self._by_digest)
+            and self._pool.supply.is_idle()
+        )
+
+    def _end_stuck(self) -> None:
+        """End all jobs as infra-errors that name what their environments lack."""
+        for job in [*self._jobs.values()]:
+            environment = job.environment
+            if environment.digest not in self._broken:
+                missing = ", ".join(package.label for package in environment.missing(self._home.packages))
+                what = (
+                    f"lacks {missing}, which nothing installs" if missing else "takes no action, and nothing is running"
+                )
+                self._break(environment, f"environment {environment.name} {what}; run the same command again")
+            if self._jobs.get(job.prepared.key) is job:
+                self._give_up(job, self._broken[environment.digest])
 
     def _take_packages(self) -> None:
         """Report the progress of packages. Actions that need one that cannot be installed are infra-errors."""

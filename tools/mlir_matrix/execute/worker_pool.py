@@ -71,6 +71,11 @@ class PackageSupply:
             self._complete.add(environment.digest)
         return environment.digest in self._complete
 
+    def is_idle(self) -> bool:
+        """Return whether nothing is being installed, and :meth:`news` has told all."""
+        # In this order: the last event comes before the end.
+        return (self._installer is None or self._installer.is_idle()) and not self._events
+
     def lacks(self, environment: ResolvedEnvironment, label: str) -> bool:
         """Return whether an environment is not ready because of the package that events call ``label``."""
         return any(unit.label == label for unit in environment.missing(self._home.packages))

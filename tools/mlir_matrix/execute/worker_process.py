@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import time
 from abc import ABC, abstractmethod
@@ -198,6 +199,8 @@ class WorkerProcess(Worker):
 
     def kill(self) -> None:
         self.process.terminate()
+        # A stopped process receives signals only when it continues.
+        self.process.send_signal(signal.SIGCONT)
 
     def hang_up(self) -> None:
         """Close the stream of requests: the worker then ends."""

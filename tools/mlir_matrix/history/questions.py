@@ -7,7 +7,7 @@ import re
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.errors import UsageError
-from mlir_matrix.history.checked import BAD, GOOD
+from mlir_matrix.history.checked import BAD, GOOD, UNKNOWN
 from mlir_matrix.history.store import Store
 from mlir_matrix.names import is_glob, printable, test_glob
 from mlir_matrix.paths import launcher
@@ -39,15 +39,28 @@ _LATEST = re.compile(r"latest(?:~(\d{1,6}))?")
 
 @dataclass(frozen=True)
 class Ended:
-    """How a test ended in a run."""
+    """How a test ended in a run, or in the last run before it that decided the test."""
 
     state: int
     outcome: str
     text: str
+    #: When the run that decided it was last seen.
+    seen: str = ""
+    #: Whether the run has the test, and whether an earlier run decided it.
+    here: bool = True
+    kept: bool = False
 
     @property
     def words(self) -> str:
         return self.text or self.outcome
+
+    @property
+    def passes_unexpectedly(self) -> bool:
+        return self.state == BAD and self.outcome == Outcome.PASS
+
+    @property
+    def fails(self) -> bool:
+        return self.state == BAD and not self.passes_unexpectedly
 
 
 class Questions:
@@ -85,8 +98,11 @@ class Questions:
             self._runs |= {numbers[run["id"]]: run for run in self.runs(wanted)}
         return self._runs
 
-    def run_key(self, word: str) -> int:
-        """Return the run with the results of ``latest``, ``latest~N`` or a beginning of an identifier. Raise UsageError."""
+    def run_key(self, word: str) -> tuple[int, int]:
+        """Return the run that ``latest``, ``latest~N`` or a beginning of an identifier names, and the one with its results.
+
+        Raise UsageError.
+        """
         if found := _LATEST.fullmatch(word):
             rows = self.rows("SELECT key, same_as FROM runs ORDER BY key DESC LIMIT 1 OFFSET :n", n=int(found[1] or 0))
             if not rows:
@@ -100,28 +116,45 @@ class Questions:
             raise UsageError(
                 f"'{printable(word)}' is no run; expected latest, latest~N, 4 digits of an ID, or a results file"
             )
-        key, same_as = rows[0]
+        named, same_as = rows[0]
+        key = named
         if same_as:
             rows = self.rows("SELECT key FROM runs WHERE id = :id", id=same_as)
             if not rows:
                 raise UsageError(f"{word}: it repeats run {same_as[:12]}, which this history does not have")
             key = rows[0][0]
-        return int(key)
+        return int(named), int(key)
 
     def outcomes(self, word: str) -> tuple[RecordedRun, dict[str, Ended]]:
-        """Return a run, and how each of its tests ended. Raise UsageError."""
-        key = self.run_key(word)
+        """Return a run, and how each test ended in it or before; what it did not decide is as it was. Raise UsageError."""
+        named, key = self.run_key(word)
         run = self.named([key])[key]
         behaviours = self.behaviours()
         rows = self.rows(
             "SELECT id, behaviour, state FROM results JOIN tests ON tests.key = test WHERE run = :key", key=key
         )
-        if run["tests"] and not rows:
+        if len(rows) < run["tests"]:
             raise UsageError(f"{word}: its results were removed: matrix history prune")
         found: dict[str, Ended] = {}
         for test, behaviour, state in rows:
             if test not in found or state < found[test].state:
-                found[test] = Ended(state, *behaviours[behaviour])
+                found[test] = Ended(state, *behaviours[behaviour], seen=run["last_seen"])
+        decided = self.rows(
+            """
+            SELECT id, run, behaviour, state FROM (
+                SELECT test AS decided, max(run * 2 + 1 - state) AS last FROM results WHERE state < 2 AND run <= :named
+                GROUP BY test
+            ) AS ends
+            JOIN results ON test = decided AND run = last / 2 AND state = 1 - last % 2 JOIN tests ON tests.key = test
+            """,
+            named=named,
+        )
+        runs = self.named({row.run for row in decided})
+        for test, at, behaviour, state in decided:
+            here = test in found and found[test].here
+            if test not in found or found[test].state == UNKNOWN:
+                seen = runs[at]["last_seen"]
+                found[test] = Ended(state, *behaviours[behaviour], seen=seen, here=here, kept=True)
         return run, found
 
     def behaviours(self) -> dict[int, tuple[str, str]]:
@@ -170,20 +203,31 @@ class Questions:
             "ORDER BY run DESC, nr DESC LIMIT :n"
         )
         rows = {test: self.rows(last, test=test, n=STRIP) for test in shown}
+        decided = {
+            test: self.rows(
+                "SELECT run, behaviour, state FROM results WHERE test = :test AND state < 2 ORDER BY run DESC, state LIMIT 1",
+                test=test,
+            ) for test in shown
+        }  # fmt: skip
         sets = {row.pins for each in rows.values() for row in each[:1]}
         pins = {
             key: json.loads(text)
             for key, text in self.rows("SELECT key, pins FROM sets WHERE key IN :keys", keys=list(sets))
         }
         runs = self.named(
-            [*(row.run for each in rows.values() for row in each), *(each.first for each in counts.values())]
+            [
+                *(row.run for found in (rows, decided) for each in found.values() for row in each),
+                *(each.first for each in counts.values()),
+            ]
         )
         months = self._months(shown)
         found: list[ShownTest] = []
         for test, name in shown.items():
             # Old results may have been removed.
             if rows[test]:
-                newest, seconds = rows[test][0], [row.ms / 1000 for row in rows[test] if row.executed]
+                newest = rows[test][0]
+                last_decided = next(iter(decided[test]), newest)
+                seconds = [row.ms / 1000 for row in rows[test] if row.executed and row.state != UNKNOWN]
                 found.append({
                     "id": name,
                     "recent": [
@@ -193,7 +237,8 @@ class Questions:
                         }
                         for row in reversed(rows[test])
                     ],
-                    "behaviour": behaviours[newest.behaviour][1] or behaviours[newest.behaviour][0],
+                    "behaviour": behaviours[last_decided.behaviour][1] or behaviours[last_decided.behaviour][0],
+                    "bad": last_decided.state == BAD, "decided": runs[last_decided.run]["last_seen"] if decided[test] else None,
                     "results": counts[test].results, "unexpected": counts[test].unexpected,
                     "first_seen": runs[counts[test].first]["started"], "last_seen": runs[newest.run]["last_seen"],
                     "seconds": round(median(seconds), 4) if seconds else None,
@@ -210,26 +255,32 @@ class Questions:
             })  # fmt: skip
         return found
 
-    def first_bad(self, patterns: Sequence[str]) -> list[FirstBadTest]:
-        """Return the tests that are bad in their last run, with the last good run and the first bad one after it."""
-        # Of the runs of a test, the last one decides; there, a bad result does.
+    def first_bad(self, patterns: Sequence[str]) -> tuple[list[FirstBadTest], int]:
+        """Return the tests that are bad in the last run that decided them, and how many there are.
+
+        Each has the last good run, and the first bad one after it; those that went bad last come first, and the others are cut.
+        """
+        # Of the runs that decided a test, the last one counts; there, a bad result does.
         bad = "SELECT test FROM results WHERE state < 2 GROUP BY test HAVING max(run * 2 + 1 - state) % 2 = 1"
         names = self.among([row.test for row in self.rows(bad)], patterns)
-        names = dict(list(names.items())[:MOST_TESTS])
         ends = self.rows(
             """
             SELECT test, good, (
                 SELECT min(run) FROM results WHERE test = ends.test AND state = 0 AND run > coalesce(good, 0)) AS bad
             FROM (
-                SELECT test, max(CASE WHEN state = 1 THEN run END) AS good FROM results WHERE test IN :tests GROUP BY test
+                SELECT test, max(CASE WHEN state = 1 THEN run END) AS good FROM (
+                    SELECT test, run, min(state) AS state FROM results WHERE state < 2 AND test IN :tests GROUP BY test, run
+                ) AS ended GROUP BY test
             ) AS ends
             """,
             tests=list(names),
         )  # fmt: skip
         behaviours = self.behaviours()
-        runs = self.named([run for row in ends for run in (row.good, row.bad) if run is not None])
+        ends = sorted(ends, key=lambda row: (-row.bad, names[row.test]))
+        shown = ends[:MOST_TESTS]
+        runs = self.named([run for row in shown for run in (row.good, row.bad) if run is not None])
         found: list[FirstBadTest] = []
-        for row in sorted(ends, key=lambda row: (-row.bad, names[row.test])):
+        for row in shown:
             at = {
                 run: self.rows(
                     "SELECT behaviour, (SELECT pins FROM sets WHERE key = results.pins) FROM results "
@@ -245,33 +296,54 @@ class Questions:
                 if name in before and before[name] != now
             }
             found.append({
-                "id": names[row.test], "behaviour": behaviours[at[row.bad][0]][1],
+                "id": names[row.test], "behaviour": behaviours[at[row.bad][0]][1] or behaviours[at[row.bad][0]][0],
                 "last_good": runs[row.good] if row.good is not None else None, "first_bad": runs[row.bad],
                 "commits": _moved(runs.get(row.good), runs[row.bad]), "pins": moved,
                 "bisect": _bisect(names[row.test], moved, runs[row.bad]),
             })  # fmt: skip
-        return found
+        return found, len(ends)
 
 
 def changed(before: Mapping[str, Ended], after: Mapping[str, Ended]) -> dict[str, list[ChangedTest]]:
-    """Return by kind what differs between two runs: ``new``, ``fixed`` and ``changed`` failures, ``added``, ``gone`` tests."""
-    found: dict[str, list[ChangedTest]] = {kind: [] for kind in ("new", "fixed", "changed", "added", "gone")}
+    """Return how tests differ between two runs, by the kinds of :class:`Diff`.
+
+    A test that the later run does not decide is as it was when a run decided it last.
+    """
+    never = Ended(UNKNOWN, "", "", here=False)
+    kinds = ("new", "fixed", "changed", "passes", "not_run", "added", "gone")
+    found: dict[str, list[ChangedTest]] = {kind: [] for kind in kinds}
     for test in sorted(before.keys() | after.keys()):
-        was, now = before.get(test), after.get(test)
+        was, now = before.get(test, never), after.get(test, never)
+        if now.state == UNKNOWN and was.state != UNKNOWN:
+            now = replace(was, here=now.here, kept=True)
         kind = _kind(was, now)
         if kind:
-            found[kind].append({"id": test, "before": was.words if was else None, "after": now.words if now else None})
+            entry: ChangedTest = {
+                "id": test,
+                "before": None if kind == "added" else was.words or None,
+                "after": None if kind == "gone" else now.words,
+            }
+            if now.kept and kind != "gone":
+                entry["last_seen"] = now.seen
+            found[kind].append(entry)
     return found
 
 
-def _kind(was: Ended | None, now: Ended | None) -> str:
-    if now is not None and now.state == BAD:
-        if was is None or was.state != BAD:
+def _kind(was: Ended, now: Ended) -> str:
+    if now.fails:
+        # Between the two, only a run of other tests may have had it.
+        if now.kept and (was.fails or was.outcome == ""):
+            return "not_run"
+        if not was.fails:
             return "new"
         return "changed" if (was.outcome, was.text) != (now.outcome, now.text) else ""
-    if was is None or now is None:
-        return "added" if was is None else "gone"
-    return "fixed" if was.state == BAD and now.state == GOOD else ""
+    if now.passes_unexpectedly and not was.passes_unexpectedly:
+        return "passes"
+    if was.fails and now.state == GOOD:
+        return "fixed"
+    if was.here != now.here:
+        return "added" if now.here else "gone"
+    return ""
 
 
 def _run(row: Any, repeats: int, last_seen: str) -> RecordedRun:

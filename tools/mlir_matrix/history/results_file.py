@@ -39,7 +39,10 @@ def read_outcomes(file: Path) -> dict[str, Ended]:
             f"{file}: damaged: {printable(str(error))}; make it again with: matrix run --results FILE"
         ) from None
     columns = zip(*found.columns[:3], strict=True)
-    return {test: Ended(state, found.behaviours[at][1], found.behaviours[at][3]) for test, at, state in columns}
+    return {
+        test: Ended(state, found.behaviours[at][1], found.behaviours[at][3], seen=found.ended)
+        for test, at, state in columns
+    }
 
 
 def _result(entry: dict[str, Any]) -> TestResult:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
+from io import BufferedReader
 from pathlib import Path
 from time import time_ns
 from typing import Any
@@ -56,8 +58,8 @@ class Spool:
             os.unlink(self._identity)
 
     def _history(self) -> str:
-        with suppress(OSError), open(self._identity) as file:
-            return file.read()
+        with suppress(OSError), _opened(self._identity) as file:
+            return file.read(64).decode(errors="replace")
         return ""
 
     def repeat(self, recorded: str, *, started: str, ended: str) -> str:
@@ -112,11 +114,19 @@ def new_id() -> str:
     return os.urandom(16).hex()
 
 
+def _opened(path: str | Path) -> BufferedReader:
+    """Open a file. Raise SpoolError for a link, a pipe or a device, which may have no end; OSError."""
+    if not stat.S_ISREG(os.lstat(path).st_mode):
+        raise SpoolError("not a plain file")
+    return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+
+
 def read_recording(file: Path) -> dict[str, Any]:
     """Read the file of a run. Raise SpoolError, NewerRunError, OSError."""
-    if file.is_dir():
-        raise SpoolError("a folder")
-    data = file.read_bytes()
+    with _opened(file) as opened:
+        data = opened.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise SpoolError("larger than 1 GB")
     if not data.startswith(b"{"):
         stream = zlib.decompressobj()
         try:
@@ -132,5 +142,6 @@ def read_recording(file: Path) -> dict[str, Any]:
     schema = recording.get("schema") if isinstance(recording, dict) else None
     if schema != SCHEMA:
         what = f"schema {str(schema)[:80]!r}; this version reads {SCHEMA}"
-        raise (NewerRunError if str(schema).startswith(SCHEMA[:-1]) else SpoolError)(what)
+        version = str(schema).removeprefix(SCHEMA[:-1])
+        raise (NewerRunError if version.isdecimal() and int(version) > int(SCHEMA[-1]) else SpoolError)(what)
     return recording  # type: ignore[no-any-return] # JSON

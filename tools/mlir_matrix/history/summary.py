@@ -11,6 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from statistics import median
 
+from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.history.snapshot import Recorded, Snapshot
 from mlir_matrix.judge.results import NOT_RUN, TestResult
 
@@ -42,7 +43,7 @@ def read_summary(state: Path, warn: Callable[[str], object] = str) -> Snapshot:
         with _opened(file, "ro") as database:
             rows = database.execute("SELECT test, recent, last_run, last_failure FROM tests").fetchall()
         found = {
-            test: Recorded(median(map(float, recent.split(","))), ran, failed) for test, recent, ran, failed in rows
+            test: Recorded(_typical(map(float, recent.split(","))), ran, failed) for test, recent, ran, failed in rows
         }
     except (sqlite3.Error, ValueError, TypeError) as error:
         warn(f"{file}: recorded durations cannot be read, so none are used: {error}")
@@ -50,37 +51,49 @@ def read_summary(state: Path, warn: Callable[[str], object] = str) -> Snapshot:
     return Snapshot(found, max((each.last_run for each in found.values()), default=""))
 
 
+def _typical(seconds: Iterable[float]) -> float:
+    """Return the median of the quietest half: a busy machine makes tests slower, and nothing makes them faster."""
+    ordered = sorted(seconds)
+    return median(ordered[: (len(ordered) + 1) // 2])
+
+
 def update_summary(state: Path, results: Iterable[TestResult], ended: str) -> str:
-    """Add what a run executed; return why it could not be added, or nothing."""
-    executed = [each for each in results if each.outcome not in NOT_RUN and not each.cached]
-    if not executed:
+    """Add what a run decided; return why it could not be added, or nothing.
+
+    A result from the cache counts as a run. Its seconds, those of its actions when they ran, count if no others are known.
+    """
+    decided = [each for each in results if each.outcome not in (*NOT_RUN, Outcome.INFRA_ERROR)]
+    if not decided:
         return ""
     file = summary_file(state)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         try:
-            _add(file, executed, ended)
+            _add(file, decided, ended)
         except (sqlite3.OperationalError, _OtherVersion):
             raise
         except (sqlite3.DatabaseError, ValueError, TypeError):
             file.replace(file.with_suffix(".damaged"))
-            _add(file, executed, ended)
+            _add(file, decided, ended)
             return f"{file} was damaged; a new one has the durations of this run"
     except (OSError, sqlite3.Error) as error:
         return f"durations of this run are not recorded: {file}: {error}"
     return ""
 
 
-def _add(file: Path, executed: Iterable[TestResult], ended: str) -> None:
+def _add(file: Path, decided: Iterable[TestResult], ended: str) -> None:
     with _opened(file, "rwc") as database:
         database.execute("BEGIN IMMEDIATE")
         database.execute(_CREATE)
         database.execute(f"PRAGMA user_version = {VERSION}")
         known = {test: (recent, failed) for test, recent, failed in _rows(database)}
         rows = {}
-        for each in executed:
+        for each in decided:
             recent, failed = known.get(each.id, ("", ""))
-            recent = f"{recent},{each.duration_s:.4f}" if recent else f"{each.duration_s:.4f}"
+            if not recent:
+                recent = f"{each.duration_s:.4f}"
+            elif not each.cached:
+                recent = f"{recent},{each.duration_s:.4f}"
             if recent.count(",") >= RECENT:
                 recent = recent.partition(",")[2]
             failed = failed if each.expected else ended

@@ -35,6 +35,9 @@ def ingest(spool: Spool, store: Store, stored: str, warn: Warn) -> int:
                 except SpoolError as error:
                     warn(f"{spool.reject(file)}: set aside, because it holds no run: {error}")
                     continue
+                except PermissionError as error:
+                    warn(f"{file}: stays there: {error.strerror}")
+                    continue
                 if run.started > stored:
                     warn(
                         f"run {run.id[:12]} starts at {run.started}, in the future: a clock of {run.host} or here is wrong"
@@ -69,7 +72,7 @@ def push(local: Store, server: Store, stored: str) -> tuple[int, int]:
 
 
 def _load(store: Store, key: int) -> Checked | None:
-    """Read a run as it was added; None if its results were removed."""
+    """Read a run as it was added; None if results of it were removed."""
     with store.reading() as connection:
         run = connection.execute(sa.text("SELECT * FROM runs WHERE key = :key"), {"key": key}).one()
         rows = connection.execute(
@@ -78,7 +81,7 @@ def _load(store: Store, key: int) -> Checked | None:
                 "JOIN tests t ON t.key = test WHERE run = :key ORDER BY nr"
             ), {"key": key},
         ).all()  # fmt: skip
-        if run.total and not rows:
+        if len(rows) < run.total:
             return None
         tables = []
         for place, names in ((1, "behaviours"), (7, "sets")):
@@ -101,7 +104,7 @@ _SUMMARISE = """
     INSERT INTO months (test, month, results, executed, unexpected, ms, error_used)
     SELECT test, substr(ended, 1, 7), count(*), sum(results.executed), sum(CASE WHEN state = 0 THEN 1 ELSE 0 END),
         sum(ms), max(error_used)
-    FROM results JOIN runs ON runs.key = run WHERE run IN (SELECT key FROM runs WHERE {old})
+    FROM results JOIN runs ON runs.key = run WHERE {old}
     GROUP BY test, substr(ended, 1, 7)
     ON CONFLICT (test, month) DO UPDATE SET results = months.results + excluded.results,
         executed = months.executed + excluded.executed, unexpected = months.unexpected + excluded.unexpected,
@@ -109,10 +112,11 @@ _SUMMARISE = """
         error_used = CASE WHEN excluded.error_used > coalesce(months.error_used, -1) THEN excluded.error_used
             ELSE months.error_used END
 """
-#: Runs that ended before a time, and whose results no later run repeats.
+#: Results of runs that ended before a time, and that no later run repeats; but not how a test ended that is still bad.
 _OLD = """
-    ended < :before AND stored < :now AND id NOT IN (
-        SELECT same_as FROM runs AS later WHERE same_as IS NOT NULL AND later.ended >= :before)
+    run IN (SELECT key FROM runs WHERE ended < :before AND stored < :now AND id NOT IN (
+        SELECT same_as FROM runs AS later WHERE same_as IS NOT NULL AND later.ended >= :before))
+    AND (state <> 0 OR (test, run) NOT IN (SELECT test, max(run) FROM results WHERE state < 2 GROUP BY test))
 """
 
 
@@ -121,9 +125,7 @@ def prune(store: Store, before: str, now: str) -> int:
     times = {"before": before, "now": now}
     with store.writing() as connection:
         connection.execute(sa.text(_SUMMARISE.format(old=_OLD)), times)
-        removed = connection.execute(
-            sa.text(f"DELETE FROM results WHERE run IN (SELECT key FROM runs WHERE {_OLD})"), times
-        ).rowcount
+        removed = connection.execute(sa.text(f"DELETE FROM results WHERE {_OLD}"), times).rowcount
     if removed and not store.is_server:
         with suppress(InfrastructureError):
             store.shrink()

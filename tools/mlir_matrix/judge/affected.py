@@ -2,6 +2,9 @@
 
 The plan at the other revision is made by the program of that revision where the program differs, else by this one. Actions
 with equal inputs are affected where an action before them is: whether its output stays the same is known when it has run.
+
+The program's own code is in no plan. Of what an action runs, the digest of its tool tells; a change of the rest affects every
+test, unless it is known to be harmless.
 """
 
 from __future__ import annotations
@@ -14,11 +17,13 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from mlir_matrix.environments.source.process import clean_environment
 from mlir_matrix.environments.source.repository import Repository, local_folder
 from mlir_matrix.errors import InfrastructureError, UsageError
+from mlir_matrix.execute.keys import ACTIONS_FOLDER, imported_modules, tool_modules, with_imports
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.judge.plan_state import PlanState, StateRequest, name_of, planned_state, tool_of
 from mlir_matrix.names import printable
@@ -30,13 +35,24 @@ from mlir_matrix.session import Session
 #: The folders of a catalog that plans depend on, and that of the program.
 _CATALOG = ("matrix", "recipes", "toolchains", "containers", "golden", "tools/driver")
 PROGRAM = "tools/mlir_matrix"
+ACTIONS = f"{PROGRAM}/actions/"
 _MODULE = "mlir_matrix.judge.plan_state"
-#: The program's code that plans, and that which decides outcomes.
-PLANNING = (
-    *("catalog/", "tolerances/", "expand/", "plan/", "environments/", "session.py", "digest.py", "names.py"),
-    *("execute/keys.py", "judge/plan_state.py"),
+#: Of any catalog, what no action depends on and every test can: how images are made, what machines pin and grant.
+_SETTINGS = ("containers", "matrix/machines")
+#: Of the first catalog, also the program, what starts it, its packages, and Bazel's rules.
+_WHOLE = (
+    *(PROGRAM, "tools/matrix", "tools/environment.sh", "tools/requirements.txt", "pyproject.toml"),
+    *("BUILD.bazel", "MODULE.bazel", "toolchains/bazel", *_SETTINGS),
 )
-JUDGING = ("judge/result_maker.py", "judge/results.py")
+#: Code of the program that affects no outcome: it answers other verbs, and ``matrix run`` never imports it.
+_HARMLESS = (
+    *("bisect/", "buildbot/", "history/migrations/"),
+    *("cli/bisect", "cli/cache/", "cli/compare.py", "cli/conflicts.py", "cli/container/", "cli/doctor.py"),
+    *("cli/explain.py", "cli/golden/", "cli/history", "cli/init.py", "cli/inputs.py", "cli/machine/", "cli/plan.py"),
+    *("cli/report/", "cli/schema.py", "cli/toolchain/", "cli/words.py"),
+    *("report/audit_text.py", "report/bisection_", "report/calibration_text.py", "report/golden_text.py"),
+    *("report/history_text.py", "report/oracles_text.py", "report/support_text.py", "report/tolerance_text.py"),
+)
 _NO_STATE: PlanState = {"tests": {}, "actions": [], "environments": {}, "tools": {}, "files": {}}
 
 
@@ -101,10 +117,42 @@ def affected_since(session: Session, arguments: Sequence[str], tests: Sequence[T
         before = json.loads(answer)
     elif process.returncode == UsageError.exit_code:
         notes.append(f"every test counts as changed: at {short}, {said[0]}")
+    elif program.cause:
+        # The change may mend what fails there.
+        before = now
+        notes.append(f"the plan at {short} failed, so only the tests of now are known: {said[-1]}")
     else:
         raise InfrastructureError(f"--changed-since: the plan at {short} failed: {said[-1]}")
-    reasons = {test: f"{why} since {short}" for test, why in changes(plan, now, before).items()}
+    reasons = dict.fromkeys(now["tests"], why_all(program.cause)) if program.cause else {}
+    reasons |= {test: f"{why} since {short}" for test, why in changes(plan, now, before).items()}
     return Affected(reasons=reasons, notes=notes, plan=plan)
+
+
+def concerns_all(number: int, path: str) -> bool:
+    """Return whether a change of a file of a catalog can affect every test, whatever it is."""
+    if number > 0 or not path.startswith(f"{PROGRAM}/"):
+        whole = _WHOLE if number == 0 else _SETTINGS
+        return any(path == each or path.startswith(f"{each}/") for each in whole)
+    if path.startswith(ACTIONS):
+        return path.removeprefix(ACTIONS).removesuffix(".py") not in _modules_of_tools_alone()
+    return not path.removeprefix(f"{PROGRAM}/").startswith(_HARMLESS)
+
+
+def why_all(path: str) -> str:
+    """Return why every test counts as affected by the change of a file."""
+    return f"{path} changed: it can change any verdict"
+
+
+@cache
+def _modules_of_tools_alone() -> frozenset[str]:
+    """Return the modules of actions that digests of tools cover, without those that the program itself imports."""
+    covered = {module for file in ACTIONS_FOLDER.glob("tools/*.py") for module in tool_modules(file.stem)}
+    package = ACTIONS_FOLDER.parent
+    own = set[str]()
+    for file in package.rglob("*.py"):
+        if not str(file.relative_to(package)).startswith(("actions/", *_HARMLESS)):
+            own.update(imported_modules(file.read_text()))
+    return frozenset(covered - with_imports(own).keys())
 
 
 def changes(plan: Plan, now: PlanState, before: PlanState) -> dict[str, str]:
@@ -116,7 +164,7 @@ def changes(plan: Plan, now: PlanState, before: PlanState) -> dict[str, str]:
         if cause := cause or _own_cause(name, action, now, before, known):
             causes[name] = cause
     found = dict.fromkeys(before["tests"].keys() - now["tests"].keys(), "no longer planned")
-    for test, (last, expected) in now["tests"].items():
+    for test, (last, expected, *reference) in now["tests"].items():
         was = before["tests"].get(test)
         if was is None:
             found[test] = "new"
@@ -126,6 +174,8 @@ def changes(plan: Plan, now: PlanState, before: PlanState) -> dict[str, str]:
             found[test] = "planned in another way"
         elif was[1] != expected:
             found[test] = f"expected {expected} instead of {was[1]}"
+        elif was[2:] and was[2:] != reference:  # programs before this one state none
+            found[test] = "its reference changed"
     return found
 
 
@@ -151,7 +201,11 @@ class _Program:
     roots: Sequence[str]
     #: The code of tools, if it differs from the program's.
     actions: str
-    notes: Sequence[str]
+    #: Where it keeps its bytecode.
+    bytecode: Path
+    #: A changed file that can affect every test; empty if there is none.
+    cause: str
+    notes: Sequence[str] = ()
 
 
 @contextmanager
@@ -168,7 +222,7 @@ def _started(
         "actions": program.actions,
     }
     (folder / "request").write_text(json.dumps(request))
-    words = [sys.executable, "-P", "-s", "-X", f"pycache_prefix={session.home.bytecode}", "-m", _MODULE]
+    words = [sys.executable, "-P", "-s", "-X", f"pycache_prefix={program.bytecode}", "-m", _MODULE]
     variables = {"PYTHONPATH": program.folder, "MATRIX_ROOT": program.roots[0], "PYDANTIC_DISABLE_PLUGINS": "1"}
     environment = clean_environment() | variables
     with open(folder / "request") as asked, open(folder / "errors", "w") as errors:
@@ -183,31 +237,33 @@ def _started(
 def _write_files(session: Session, revision: Revision, tree: Path) -> _Program:
     """Write the files of a revision that a plan depends on."""
     tree.mkdir()
-    place = None if is_installed() else revision.places.get(0)
     wanted = [os.path.normpath(f"{each}/{folder}") for each in revision.places.values() for folder in _CATALOG]
-    wanted += [] if place is None else [os.path.normpath(f"{place}/{PROGRAM}")]
+    if 0 in revision.places and not is_installed():
+        wanted.append(os.path.normpath(f"{revision.places[0]}/{PROGRAM}"))
     revision.repository.write_files(revision.commit, wanted, tree)
     roots = [str(root) for root in session.catalog.roots]
     for number, each in revision.places.items():
         roots[number] = os.path.normpath(tree / each)
         os.makedirs(roots[number], exist_ok=True)
-    changed = [] if place is None else _program_changes(revision, os.path.normpath(f"{place}/{PROGRAM}"))
-    planning = [file for file in changed if file.startswith(PLANNING)]
-    judging = [file for file in changed if file.startswith(JUDGING)]
-    notes = []
-    if judging:
-        notes.append(f"the program's own code changed since then ({judging[0]}): it may change the outcome of any test")
+    changed = [(number, path) for number in revision.places for path in _unplanned_changes(revision, number)]
+    causes = [path for number, path in changed if concerns_all(number, path)]
+    cause = causes[0] if causes else ""
     own, old = str(Path(__file__).resolve().parents[2]), f"{roots[0]}/{os.path.dirname(PROGRAM)}"
-    if planning and os.path.isfile(f"{roots[0]}/{PROGRAM}/judge/plan_state.py"):
-        return _Program(folder=old, roots=roots, actions="", notes=notes)
-    if planning:
-        notes.append(f"the program's own code changed since then ({planning[0]}), and that revision cannot be asked")
-    actions = f"{roots[0]}/{PROGRAM}/actions" if changed else ""
-    return _Program(folder=own, roots=roots, actions=actions, notes=notes)
+    actions = f"{roots[0]}/{PROGRAM}/actions" if any(path.startswith(ACTIONS) for _, path in changed) else ""
+    notes = []
+    differs = [path for path in causes if path.startswith(f"{PROGRAM}/")]
+    if differs:
+        if os.path.isfile(f"{roots[0]}/{PROGRAM}/judge/plan_state.py"):
+            return _Program(folder=old, roots=roots, actions="", bytecode=tree.with_name("bytecode"), cause=cause)
+        notes.append(f"{differs[0]} changed since then, and that revision cannot be asked for its plan")
+    return _Program(folder=own, roots=roots, actions=actions, bytecode=session.home.bytecode, cause=cause, notes=notes)
 
 
-def _program_changes(revision: Revision, folder: str) -> list[str]:
-    """Return the files of the program that differ from a revision, below its folder."""
+def _unplanned_changes(revision: Revision, number: int) -> list[str]:
+    """Return the files of a catalog that differ from a revision and that no plan names: those of the program and beside it."""
+    place = revision.places[number]
+    watched = _WHOLE if number == 0 and not is_installed() else _SETTINGS
     words = (f"--work-tree={revision.repository.top}", "diff", "--name-only", "-z", "--no-relative", "--no-ext-diff")
-    names = revision.repository.git(*words, revision.commit, "--", f":(top){folder}").split("\0")[:-1]
-    return [os.path.relpath(name, folder) for name in names]
+    paths = [":(top)" + os.path.normpath(f"{place}/{each}") for each in watched]
+    names = revision.repository.git(*words, "--no-renames", revision.commit, "--", *paths).split("\0")[:-1]
+    return [os.path.relpath(name, place) for name in names]

@@ -19,9 +19,11 @@ from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import Done
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.expand.expansion import Test
+from mlir_matrix.judge.goldens import reference_failure
 from mlir_matrix.judge.run import run_graph
 from mlir_matrix.names import NameGlob, did_you_mean
 from mlir_matrix.plan.audit import OUTPUTS, Auditor, Mutant, plan_sites
+from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.parameters import found_place
 from mlir_matrix.plan.planner import Planner
 from mlir_matrix.session import Session
@@ -117,6 +119,8 @@ class Found:
     rejected: int = 0
     #: By test: why it could not be audited.
     failed: dict[str, str] = field(default_factory=dict)
+    #: Whether a reference failed.
+    is_broken: bool = False
 
     def slack(self) -> list[AuditUse]:
         """Return the layers that are too loose, the loosest first."""
@@ -195,7 +199,7 @@ def audit(
         f"{counted(planted, 'mutant')} of the IR, {counted(len(outputs), 'mutation')} of outputs: planting and judging"
     )
     done = run_graph(current, planner.graph, limits=limits, listener=progress(len(planner.graph.actions)))
-    found = _read(current, seeds, mutants, done, store)
+    found = _read(current, seeds, mutants, planner.graph, done, store)
     if not (found.tallies or found.failed or any(mutant.mutation for mutant in mutants)):
         raise UsageError(
             f"--mutations {glob}: no place for these in {counted(len(tests), 'test')}, so that nothing was planted"
@@ -204,7 +208,12 @@ def audit(
 
 
 def _read(
-    current: Session, seeds: int, mutants: Sequence[Mutant], done: Mapping[str, Done], store: ActionCache
+    current: Session,
+    seeds: int,
+    mutants: Sequence[Mutant],
+    graph: Graph,
+    done: Mapping[str, Done],
+    store: ActionCache,
 ) -> Found:
     found = Found(seeds=seeds)
     outputs = {
@@ -228,7 +237,12 @@ def _read(
         elif bad["outcome"] in _TROUBLE:
             raise InfrastructureError(f"{mutant.test.id}: {bad['reason']}")
         elif all(done[ran].result.ok for report in mutant.reports for ran in report.ran):
-            found.failed[mutant.test.id] = f"expected outputs and their bounds cannot be computed: {bad['reason']}"
+            last = next(report.judged for report in mutant.reports if not done[report.judged].result.ok)
+            reason = reference_failure(graph, done, last, current.catalog.roots)
+            found.failed[mutant.test.id] = (
+                f"expected outputs and their bounds cannot be computed: {reason or bad['reason']}"
+            )
+            found.is_broken |= reason is not None
         else:
             fold_failure(found, mutant, bad)
     return found

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from mlir_matrix.catalog.catalog import Entry
+from mlir_matrix.catalog.catalog import REFERENCE, Entry
 from mlir_matrix.catalog.load import QUARANTINE
 from mlir_matrix.catalog.pins import PINS_MARK
 from mlir_matrix.execute.keys import tool_modules
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.judge.affected import JUDGING, PLANNING, PROGRAM, Affected, changes
+from mlir_matrix.judge.affected import ACTIONS, Affected, changes, concerns_all, why_all
 from mlir_matrix.judge.plan_state import PlanState, planned_state
 from mlir_matrix.judge.quarantine import Quarantine
 from mlir_matrix.session import Session
@@ -53,9 +53,10 @@ def affected_by(session: Session, tests: Sequence[Test], files: Iterable[Path]) 
             continue
         if f"{number}:{path}" in before["files"]:
             before["files"][f"{number}:{path}"] = _OTHER
-        if number == 0 and path.startswith(f"{PROGRAM}/"):
-            why = _of_program(path.removeprefix(f"{PROGRAM}/"), before)
-            reasons |= dict.fromkeys(uses, why) if why else {}
+        if concerns_all(number, path):
+            reasons |= dict.fromkeys(uses, why_all(path))
+        elif number == 0 and path.startswith(ACTIONS):
+            _mark_tools(path.removeprefix(ACTIONS).removesuffix(".py"), before)
         if path == f"matrix/{QUARANTINE}":
             reasons |= {test: f"{path} changed" for test in uses if any(quarantine.entries(test))}
         changed = set(_defined(session, number, path))
@@ -78,16 +79,12 @@ def _place(roots: Sequence[Path], file: Path) -> tuple[int | None, str]:
     return number, os.path.relpath(real, os.path.realpath(roots[number]))
 
 
-def _of_program(path: str, before: PlanState) -> str:
-    """Mark the tools whose code a file of the program is; return why it concerns all tests, or nothing."""
-    if path.startswith("actions/"):
-        module = path.removeprefix("actions/").removesuffix(".py")
-        for tool in before["tools"]:
-            name, _, backend = tool.partition(" by ")
-            if module in tool_modules(name, backend or None):
-                before["tools"][tool] = _OTHER
-        return ""
-    return f"{PROGRAM}/{path} changed" if path.startswith((*PLANNING, *JUDGING)) else ""
+def _mark_tools(module: str, before: PlanState) -> None:
+    """Mark the tools whose code a module of actions is."""
+    for tool in before["tools"]:
+        name, _, backend = tool.partition(" by ")
+        if module in tool_modules(name, backend or None):
+            before["tools"][tool] = _OTHER
 
 
 def _defined(session: Session, number: int, path: str) -> Iterator[Used]:
@@ -97,7 +94,7 @@ def _defined(session: Session, number: int, path: str) -> Iterator[Used]:
     for section in _SECTIONS:
         entries: dict[str, Entry[Any]] = getattr(catalog, section)
         for name, entry in entries.items():
-            if entry.folder / os.path.basename(entry.source.file) == file:
+            if file in (entry.folder / os.path.basename(entry.source.file), entry.files.get(REFERENCE)):
                 # A rule of a suite has a position, which begins with the file.
                 is_rules = section in ("suites", "expectations")
                 yield ("suites", entry.source.file) if is_rules else (section, name)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.catalog.catalog import Entry
-from mlir_matrix.catalog.golden_files import LARGEST_TREE, golden_name, is_sketched, other_name
+from mlir_matrix.catalog.golden_files import LARGEST_TREE, RECORD, golden_name, is_sketched, other_name, record_of
 from mlir_matrix.catalog.models.base import Workload
 from mlir_matrix.digest import digest_file
 from mlir_matrix.errors import UsageError
@@ -17,12 +19,17 @@ from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import Done
 from mlir_matrix.files import write_file
 from mlir_matrix.plan.goldens import Update
+from mlir_matrix.plan.graph import File, Graph
 from mlir_matrix.plan.parameters import found_place
 from mlir_matrix.session import Session
 from mlir_matrix.tolerances.resolve import BOUNDS
 
 if TYPE_CHECKING:
     from mlir_matrix.report.schemas.golden import GoldenDifference, GoldenOutput, GoldenUpdate, GoldenWeak
+
+
+#: A line of a reference in a traceback.
+_FRAME = re.compile(r'^ *File "reference\.py", line (\d+)', re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +53,7 @@ class Golden:
     def stale(self) -> bool:
         return self.state in ("new", "different")
 
-    def to_json(self, *, written: bool) -> GoldenOutput:
+    def to_json(self, *, written: bool, recorded: bool) -> GoldenOutput:
         return {
             "workload": self.workload,
             "output": self.output,
@@ -55,10 +62,41 @@ class Golden:
             "sketch": self.sketch,
             "bytes": len(self.data) if self.stale else self.path.stat().st_size,
             "written": written,
+            "recorded": recorded,
             "difference": self.difference,
             "weak": list(self.weak),
             "weak_reason": self.weak_reason,
         }
+
+
+def stale_records(entries: Iterable[Entry[Workload]]) -> dict[str, tuple[Path, str]]:
+    """Return by workload the file and the text of records to be written.
+
+    Call this before the goldens are made: an edit while they are made then shows at the next load.
+    """
+    wanted = {entry.name: (entry.golden / RECORD, record_of(entry.document, entry.reference)) for entry in entries}
+    return {name: (path, text) for name, (path, text) in wanted.items() if not _holds(path, text)}
+
+
+def _holds(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_bytes() == text.encode()
+
+
+def reference_failure(graph: Graph, done: Mapping[str, Done], last: str, roots: Sequence[Path]) -> str | None:
+    """Return ``file:line: reason`` if an action failed because a reference did, else None.
+
+    The line is the innermost one of the reference, else that of its function.
+    """
+    failed = next(name for name in graph.needed_by(last) if name in done and not done[name].result.ok)
+    action, outcome = graph.actions[failed], done[failed].result.outcome
+    source = action.inputs.get("source")
+    is_machine = outcome["outcome"] in (Outcome.INFRA_ERROR, Outcome.SKIPPED)
+    if is_machine or action.tool not in ("reference", "forward_error") or not isinstance(source, File):
+        return None
+    path = roots[source.root] / source.path
+    lines = _FRAME.findall(outcome["diagnostics"])
+    line = lines[-1] if lines else path.read_text(errors="replace").partition("def reference(")[0].count("\n") + 1
+    return f"{path if source.root else source.path}:{line}: {outcome['reason']}"
 
 
 @dataclass(kw_only=True)
@@ -67,11 +105,17 @@ class Failure:
 
     workload: str
     reason: str
+    #: Whether the reference is wrong, and not the machine.
+    is_broken: bool
     diagnostics: str = field(repr=False)
 
 
 def gather(
-    current: Session, entries: Iterable[Entry[Workload]], updates: Mapping[str, Update], done: Mapping[str, Done]
+    current: Session,
+    entries: Iterable[Entry[Workload]],
+    graph: Graph,
+    updates: Mapping[str, Update],
+    done: Mapping[str, Done],
 ) -> tuple[list[Golden], list[Failure]]:
     store = ActionCache(current.home.actions)
     goldens: list[Golden] = []
@@ -82,8 +126,12 @@ def gather(
         weak_result = done[update.weak].result
         if not (result.ok and weak_result.ok):
             outcome = weak_result.outcome if result.ok else result.outcome
+            last = update.weak if result.ok else update.differences
+            broken = reference_failure(graph, done, last, current.catalog.roots)
+            reason = broken or f"{entry.source.position()}: {outcome['reason']}"
+            diagnostics = outcome.get("diagnostics", "")
             failures.append(
-                Failure(workload=entry.name, reason=outcome["reason"], diagnostics=outcome.get("diagnostics", ""))
+                Failure(workload=entry.name, reason=reason, is_broken=bool(broken), diagnostics=diagnostics)
             )
             continue
         differences = json.loads(store.read_blob(result.outputs["differences"]))
@@ -152,10 +200,22 @@ def write(golden: Golden) -> None:
     golden.other.unlink(missing_ok=True)
 
 
-def to_document(goldens: Sequence[Golden], failures: Sequence[Failure], *, write: bool) -> GoldenUpdate:
+def to_document(
+    goldens: Sequence[Golden], failures: Sequence[Failure], records: Collection[str], *, write: bool
+) -> GoldenUpdate:
+    """Return the document; ``records``: the workloads whose records were out of date."""
+    stale = sum(each.stale for each in goldens)
     return {
         "schema": "mlir-matrix/golden-update/v1",
-        "summary": {"outputs": len(goldens), "stale": sum(each.stale for each in goldens), "failures": len(failures)},
-        "outputs": [golden.to_json(written=write and golden.stale) for golden in goldens],
+        "summary": {
+            "outputs": len(goldens),
+            "stale": stale,
+            "unrecorded": len(records),
+            "failures": len(failures),
+        },
+        "outputs": [
+            golden.to_json(written=write and golden.stale, recorded=golden.workload not in records)
+            for golden in goldens
+        ],
         "failures": [{"workload": failure.workload, "reason": failure.reason} for failure in failures],
     }

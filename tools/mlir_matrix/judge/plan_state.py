@@ -40,7 +40,7 @@ class StateRequest(TypedDict):
 class PlanState(TypedDict):
     """What the actions of a plan depend on."""
 
-    #: By test: its last action, and the outcome that is expected.
+    #: By test: its last action, the outcome that is expected, and the digest of the reference.
     tests: dict[str, list[str]]
     #: Identifiers, which are digests of everything that the catalogs' YAML files say of an action.
     actions: list[str]
@@ -56,9 +56,12 @@ def state_of(session: Session, plan: Plan) -> PlanState:
     state: PlanState = {"tests": {}, "actions": list(plan.graph.actions), "environments": {}, "tools": {}, "files": {}}
     environments = session.environments(action.environment for action in plan.graph.actions.values())
     quarantine = Quarantine(session.catalog, "")
+    used = {test.workload for test in plan.tests if not test.is_ir}
+    references = {name: _digest(session.catalog.workloads[name].reference) for name in used}
     for test in plan.tests:
         if test.id in plan.verdicts:
-            state["tests"][test.id] = [plan.verdicts[test.id], _expected(test, quarantine)]
+            reference = "" if test.is_ir else references[test.workload]
+            state["tests"][test.id] = [plan.verdicts[test.id], _expected(test, quarantine), reference]
     for name, environment in environments.items():
         known = environment.digest if isinstance(environment, ResolvedEnvironment) else environment.reason
         state["environments"][name] = known
@@ -122,7 +125,10 @@ def main() -> int:
         keys.ACTIONS_FOLDER = Path(request["actions"])
     try:
         session = open_session(
-            catalogs=[Path(folder) for folder in request["catalogs"]], pins=request["pins"], swaps=request["swaps"]
+            catalogs=[Path(folder) for folder in request["catalogs"]],
+            pins=request["pins"],
+            swaps=request["swaps"],
+            stale_goldens=True,
         )
         chosen = choose(session.catalog, request["tests"], pins=session.pins)
         _, state = planned_state(session, chosen.tests())

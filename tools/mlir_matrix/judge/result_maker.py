@@ -16,6 +16,7 @@ from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
 from mlir_matrix.execute.action_cache import LostBlob
 from mlir_matrix.execute.job import BUILDING, Done
 from mlir_matrix.expand.expansion import Test
+from mlir_matrix.judge.goldens import reference_failure
 from mlir_matrix.judge.results import NOT_RUN, TestResult, weak_words
 from mlir_matrix.plan.graph import Graph, Produced
 from mlir_matrix.plan.parameters import found_place
@@ -123,6 +124,7 @@ class ResultMaker:
         outcome: Mapping[str, Any] = done.result.outcome
         verdict: dict[str, Any] | None = None
         metrics: dict[str, Any] = {}
+        chain = self._chains[action]
         if done.result.ok and "verdict" not in done.result.outputs:
             # FileCheck, for example, writes no verdict when it succeeds.
             outcome = {"outcome": "pass", "stage": "judge", "reason": ""}
@@ -146,7 +148,9 @@ class ResultMaker:
                 outcome = {"outcome": verdict["outcome"], "stage": "judge", "reason": verdict["reason"]}
                 outcome["diagnostics"] = verdict.get("diagnostics", "")
                 metrics = dict(verdict.get("metrics", {}))
-        chain = self._chains[action]
+        elif reason := self._broken_reference(chain.failed, done):
+            outcome = {**outcome, "outcome": Outcome.INFRA_ERROR, "stage": "judge", "reason": reason}
+            verdict = {"outcome": Outcome.INFRA_ERROR, "reason": reason, "outputs": [], "metrics": {}}
         if chain.poisons:
             metrics["poisons"] = chain.poisons
         pins, environments = self._environments(chain.environments)
@@ -184,6 +188,12 @@ class ResultMaker:
             ref.action for name, ref in spec.inputs.items() if name.startswith("actual-") and isinstance(ref, Produced)
         }
         return failed and spec.tool == "judge" and self._failed.isdisjoint(runs)
+
+    def _broken_reference(self, failed: str, done: Done) -> str | None:
+        """Return the position and the reason if a reference failed by itself: then the files of the catalog are wrong."""
+        if not failed or done.result.outcome["outcome"] == Outcome.TIMED_OUT:
+            return None
+        return reference_failure(self._graph, {failed: done}, failed, self._roots)
 
     def _own_verdict(self, digest: str) -> dict[str, str]:
         """Return the verdict of a target whose own tool judges."""

@@ -43,7 +43,8 @@ class Annotations:
         self._form = form
         self._roots = [*catalogs, Path()]
         self._token = secrets.token_hex(16)
-        if form == "github":
+        self._stopped = form == "github"
+        if self._stopped:
             # Until the token comes again, nothing that the run prints is a command.
             click.echo(f"::stop-commands::{self._token}")
 
@@ -56,7 +57,7 @@ class Annotations:
                 click.echo(line)
             return
         print_summary(run, pins, left_out)
-        click.echo(f"::{self._token}::")
+        self.close()
         for line in self._github(run):
             click.echo(line)
         if path := os.environ.get("GITHUB_STEP_SUMMARY"):
@@ -65,6 +66,12 @@ class Annotations:
                     file.write("\n".join(_markdown(run)) + "\n")
             except OSError as error:
                 raise InfrastructureError(f"GITHUB_STEP_SUMMARY {path}: {error.strerror}") from None
+
+    def close(self) -> None:
+        """Have GitHub obey the commands of what prints next, also where an error ended the run."""
+        if self._stopped:
+            self._stopped = False
+            click.echo(f"::{self._token}::")
 
     def _github(self, run: Run) -> Iterator[str]:
         wrong = [result for result in run.results if not result.expected]

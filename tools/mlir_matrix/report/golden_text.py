@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 def update_line(row: GoldenOutput) -> str:
     """Return the line of an output for ``matrix golden update``."""
-    return _state(row) + _weak(row)
+    is_kept = row["state"] in ("same", "rounding")
+    return _state(row) + ("; its record was out of date" if is_kept and not row["recorded"] else "") + _weak(row)
 
 
 def _weak(row: GoldenOutput) -> str:

@@ -20,6 +20,8 @@ _KINDS = {
     "new": "new failures",
     "fixed": "fixed",
     "changed": "fail in another way",
+    "passes": "pass, though a failure is expected",
+    "not_run": "still bad, not run this time",
     "added": "added tests",
     "gone": "tests that are gone",
 }
@@ -68,9 +70,11 @@ def shown_text(found: Shown) -> Iterator[str]:
     """Return a line a test, and what is kept of old results of a single one."""
     rows = []
     for test in found["tests"]:
-        bad = test["recent"][-1]["unexpected"]
+        bad = test["bad"]
         marks = strip(test["recent"])
         last = escape(shortened(test["behaviour"], 60))
+        if test["decided"] and test["decided"] < test["last_seen"]:
+            last += f" (on {test['decided'][:_DAY]})"
         rows.append((
             escape(test["id"]), marks, f"[bold red]{last}[/]" if bad else last, test["first_seen"][:_DAY], test["last_seen"][:_DAY],
             f"{test['seconds']:.2f}" if test["seconds"] is not None else "",
@@ -88,12 +92,12 @@ def shown_text(found: Shown) -> Iterator[str]:
     hidden = found["summary"]["matched"] - found["summary"]["shown"]
     yield ""
     yield (
-        f"{counted(found['summary']['shown'], 'test')}, {_bad(found['summary']['unexpected'])} unexpected in the last run"
+        f"{counted(found['summary']['shown'], 'test')}, {_bad(found['summary']['unexpected'])} unexpected when last decided"
         + (f"; {hidden} more match" if hidden else "")
     )
 
 
-def first_bad_text(tests: Sequence[FirstBadTest]) -> Iterator[str]:
+def first_bad_text(tests: Sequence[FirstBadTest], total: int) -> Iterator[str]:
     """Return what is known of when tests went bad."""
     for test in tests:
         yield f"[bold]{escape(test['id'])}[/]  [red]{escape(test['behaviour'])}[/]"
@@ -110,7 +114,8 @@ def first_bad_text(tests: Sequence[FirstBadTest]) -> Iterator[str]:
         if test["bisect"]:
             yield f"  bisect     {escape(test['bisect'])}"
         yield ""
-    yield f"{counted(len(tests), 'test')} bad in the last run"
+    more = f"; the {len(tests)} that went bad last are shown" if len(tests) < total else ""
+    yield f"{counted(total, 'test')} bad when last decided{more}"
 
 
 def _named(run: RecordedRun) -> str:
@@ -176,9 +181,12 @@ def diff_text(found: Diff) -> Iterator[str]:
         ]
         yield from section(f"[bold]{heading}[/] ({len(tests)})", entries, _MOST)
     yield ""
-    yield ", ".join(f"{count} {kind}" for kind, count in found["summary"].items())
+    # Rare kinds are named where there are any.
+    counts = {kind.replace("_", " "): count for kind, count in found["summary"].items()}
+    yield ", ".join(f"{count} {kind}" for kind, count in counts.items() if count or kind not in ("passes", "not run"))
 
 
 def _ended(kind: str, test: Any) -> str:
     before, after = test["before"], test["after"]
-    return f"{before} → {after}" if kind == "changed" else after if kind == "new" else before if kind == "fixed" else ""
+    words = {"changed": f"{before} → {after}", "fixed": before, "new": after, "not_run": after}.get(kind, "")
+    return f"{words} (last seen {test['last_seen'][:_DAY]})" if "last_seen" in test else words

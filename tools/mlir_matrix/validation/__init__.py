@@ -10,8 +10,8 @@ from mlir_matrix.validation import machines, programs, recipes, tests, tolerance
 from mlir_matrix.validation.checker import Checker
 
 
-def validate(catalog: Catalog) -> Catalog:
-    """Return the catalog without suites over a limit, whose reasons are in ``over``.
+def validate(catalog: Catalog, *, stale_goldens: bool = False) -> Catalog:
+    """Return the catalog without suites over a limit, whose reasons are in ``over``. Accept goldens that are stale if asked to.
 
     Raise CatalogError, with a line for each problem, where its files contradict each other.
     """
@@ -23,6 +23,9 @@ def validate(catalog: Catalog) -> Catalog:
     machines.check(checker)
     tolerances.check(checker)
     problems.raise_if_any()
+    if not stale_goldens:
+        tests.check_records(checker)
+        problems.raise_if_any()
     if not problems.over:
         return catalog
     suites = {name: entry for name, entry in catalog.suites.items() if ("suites", name) not in problems.over}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import math
+import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import date
@@ -13,7 +14,7 @@ from mlir_matrix.actions.expr.expression import ExpressionError
 from mlir_matrix.actions.expr.formula import GRAMMAR, check_formula
 from mlir_matrix.actions.tools.kernel import MAX_ELEMENTS, MAX_POINTERS, MAX_RANK
 from mlir_matrix.catalog.catalog import REFERENCE, Entry
-from mlir_matrix.catalog.golden_files import SKETCH, WHOLE, GoldenFile
+from mlir_matrix.catalog.golden_files import RECORD, SKETCH, WHOLE, GoldenFile, record_of
 from mlir_matrix.catalog.models.base import FLOATS, Workload
 from mlir_matrix.catalog.models.suites import (
     KINDS,
@@ -32,6 +33,7 @@ from mlir_matrix.catalog.yaml_reader import Key
 from mlir_matrix.expand.suite import block_products, parts_of
 from mlir_matrix.expand.test_sets import MOST_TESTS, Namespace
 from mlir_matrix.names import OF, PatternError, did_you_mean, printable
+from mlir_matrix.text import catalog_options
 from mlir_matrix.validation import programs
 from mlir_matrix.validation.checker import Checker
 
@@ -360,7 +362,38 @@ def _golden(checker: Checker, file: GoldenFile) -> None:
         position = workload.source.position("golden")
         checker.problems.add(shown, f"is not read: the goldens of this workload are computed ({position})")
         return
-    right = [output + form for output in workload.document.outputs for form in (WHOLE, SKETCH)]
+    right = [RECORD, *(output + form for output in workload.document.outputs for form in (WHOLE, SKETCH))]
     if file.item.is_folder or name not in right:
         fix = did_you_mean(name, [*right, "tolerances.yaml"])
         checker.problems.add(shown, f"is not read: not the golden of an output{fix}")
+
+
+def check_records(checker: Checker) -> None:
+    """Check that goldens were made from their workloads as they are, by the records beside them."""
+    catalog, problems = checker.catalog, checker.problems
+    for file in {file.workload: file for file in catalog.golden_files}.values():
+        name, workload = file.workload, catalog.workloads[file.workload]
+        if ("workloads", name) in catalog.over | problems.over:
+            continue
+        command = ["matrix", "golden", "update", "--write", name, *catalog_options(catalog.roots[1:])]
+        shown = f"{file.item.shown.rpartition('/')[0]}/{RECORD}"
+        try:
+            wanted = record_of(workload.document, workload.files[REFERENCE]).encode()
+            found = file.item.path.with_name(RECORD).read_bytes()
+        except FileNotFoundError:
+            message = f"is missing: what the goldens beside it were made from is unknown; run {shlex.join(command)}"
+            problems.add(shown, message)
+            continue
+        except OSError as error:
+            problems.add(shown, f"cannot be compared: {error.strerror}: {error.filename}")
+            continue
+        if found != wanted:
+            lines = found.decode(errors="replace").splitlines()
+            names = {
+                at: line.split()[1]
+                for at, line in enumerate(wanted.decode().splitlines())
+                if [line] != lines[at : at + 1]
+            }
+            what = " and ".join(names.values()) or RECORD
+            message = f"{what} of {name} changed since its goldens were written; run {shlex.join(command)}"
+            problems.add(shown, message, (min(names, default=0) + 1, 1))

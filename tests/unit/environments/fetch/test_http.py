@@ -103,6 +103,10 @@ def test_a_file(tmp_path: Path) -> None:
     assert read((tmp_path / "a file").as_uri(), start=10) == b""
 
 
+def test_control_characters_of_a_status_line_are_escaped() -> None:
+    assert str(HttpStatusError(404, "\x1b[2J gone")) == "404 \\x1b[2J gone"
+
+
 def test_passwords_are_not_shown() -> None:
     assert shown("https://user:secret@host.invalid/a@b") == "https://host.invalid/a@b"
     assert shown("file:///a@b") == "file:///a@b"

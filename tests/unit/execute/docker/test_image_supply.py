@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import selectors
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -27,6 +28,7 @@ from mlir_matrix.execute.worker_process import Preload
 from mlir_matrix.images.images import Image
 from mlir_matrix.paths import Home
 from support.fake_containers import Fake
+from support.house import wait_until
 from support.shelf import fill, made_of
 
 GOOD, BAD, ODD = made_of("good"), made_of("bad"), made_of("odd")
@@ -39,9 +41,13 @@ class Making:
         self.made: list[str] = []
         self.compiled: list[set[str]] = []
         self.woken: queue.SimpleQueue[int] = queue.SimpleQueue()
+        #: Images are made once it is set.
+        self.may_begin = threading.Event()
+        self.may_begin.set()
 
     def ensure(self, environments: list[ResolvedEnvironment], *, listener: Any, **_: Any) -> dict[str, Image]:
         (environment,) = environments
+        assert self.may_begin.wait(120)
         listener(PackageProgress(package=environment.name, building=True))
         if environment is BAD:
             raise InfrastructureError("the daemon's disk is full")
@@ -116,6 +122,23 @@ def test_one_that_cannot_be_made_is_told_and_the_next_is_made(
     news(supply, making, GOOD)
     assert supply.has(GOOD)
     assert not supply.has(environment)
+
+
+@pytest.mark.parametrize("environment", [GOOD, BAD])
+def test_idle_only_before_and_after_the_making(
+    supply: ImageSupply, making: Making, environment: ResolvedEnvironment
+) -> None:
+    """A second request while an image is being made makes no second one."""
+    assert supply.is_idle()
+    making.may_begin.clear()
+    supply.request([environment])
+    supply.request([environment])
+    assert not supply.is_idle()
+    making.may_begin.set()
+    told = news(supply, making, environment)
+    assert wait_until(supply.is_idle)
+    assert len([event for event in told if event.error]) == (environment is BAD)
+    assert making.made == ["good"] * (environment is GOOD)
 
 
 def test_without_packages_there_is_no_image(supply: ImageSupply, making: Making) -> None:

@@ -10,7 +10,7 @@ _MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 0x40000
 #: For ``set_attributes``. The first four are those of ``mount``.
 RDONLY, NOSUID, NODEV, NOEXEC = MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC
 _MNT_DETACH = 2
-_AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
+_AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _OPEN_TREE_CLONE, _MOVE_MOUNT_F_EMPTY_PATH = 1, 4
 #: System calls newer than some C libraries: the same on every architecture.
 _SYS_OPEN_TREE, _SYS_MOVE_MOUNT, _SYS_MOUNT_SETATTR = 428, 429, 442

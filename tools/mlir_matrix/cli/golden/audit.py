@@ -7,7 +7,7 @@ import click
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
-from mlir_matrix.errors import UsageError
+from mlir_matrix.errors import CatalogError, UsageError
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.judge.audit import audit, to_document
 from mlir_matrix.report.audit_text import audit_lines
@@ -45,7 +45,7 @@ def command(tests: tuple[str, ...], seeds: int, glob: str, form: str, current: S
     others wrote, it matters if it is beyond atol and rtol of the layer that wins, where the program as it is is not.
 
     Exit code 1: fewer than 99 % of the mutants that matter are caught, or none matters; an allowed change (contraction,
-    reassociation) is flagged; or an output that needs no program passes.
+    reassociation) is flagged; or an output that needs no program passes. 2: a reference fails, or its bound cannot be derived.
     """
     names = tests or (_DEFAULT,)
     chosen = current.tests(names)
@@ -63,6 +63,8 @@ def command(tests: tuple[str, ...], seeds: int, glob: str, form: str, current: S
         progress=lambda total: Counting(total, _tell).on,
     )
     show(form, to_document(found), audit_lines(found), markup=True)
+    if found.is_broken:
+        return CatalogError.exit_code
     return 0 if found.sound else 1
 
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from mlir_matrix.history.questions import Questions
 
 _LINES: dict[str, Callable[[Any], Any]] = {
-    "first-bad": text.first_bad_text,
     "flaky": text.flaky_text,
     "slower": text.slower_text,
     "error-growing": text.growing_text,
@@ -48,9 +47,14 @@ def command(tests: tuple[str, ...], question: str | None, form: str, url: str) -
     An outcome is a character: "." a pass, "-" not run, else its first letter, in capitals if it is unexpected.
     """
     with asked(url) as (name, questions):
-        if question:
+        if question == "first-bad":
+            found, total = questions.first_bad(tests)
+            summary: dict[str, Any] = {"tests": total, "shown": len(found)}
+            document = {"schema": "mlir-matrix/history-first-bad/v1", "database": name, "summary": summary, "tests": found}
+            shown = text.first_bad_text(found, total)
+        elif question:
             found = _asked(question, questions)(tests)
-            summary: dict[str, Any] = {"tests": len(found)}
+            summary = {"tests": len(found)}
             document = {
                 "schema": f"mlir-matrix/history-{question}/v1",
                 "database": name,
@@ -60,7 +64,7 @@ def command(tests: tuple[str, ...], question: str | None, form: str, url: str) -
             shown = _LINES[question](found)
         elif tests:
             found, matched = questions.show(tests)
-            bad = sum(each["recent"][-1]["unexpected"] for each in found)
+            bad = sum(each["bad"] for each in found)
             summary = {"matched": matched, "shown": len(found), "unexpected": bad}
             document = {"schema": "mlir-matrix/history/v1", "database": name, "summary": summary, "tests": found}
             shown = text.shown_text(document)  # type: ignore[arg-type] # it has these keys
@@ -82,4 +86,4 @@ def _asked(question: str, questions: Questions) -> Callable[[tuple[str, ...]], A
 
     trends = Trends(questions)
     answers = {"flaky": trends.flaky, "slower": trends.slower, "error-growing": trends.growing}
-    return answers.get(question, questions.first_bad)
+    return answers[question]

@@ -26,6 +26,8 @@ import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.util import make_headers
 
+from mlir_matrix.text import harmless
+
 TIMEOUT = 30.0
 _MOST_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -41,7 +43,7 @@ class HttpStatusError(Exception):
     """A server refused; ``status`` as in HTTP (404 also for a missing local file)."""
 
     def __init__(self, status: int, reason: str) -> None:
-        super().__init__(f"{status} {reason}".strip())
+        super().__init__(harmless(f"{status} {reason}".strip()))
         self.status = status
 
 

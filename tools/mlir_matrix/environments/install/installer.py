@@ -9,7 +9,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,8 @@ class Installer:
 
     def __init__(self, store: Path, listener: PackageListener, *, artifacts: Artifacts, parallel: int = 3) -> None:
         self._pool = ThreadPoolExecutor(parallel, thread_name_prefix="install")
-        self._asked: set[str] = set()
+        #: Installations, by the folder of their package.
+        self._asked: dict[str, Future[None]] = {}
         self._nearest: dict[str, str] = {}
         cancelled = threading.Event()
         self._workshop = Workshop(
@@ -65,8 +66,11 @@ class Installer:
             for package in environment.missing(self._workshop.packages):
                 name = package.folder_for(environment.interpreter.tag)
                 if name not in self._asked:
-                    self._asked.add(name)
-                    self._pool.submit(self._run, package, environment.interpreter)
+                    self._asked[name] = self._pool.submit(self._run, package, environment.interpreter)
+
+    def is_idle(self) -> bool:
+        """Return whether every installation that was requested has ended, and told so."""
+        return all(installation.done() for installation in self._asked.values())
 
     def finish(self) -> None:
         """Wait for everything that was requested."""

@@ -51,13 +51,16 @@ class ImageSupply(PackageSupply):
         #: Environments whose packages are not complete.
         self._waiting: dict[str, ResolvedEnvironment] = {}
         self._images: dict[str, Image] = {}
+        #: Environments whose images are being built, or are queued.
+        self._building: set[str] = set()
         self._todo: queue.SimpleQueue[ResolvedEnvironment | None] = queue.SimpleQueue()
         self._cancelled = threading.Event()
         self._thread: threading.Thread | None = None
 
     def request(self, environments: Iterable[ResolvedEnvironment]) -> None:
         """Build images of these environments."""
-        wanted = {each.digest: each for each in environments if each.digest not in self._images}
+        known = self._images.keys() | self._building
+        wanted = {each.digest: each for each in environments if each.digest not in known}
         super().request(wanted.values())
         self._waiting |= wanted
         self._queue_complete()
@@ -69,6 +72,7 @@ class ImageSupply(PackageSupply):
             if self._thread is None:
                 self._thread = threading.Thread(target=self._make_all, name="images", daemon=True)
                 self._thread.start()
+            self._building.add(environment.digest)
             self._todo.put(environment)
 
     def news(self) -> Iterator[PackageProgress]:
@@ -77,6 +81,9 @@ class ImageSupply(PackageSupply):
 
     def has(self, environment: ResolvedEnvironment) -> bool:
         return environment.digest in self._images
+
+    def is_idle(self) -> bool:
+        return not self._building and super().is_idle()
 
     def image(self, environment: ResolvedEnvironment) -> Image:
         return self._images[environment.digest]
@@ -102,6 +109,7 @@ class ImageSupply(PackageSupply):
         with suppress(Cancelled):
             while (environment := self._todo.get()) is not None:
                 self._make_one(environment)
+                self._building.discard(environment.digest)
 
     def _make_one(self, environment: ResolvedEnvironment) -> None:
         label, context = _label(environment), self._context

@@ -156,6 +156,8 @@ class GoldenOutput(TypedDict):
     sketch: bool
     bytes: int
     written: bool
+    recorded: bool
+    """False if the record beside the golden stated another reference, other inputs or other outputs; ``--write`` corrects it."""
     difference: GoldenDifference | None
     """Null if the state is not ``different``."""
     weak: list[GoldenWeak]
@@ -177,6 +179,8 @@ class UpdateSummary(TypedDict):
     outputs: int
     stale: int
     """Outputs whose golden is to be written."""
+    unrecorded: int
+    """Workloads whose record is to be written."""
     failures: int
 
 

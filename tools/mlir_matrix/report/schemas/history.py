@@ -119,7 +119,11 @@ class ShownTest(TypedDict):
     recent: list[RecentOutcome]
     """The oldest first."""
     behaviour: str
-    """How it ended last."""
+    """How it ended in the last run that decided it."""
+    bad: bool
+    """True if that is unexpected."""
+    decided: Time | None
+    """When that run was last seen; null if the test only was skipped, or its machine failed."""
     results: int
     unexpected: int
     first_seen: Time
@@ -138,7 +142,7 @@ class ShownSummary(TypedDict):
     """Number of tests that the patterns match; the first 200 are shown."""
     shown: int
     unexpected: int
-    """Number of shown tests that ended in an unexpected outcome last."""
+    """Number of shown tests that are bad in the last run that decided them."""
 
 
 class Shown(TypedDict):
@@ -161,7 +165,7 @@ class MovedCommit(TypedDict):
 
 
 class FirstBadTest(TypedDict):
-    """A test that is bad in its last run."""
+    """A test that is bad in the last run that decided it."""
 
     id: str
     behaviour: str
@@ -182,12 +186,20 @@ class FoundSummary(TypedDict):
     tests: int
 
 
+class FirstBadSummary(TypedDict):
+    """Totals."""
+
+    tests: int
+    """Number of bad tests; the 200 that went bad last are shown."""
+    shown: int
+
+
 class FirstBad(TypedDict):
     """When tests went bad (`matrix history show --first-bad`)."""
 
     schema: Literal["mlir-matrix/history-first-bad/v1"]
     database: str
-    summary: FoundSummary
+    summary: FirstBadSummary
     tests: list[FirstBadTest]
 
 
@@ -274,8 +286,11 @@ class ChangedTest(TypedDict):
 
     id: str
     before: str | None
-    """How it ended; null if the run does not have it."""
+    """How it ended, there or when a run before decided it last; null if none has it."""
     after: str | None
+    """Null if the test is gone."""
+    last_seen: NotRequired[Time]
+    """When the last run that decided it ended; absent if the later one did."""
 
 
 class DiffSummary(TypedDict):
@@ -284,6 +299,8 @@ class DiffSummary(TypedDict):
     new: int
     fixed: int
     changed: int
+    passes: int
+    not_run: int
     added: int
     gone: int
 
@@ -297,10 +314,14 @@ class Diff(TypedDict):
     after: str
     summary: DiffSummary
     new: list[ChangedTest]
-    """Unexpected outcomes that the run before does not have."""
+    """Failures that the run before does not have. What a run does not decide is as it was when a run decided it last."""
     fixed: list[ChangedTest]
     changed: list[ChangedTest]
     """Unexpected in both runs, in different ways."""
+    passes: list[ChangedTest]
+    """Passes of tests that are expected to fail."""
+    not_run: list[ChangedTest]
+    """Failures that the later run does not decide: it did not run them, or its machine failed."""
     added: list[ChangedTest]
     """Expected outcomes of tests that the run before does not have."""
     gone: list[ChangedTest]

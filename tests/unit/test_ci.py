@@ -1,0 +1,68 @@
+"""``.ci/run``: which tests of a plan it runs. The verbs are stand-ins here: all tests of everything take hours."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+MATRIX = """\
+#!/bin/sh
+case "$*" in
+    "plan everything") echo "15092 tests to run in 53433 actions, 800 left out" ;;
+    "plan "*) cat affected ;;
+    *) echo "$*" >> calls ;;
+esac
+"""
+
+
+def ci(folder: Path, affected: str, **variables: str) -> tuple[int, list[str], str]:
+    """The exit code, what was run, and stderr, where a change affects tests by this line of a plan."""
+    for name, text in (("lint", "#!/bin/sh\n"), ("matrix", MATRIX), ("test", "#!/bin/sh\necho test >> calls\n")):
+        path = folder / "tools" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+    (folder / ".ci").mkdir()
+    shutil.copy(REPOSITORY / ".ci" / "run", folder / ".ci" / "run")
+    (folder / "affected").write_text(affected)
+    environment = {"PATH": os.environ["PATH"], "TMPDIR": str(folder), **variables}
+    done = subprocess.run([folder / ".ci" / "run"], env=environment, capture_output=True, text=True, check=False)
+    calls = folder / "calls"
+    return done.returncode, calls.read_text().splitlines() if calls.exists() else [], done.stderr
+
+
+@pytest.mark.parametrize(
+    ("affected", "shard"),
+    [
+        ("0 tests to run in 0 actions. Why: matrix explain ID\n", "1/1"),
+        ("1 test to run in 9 actions.\n", "1/1"),
+        ("39 tests to run in 9 actions.\n", "1/1"),
+        ("100 tests to run in 9 actions.\n", "3/3"),
+        # Everything: about 40 tests as well, and not those that ran before.
+        ("15092 tests to run in 53433 actions.\n", "12/378"),
+    ],
+)
+def test_a_change_runs_a_part_of_what_it_affects(tmp_path: Path, affected: str, shard: str) -> None:
+    code, calls, _ = ci(tmp_path, affected, MATRIX_CI_BASE="main", MATRIX_CI_DATE="1970-01-11")
+    assert code == 0
+    assert calls == [
+        "run everything --shard 11/378 --quiet",
+        f"run everything --changed-since main --shard {shard} --quiet",
+        "test",
+    ]
+
+
+def test_a_plan_that_does_not_say_how_many_tests_run_is_an_error(tmp_path: Path) -> None:
+    code, calls, stderr = ci(tmp_path, "Nothing.\n", MATRIX_CI_BASE="main")
+    assert (code, calls) == (1, ["run everything --shard 1/378 --quiet"])
+    assert "does not say how many tests run" in stderr
+
+
+def test_without_a_commit_to_compare_with(tmp_path: Path) -> None:
+    code, calls, _ = ci(tmp_path, "", MATRIX_CI_DATE="1970-01-01")
+    assert (code, calls) == (0, ["run everything --shard 1/378 --quiet", "test"])

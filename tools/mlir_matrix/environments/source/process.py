@@ -121,7 +121,7 @@ class Runner:
                     if ended:
                         return process.returncode
             finally:
-                _end(process, selector)
+                _end(process, selector, log)
 
     def _copied(self, output: IO[bytes], log: IO[bytes]) -> bool:
         """Copy to the log what the pipe holds; return whether it is still open."""
@@ -133,7 +133,7 @@ class Runner:
         return bool(chunk)
 
 
-def _end(process: subprocess.Popen[bytes], selector: selectors.BaseSelector) -> None:
+def _end(process: subprocess.Popen[bytes], selector: selectors.BaseSelector, log: IO[bytes]) -> None:
     """End a command and its children, also those that outlive it or ignore SIGTERM."""
     assert process.stdout is not None
     if process.poll() is None:
@@ -141,7 +141,11 @@ def _end(process: subprocess.Popen[bytes], selector: selectors.BaseSelector) -> 
         until = time.monotonic() + _END_S
         # A shell ends at once, but its Ninja removes what is half written: wait until nobody has the pipe.
         while selector.get_map() and (left := until - time.monotonic()) > 0:
-            if selector.select(left) and not os.read(process.stdout.fileno(), _PIPE):
+            if not selector.select(left):
+                continue
+            chunk = os.read(process.stdout.fileno(), _PIPE)
+            log.write(chunk)
+            if not chunk:
                 selector.unregister(process.stdout)
         with suppress(subprocess.TimeoutExpired):
             process.wait(max(0, until - time.monotonic()))

@@ -21,6 +21,7 @@ from mlir_matrix.environments.host import HostTool
 from mlir_matrix.environments.machine import x86_level
 from mlir_matrix.environments.package import Releases
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment, resolve
+from mlir_matrix.environments.source.permissions import NONE, Permissions
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.files import write_text
 from mlir_matrix.names import check_known
@@ -48,6 +49,7 @@ class Session:
     pins: Pins
     #: The user's own builds of components, by release.
     builds: Mapping[str, HostTool] = field(default_factory=dict)
+    permissions: Permissions = NONE
 
     @cached_property
     def lock_folders(self) -> tuple[Path, ...]:
@@ -66,6 +68,7 @@ class Session:
             lock_folders=self.lock_folders,
             needs=self.needs(reference),
             builds=self.builds,
+            permissions=self.permissions,
             pins=suffix,
             sealed=sealed,
         )
@@ -163,6 +166,7 @@ def open_session(
     cache_dir: Path | None = None,
     swaps: Mapping[str, str] = MappingProxyType({}),
     pins: Sequence[str] = (),
+    permissions: Permissions = NONE,
     stale_goldens: bool = False,
 ) -> Session:
     """Load the catalogs. Raise CatalogError for their problems, UsageError for an unknown folder, environment or pin.
@@ -176,7 +180,13 @@ def open_session(
     check_known("environment", (*swaps, *swaps.values()), catalog.environments, "--environment: ")
     home = find_home(cache_dir=cache_dir)
     catalog, pins, builds = _with_builds(catalog, pins, home)
-    return Session(catalog=catalog, home=home, pins=Pins(catalog, read_pins(catalog, pins), swaps), builds=builds)
+    return Session(
+        catalog=catalog,
+        home=home,
+        pins=Pins(catalog, read_pins(catalog, pins), swaps),
+        builds=builds,
+        permissions=permissions,
+    )
 
 
 def _with_builds(

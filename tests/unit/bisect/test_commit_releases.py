@@ -130,6 +130,26 @@ def test_where_sources_are(session: Session, made: Made, monkeypatch: pytest.Mon
     assert find_source(session.catalog, "llvm").repository == "https://example.com/llvm.git"
 
 
+def test_a_clone_that_a_catalog_names(session: Session, made: Made, tmp_path: Path) -> None:
+    """Its settings name programs, which git runs where it uses the clone itself; only that of ``--repo`` is used so."""
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", str(made.folder), str(clone))
+    (clone / ".gitattributes").write_text("* filter=x\n")
+    git(clone, "add", "-A")
+    git(clone, "commit", "-qm", "Filter")
+    git(clone, "config", "filter.x.smudge", f"touch {tmp_path}/ran; cat")
+    components = {"mine": f"[{{release: '1'}}]\nprovider: source\nbuild: {{repository: {clone}}}"}
+    source = find_source(catalog(components=components), "mine")
+    assert source.repository == f"file://{clone}"
+    for address, runs in ((source.repository, False), (str(clone), True)):
+        found = open_repository(address, tmp_path, ["main"])
+        folder = tmp_path / f"files-{runs}"
+        folder.mkdir()
+        found.write_files(found.commit("main"), ["."], folder)
+        assert (folder / "code.txt").is_file()
+        assert (tmp_path / "ran").exists() == runs
+
+
 def shown(session: Session, source: Source) -> list[list[str]]:
     lines = plan_of_commands(session, source, "llvmorg-18.1.8", "llvmorg-19.1.0-rc2")
     return [shlex.split(line) for line in lines if not line.startswith(("#", "commit="))]

@@ -35,6 +35,8 @@ class Source:
 
     component: str
     build: Build
+    #: The operator's own command builds it.
+    is_own: bool = False
 
     @property
     def repository(self) -> str:
@@ -63,9 +65,12 @@ def find_source(
         where = os.path.normpath(root / where)
     elif os.path.isdir(os.path.expanduser(where)):
         where = os.path.abspath(os.path.expanduser(where))
+    if root and os.path.isdir(where):
+        # Not used as it is: the settings of a clone name programs that git runs.
+        where = f"file://{where}"
     changes = {"repository": where, "timeout": limit_s or found.timeout or _LIMIT_S}
     changes |= {"command": build, "folder": "."} if build else {}
-    return Source(component=component, build=found.model_copy(update=changes))
+    return Source(component=component, build=found.model_copy(update=changes), is_own=bool(build))
 
 
 def with_commits(
@@ -85,14 +90,15 @@ def with_commits(
     known |= {commit: release.release for commit, release in made.items()}
     # Before the others: the newest of these is the default, and what a short name means.
     releases = (*made.values(), *entry.document.releases)
-    return _with_releases(session, entry, source.build, releases), [known[each] for each in commits]
+    return _with_releases(session, entry, source, releases), [known[each] for each in commits]
 
 
-def _with_releases(session: Session, entry: Entry[Component], build: Build, releases: tuple[Release, ...]) -> Session:
-    document = entry.document.model_copy(update={"releases": releases, "build": build})
+def _with_releases(session: Session, entry: Entry[Component], source: Source, releases: tuple[Release, ...]) -> Session:
+    document = entry.document.model_copy(update={"releases": releases, "build": source.build})
     components = {**session.catalog.components, entry.name: replace(entry, document=document)}
     catalog = replace(session.catalog, components=components)
-    return replace(session, catalog=catalog, pins=replace(session.pins, catalog=catalog))
+    permissions = replace(session.permissions, own=source.component if source.is_own else "")
+    return replace(session, catalog=catalog, pins=replace(session.pins, catalog=catalog), permissions=permissions)
 
 
 def _release(entry: Entry[Component], repository: Repository, commit: str) -> Release:
@@ -137,7 +143,7 @@ def plan_of_commands(session: Session, source: Source, good: str, bad: str) -> I
     entry = session.catalog.components[source.component]
     history = history_folder(source.repository, session.home.cache)
     release = _made_up(entry.document, _version(entry.document, bad), commands.ANY_COMMIT)
-    planned = _with_releases(session, entry, source.build, (release, *entry.document.releases))
+    planned = _with_releases(session, entry, source, (release, *entry.document.releases))
     places = commands.Places(session.home.packages, session.home.cache, _build_of(planned, source.component, release))
     yield f"# {source.component}: commits of {source.repository} from {good} to {bad}"
     if not history.is_dir():
@@ -157,6 +163,7 @@ def _build_of(session: Session, component: str, release: Release) -> SourceBuild
         releases=[(entry, release_of(entry, release.release))],
         lock_folders=session.lock_folders,
         needs=session.with_entries(session.pins.needs("", [component])),
+        permissions=session.permissions,
     )
     if not isinstance(found, ResolvedEnvironment):
         raise InfrastructureError(found.reason)

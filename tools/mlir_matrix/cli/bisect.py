@@ -94,7 +94,7 @@ _OF_COMMITS = {
     "--build",
     default="",
     metavar="COMMAND",
-    help="Build a commit by this command of sh, in its folder; it installs to $PREFIX and may use $JOBS.",
+    help="Build a commit by this command of sh, in its folder, unconfined; it installs to $PREFIX and may use $JOBS.",
 )
 @click.option(
     "--build-timeout", type=click.IntRange(1), metavar="SECONDS", help="End a command of a build after this time."
@@ -126,7 +126,7 @@ _OF_COMMITS = {
 )
 @click.option("--interactive", is_flag=True, help="Ask what to make of each result; implies --search.")
 @options.limits
-@options.session(options.cache, *options.releases)
+@options.session(options.cache, *options.releases, *options.builds)
 @options.events
 @options.output_format("text", "json")
 @options.quiet
@@ -225,6 +225,8 @@ def _bisect_commits(asked: _Asked, component: str) -> list[Reported]:
     source = find_source(
         current.catalog, component, repo=given["repo"], build=given["build"], limit_s=given["build_timeout"]
     )
+    if given["build"]:
+        note("--build: this command is your own, so it runs as you do, with your files and the network")
     repository = open_repository(source.repository, current.home.cache, [older, newer], note)
     try:
         older = _start(repository, older, newer)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from mlir_matrix.cli.output import warn_left_out
+from mlir_matrix.environments.source.permissions import Permissions
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import EXECUTORS, ExecutorOptions, Limits, SelectionOptions
 from mlir_matrix.names import DEVICE_PATTERN, DEVICE_RULE, printable
@@ -192,6 +193,21 @@ environment = Option(
     callback=_pairs(dict, "NAME=OTHER, e.g. mlir=mlir-upstream"),
     metavar="NAME=OTHER",
     help="Use environment OTHER instead of NAME. Repeatable.",
+)
+#: What the operator allows builds.
+builds = (
+    Option(
+        "network",
+        "--allow-network-builds",
+        is_flag=True,
+        help="Let source builds use the network if the component's file asks for that.",
+    ),
+    Option(
+        "unconfined",
+        "--allow-unconfined-builds",
+        is_flag=True,
+        help="Build as your own user if this machine cannot confine builds.",
+    ),
 )
 #: The releases of everything that a verb plans, as ``matrix run`` takes them.
 releases = (pin, environment)
@@ -378,6 +394,8 @@ limits_without_jobs = _gathered("limits", _limits, _TIMEOUT, _MEMORY)
 selection = _gathered(
     "selection", SelectionOptions, _CHANGED_SINCE, _CHANGED, machine, history, date, _SHARD, _DURATIONS
 )
+#: Gives the verb ``permissions``, a Permissions.
+permissions = _gathered("permissions", Permissions, *builds)
 #: Gives the verb ``executor``, an ExecutorOptions.
 executor = _gathered("executor", _executor, _EXECUTOR, _REMOTE, _PROPERTY, _REMOTE_CACHE, device)
 
@@ -394,10 +412,10 @@ def same_catalogs(words: Sequence[str], current: Session) -> str:
     return shlex.join([*words, *catalog_options(current.catalog.roots[1:])])
 
 
-def _open_session(**given: Any) -> Session:
+def _open_session(*, network: bool = False, unconfined: bool = False, **given: Any) -> Session:
     from mlir_matrix.session import open_session  # a run that finds everything unchanged needs none
 
-    opened = open_session(**given)
+    opened = open_session(permissions=Permissions(network=network, unconfined=unconfined), **given)
     warn_left_out(opened.catalog)
     return opened
 

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
 @click.option("--junit", type=options.NewFile(), metavar="FILE", help="Also write JUnit XML to FILE.")
 @options.environment
 @options.executor
+@options.permissions
 @options.selection
 @options.quiet
 def command(form: str, results: Path | None, events: Path | None, junit: Path | None, quiet: bool, **given: Any) -> int:

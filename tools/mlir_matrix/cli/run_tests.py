@@ -35,8 +35,9 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about:
     """Run tests; keep the results for runs in which nothing changed."""
     cache_limit()  # its error comes before the run
     current = open_session(
-        catalogs=request.catalogs, cache_dir=request.cache_dir, swaps=request.swaps, pins=request.pins
-    )
+        catalogs=request.catalogs, cache_dir=request.cache_dir, swaps=request.swaps, pins=request.pins,
+        permissions=request.permissions,
+    )  # fmt: skip
     warn_left_out(current.catalog)
     selected = select(current, request.tests, request.selection, request.executor.devices)
     current, request = selected.current, selected.request(request)

@@ -29,6 +29,7 @@ from mlir_matrix.environments.package import (
     with_needs,
 )
 from mlir_matrix.environments.source.package import SourceBuild, source_build
+from mlir_matrix.environments.source.permissions import NONE, Permissions
 
 #: Assumed bytes of a package whose lock file states no size.
 _TYPICAL = 5_000_000
@@ -109,6 +110,7 @@ def resolve(
     lock_folders: Sequence[Path],
     needs: Releases = (),
     builds: Mapping[str, HostTool] = MappingProxyType({}),
+    permissions: Permissions = NONE,
     pins: str = "",
     sealed: bool = False,
 ) -> ResolvedEnvironment | UnavailableEnvironment:
@@ -122,7 +124,7 @@ def resolve(
     prefixes: tuple[Package, ...] = ()
     if any(provider is not Provider.PYPI for provider in providers):
         try:
-            prefixes = _Providers(lock_folders, needs, builds).packages(releases)
+            prefixes = _Providers(lock_folders, needs, builds, permissions).packages(releases)
         except _Unavailable as error:
             return UnavailableEnvironment(name=name, reason=str(error))
     if sealed and Provider.HOST in providers:
@@ -191,8 +193,10 @@ class _Unavailable(Exception):
 class _Providers:
     """Finds packages; ``needs`` are the releases that other releases are built with."""
 
-    def __init__(self, lock_folders: Sequence[Path], needs: Releases, builds: Mapping[str, HostTool]) -> None:
-        self._folders, self._builds = lock_folders, builds
+    def __init__(
+        self, lock_folders: Sequence[Path], needs: Releases, builds: Mapping[str, HostTool], permissions: Permissions
+    ) -> None:
+        self._folders, self._builds, self._permissions = lock_folders, builds, permissions
         self._needs = {entry.name: (entry, release) for entry, release in needs}
         self._under_way: list[str] = []
 
@@ -252,4 +256,4 @@ class _Providers:
                 raise _Unavailable(f"{entry.name} needs {name} {needed.release}, which has no prefix")
             needs[name] = (self._package(owner, needed), needed.release)
         self._under_way.pop()
-        return source_build(entry, release, needs)
+        return source_build(entry, release, needs, self._permissions)

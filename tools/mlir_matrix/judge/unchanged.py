@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.digest import digest_bytes, digest_file, digest_value
+from mlir_matrix.environments.source.permissions import NONE, Permissions
 from mlir_matrix.execute.options import EVERYTHING, ExecutorOptions, Limits, SelectionOptions
 from mlir_matrix.execute.use_log import add_uses, is_of_today
 from mlir_matrix.fingerprint import Fingerprint, machine_identity
@@ -59,6 +60,7 @@ class Request:
     repeat: int = 0
     rerun_from: str = ""
     selection: SelectionOptions = EVERYTHING
+    permissions: Permissions = NONE
 
     def words(self) -> list[Any]:
         """Return the request as JSON, without options that only change the speed."""

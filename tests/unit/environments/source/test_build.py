@@ -22,6 +22,7 @@ from mlir_matrix.environments.install.prefix import Prefix, Program, command, re
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.source.commands import Places, build_commands, dry_run, mirror_commands
+from mlir_matrix.environments.source.confined import confined
 from mlir_matrix.environments.source.package import Compiler, SourceBuild, _compiler
 from mlir_matrix.environments.source.repository import open_repository
 from mlir_matrix.events import PackageProgress
@@ -389,15 +390,21 @@ threading.Thread(
 
 
 @needs_compiler
-def test_a_killed_build_ends(home: Path) -> None:
+@pytest.mark.parametrize("is_confined", [True, False])
+def test_a_killed_build_ends(home: Path, is_confined: bool) -> None:
     """With all that it runs: it would write on into what the next one makes there."""
-    seconds = f"3001.{os.getpid()}"
+    seconds = f"3001.{os.getpid()}{is_confined:d}"
     (home / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.20)\nproject(x LANGUAGES NONE)\n"
         f"add_custom_target(forever ALL COMMAND sleep {seconds})\n"
     )
     subprocess.run(["cmake", "-G", "Ninja", "-S", home, "-B", home / "b"], check=True, capture_output=True)
     command = ["env", "-i", f"PATH={os.environ['PATH']}", "sh", "-c", f"ninja -C {home}/b; exit"]
+    if is_confined:
+        places = Places(home / "packages", home, build(home, "a" * 40))
+        for folder in (places.temporary, places.objects, places.made, places.source):
+            folder.mkdir(parents=True)
+        command = [*confined(places), "--unconfined", "--bind", str(home / "CMakeLists.txt"), "--write", str(home / "b"), *command]
     environment = {**os.environ, "PYTHONPATH": str(Path(prefix_module.__file__).parents[3])}
     process = subprocess.Popen([sys.executable, "-c", BUILD, str(home / "log"), *command], env=environment)
     try:
@@ -517,6 +524,24 @@ def test_a_command_of_ones_own(home: Path, repository: Repository) -> None:
     (folder,) = (home / "builds").iterdir()
     jobs, again = (folder / "0" / "source" / "built").read_text().split()
     assert int(jobs) == int(again) >= 1
+
+
+def test_a_build_that_is_ended_cleans_up(home: Path, repository: Repository) -> None:
+    """As Ninja does: it gets SIGTERM and some time."""
+    command = f"trap 'echo tidy; exit 1' TERM; sleep {FOREVER} & wait"
+    found = build(repository, repository.commit(code="x"), command=command, timeout=6)
+    assert "cannot be built: not done after 6 s, the limit; see the log" in failure(home, found)
+    assert (home / "logs" / f"{found.folder}.log").read_text().splitlines()[-1] == "tidy"
+    assert not _sleeping()
+
+
+@pytest.mark.namespaces
+@needs_compiler
+def test_cmake_gets_its_source_to_read(home: Path, repository: Repository) -> None:
+    """Only a command of its own may write there."""
+    text = CMAKE + 'file(WRITE "${CMAKE_SOURCE_DIR}/new" "x")\n'
+    found = build(repository, repository.commit(CMakeLists_txt=text, say_cpp=SAY, word_cpp=""))
+    assert "Read-only file system" in failure(home, found)
 
 
 def test_commits_that_cannot_be_built_are_remembered(home: Path, repository: Repository) -> None:

@@ -80,13 +80,13 @@ _Header, _Sets = ctypes.c_uint32 * 2, ctypes.c_uint32 * 6
 _capget, _capset, _prctl = _libc.capget, _libc.capset, _libc.prctl
 
 
-def enter(declared: Sequence[str] | None = None) -> Spaces | None:
+def enter(declared: Sequence[str] | None = None, *, network: bool = False) -> Spaces | None:
     """Put this process, still single-threaded, into namespaces of its own, with not even a loopback network.
 
     If that works, the caller continues in a forked child, the first process of its namespace: nothing inside can
     send it a signal that ends or stops it, and all inside ends with it. The original process only waits for it. None
     where it does not; the network may then be gone all the same. ``declared``: what actions are to see of this machine's
-    files; None: all that the caller sees.
+    files; None: all that the caller sees. ``network``: the caller keeps the machine's network.
     """
     # Some containers allow namespaces inside, which would only be in the way there.
     if contained():
@@ -96,8 +96,9 @@ def enter(declared: Sequence[str] | None = None) -> Spaces | None:
     possible = all(map(os.path.exists, (_OWN_PROCESSES, root.SHELL)))
     # In a new namespace the kernel may call what is mapped by other names.
     paths = root.bound(declared) if declared is not None else None
-    if not possible or not _unshare(_CLONE_NEWNET | _CLONE_NEWIPC | _CLONE_NEWNS | _CLONE_NEWPID):
-        _unshare(_CLONE_NEWNET)
+    net = 0 if network else _CLONE_NEWNET
+    if not possible or not _unshare(net | _CLONE_NEWIPC | _CLONE_NEWNS | _CLONE_NEWPID):
+        _unshare(net)
         shield(True)
         return None
     die_with_parent()
@@ -184,7 +185,9 @@ class Spaces:
         # To enter a namespace of mounts changes both of these.
         self._root, self._here, self._proc = (os.open(path, os.O_PATH | os.O_CLOEXEC) for path in ("/", ".", "/proc"))
         self._first_user = root.FIRST_USER if _has_users() else 0
-        self._users = set(range(root.USERS))
+        self._users = set(range(self._first_user, self._first_user + root.USERS))
+        #: The most processes and threads that an action may have at a time.
+        self.processes = PROCESSES
         #: What is not held, as a clause.
         self.lost = ""
         self._template = self._lay(paths)
@@ -192,6 +195,11 @@ class Spaces:
         counted = self._first_user or (os.getuid() != 0 and _release() >= _COUNTS_BY_NAMESPACE)
         more = ("" if counted else _UNCOUNTED, "" if seccomp.prepare() else _UNFILTERED)
         self.lost = "; ".join(filter(None, (self.lost, *more)))
+
+    @property
+    def has_root(self) -> bool:
+        """Return whether actions have a root that is built of what is declared."""
+        return self._template is not None and bool(self._template[-1].folder)
 
     def _lay(self, paths: Sequence[str] | None) -> tuple[int, int, root.Laid] | None:
         """Make the mount namespace that each action gets a copy of; None where the kernel refuses."""
@@ -287,9 +295,9 @@ class Spaces:
             if not _unshare(seccomp.CLONE_NEWUSER, self._proc):
                 raise OSError(ctypes.get_errno(), "the kernel allows no user namespace for an action")
             if _release() >= _COUNTS_BY_NAMESPACE:
-                _limit(resource.RLIMIT_NPROC, PROCESSES)
+                _limit(resource.RLIMIT_NPROC, self.processes)
         elif space.user is not None:
-            _become(self._first_user + space.user)
+            _become(space.user, self.processes)
 
 
 def _enter_root(top: int) -> None:
@@ -320,9 +328,9 @@ def _release() -> tuple[int, int]:
     return int(major), int("".join(filter(str.isdigit, minor)) or 0)
 
 
-def _become(user: int) -> None:
+def _become(user: int, processes: int) -> None:
     """Turn root into a user that owns nothing but keeps its folder: limits on processes do not bind root."""
-    _limit(resource.RLIMIT_NPROC, PROCESSES)
+    _limit(resource.RLIMIT_NPROC, processes)
     _prctl(_PR_SET_KEEPCAPS, 1, 0, 0, 0)
     os.setgroups([])
     os.setresgid(user, user, user)

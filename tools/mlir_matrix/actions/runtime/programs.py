@@ -27,7 +27,6 @@ from mlir_matrix.actions.runtime.contract import (
     signal_name,
     sites,
 )
-from mlir_matrix.actions.runtime.root import needed_by
 
 #: Folders with programs in the environment's wheels, as component files name them.
 folders: list[str] = []
@@ -62,10 +61,9 @@ def _described(prefix: str) -> dict[str, Any]:
 
 
 def needed_of_machine(prefix: str) -> Iterator[str]:
-    """Yield what programs of a prefix without a loader need: the machine's compiler has built them."""
-    if os.path.isdir(prefix) and not _described(prefix)["loader"]:
-        for program in _described(prefix)["programs"].values():
-            yield from needed_by(f"{prefix}/{program['path']}")
+    """Yield what programs of a prefix without a loader need: the machine's compiler has built them, and the build lists it."""
+    if os.path.isdir(prefix):
+        yield from _described(prefix).get("needed", ())
 
 
 def release(program: str) -> str:

@@ -327,5 +327,7 @@ def _write_etc() -> None:
     }
     os.makedirs("/etc", exist_ok=True)
     for name, text in files.items():
-        with open(f"/etc/{name}", "w", encoding="ascii") as file:
-            file.write(text)
+        # A declared file is there already.
+        if not os.path.lexists(f"/etc/{name}"):
+            with open(f"/etc/{name}", "w", encoding="ascii") as file:
+                file.write(text)

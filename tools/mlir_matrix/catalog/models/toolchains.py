@@ -62,8 +62,10 @@ class Build(Document):
     targets: tuple[Name, ...] = ()
     """The programs that Ninja builds; a commit needs to have one of them. Empty: it builds everything and installs it."""
     command: Text | None = None
-    """Instead of CMake and Ninja: a command that ``sh`` runs in a checkout. It installs programs in ``$PREFIX/bin`` by
-    ``$JOBS`` processes; ``needs`` are variables of its environment."""
+    """Instead of CMake and Ninja: a command that ``sh`` runs in a checkout, where it may write. It installs programs in
+    ``$PREFIX/bin`` by ``$JOBS`` processes; ``needs`` are variables of its environment."""
+    network: StrictBool = False
+    """Whether the build itself uses the network, beside git. The operator has to allow that: ``--allow-network-builds``."""
     timeout: Annotated[StrictInt, Field(ge=1)] | None = None
     """The seconds after which a command of the build is ended. Absent: never; four hours for the commits of a bisection."""
     needs: dict[Name, dict[StrictStr, StrictStr]] = Field(default={})

@@ -35,7 +35,7 @@ _DEFAULT = "mlir/linalg-loops/x86_64/*"
 )
 @click.option("--mutations", "glob", default="*", metavar="GLOB", help="Plant only mutants whose name matches GLOB.")
 @options.output_format("text", "json")
-@options.session(*options.releases, options.cache)
+@options.session(*options.releases, *options.builds, options.cache)
 @options.limits
 def command(tests: tuple[str, ...], seeds: int, glob: str, form: str, current: Session, limits: Limits) -> int:
     """Plant mutants (miscompiles) in tests and report which of them the tolerances catch.

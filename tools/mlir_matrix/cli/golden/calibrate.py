@@ -50,7 +50,7 @@ from mlir_matrix.tolerances.calibration import LEAST
     metavar="FILE",
     help="Write the proposals to FILE, for git apply. No tolerance is changed.",
 )
-@options.session(*options.releases, options.cache)
+@options.session(*options.releases, *options.builds, options.cache)
 @options.limits
 @options.output_format("text", "json")
 def command(

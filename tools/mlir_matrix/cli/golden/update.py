@@ -28,7 +28,7 @@ from mlir_matrix.session import Session
 @click.argument("workloads", nargs=-1, metavar="[WORKLOAD|GLOB]...")
 @click.option("--write", is_flag=True, help="Write goldens that differ. Without this option, nothing is written.")
 @options.output_format("text", "json")
-@options.session(*options.releases, options.cache, stale_goldens=True)
+@options.session(*options.releases, *options.builds, options.cache, stale_goldens=True)
 @options.limits_without_jobs
 def command(workloads: tuple[str, ...], write: bool, form: str, current: Session, limits: Limits) -> int:
     """Compute expected outputs again and compare them with the goldens on disk.

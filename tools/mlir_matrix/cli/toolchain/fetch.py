@@ -41,7 +41,7 @@ names_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT|COMPONE
 @options.sealed
 @options.quiet
 @options.output_format("text", "json")
-@options.session(*options.releases)
+@options.session(*options.releases, *options.builds)
 def command(
     names: tuple[str, ...],
     others: tuple[Path, ...],

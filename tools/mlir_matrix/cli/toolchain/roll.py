@@ -36,7 +36,7 @@ _NAMED = 10
 @click.option("--suite", default=DEFAULT_SUITE, show_default=True, metavar="SUITE", help="Run the tests of SUITE.")
 @options.limits
 @options.quiet
-@options.session(options.cache)
+@options.session(*options.builds, options.cache)
 def command(components: tuple[str, ...], suite: str, limits: Limits, quiet: bool, current: Session) -> int:
     """Test newer releases of components and propose those that pass.
 

@@ -41,6 +41,8 @@ class Prefix:
     loader: str
     libraries: tuple[str, ...]
     programs: Mapping[str, Program]
+    #: Without a loader: the machine's files that the programs need.
+    needed: tuple[str, ...] = ()
 
     def argv(self, root: str, name: str) -> list[str]:
         """Return a program's command line, for a prefix at ``root``. Raise CatalogError for an unknown program."""
@@ -78,7 +80,8 @@ def read_prefix(folder: Path) -> Prefix:
     try:
         value = json.loads((folder / _FILE).read_bytes())
         programs = {name: Program(**program) for name, program in value["programs"].items()}
-        return Prefix(loader=value["loader"], libraries=tuple(value["libraries"]), programs=programs)
+        needed = tuple(value.get("needed", ()))
+        return Prefix(loader=value["loader"], libraries=tuple(value["libraries"]), programs=programs, needed=needed)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise InfrastructureError(
             f"{folder} is damaged: {_FILE} cannot be read; remove the folder, then it is installed again"

@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -27,8 +26,9 @@ from mlir_matrix.environments.interpreter import Interpreter
 from mlir_matrix.environments.machine import HOST
 from mlir_matrix.environments.source import commands
 from mlir_matrix.environments.source.commands import Places
+from mlir_matrix.environments.source.confined import confined, is_of_system
 from mlir_matrix.environments.source.package import SourceBuild
-from mlir_matrix.environments.source.process import Runner
+from mlir_matrix.environments.source.process import Runner, first_error
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.events import PackageProgress
 from mlir_matrix.files import AT_ONCE, Cancelled, check, locked, unwritable, write_text
@@ -42,13 +42,20 @@ _ADVICE = {
 _WAIT_S = 0.1
 #: Failures of the machine, not of the commit.
 _PASSING = re.compile(
-    "No space left|Disk quota exceeded|the disk is full|Cannot allocate memory|[Oo]ut of memory|Killed|Error 137|code=137"
+    "No space left|Disk quota exceeded|the disk is full|Cannot allocate memory|[Oo]ut of memory|Killed|Error 137|code=137|"
+    "builds cannot be confined"
 )
 _LIMIT = re.compile(r"not done after (\S+) s")
 
 
 def check_tools(build: SourceBuild) -> None:
-    """Raise InfrastructureError if this host lacks a program that the build runs."""
+    """Raise InfrastructureError if the operator does not allow the build, or this host lacks a program that it runs."""
+    if build.network and not (build.permissions.network or build.is_own):
+        raise InfrastructureError(
+            f"{build.network}: the build of {build.label} asks for the network; if you trust it, allow that with "
+            "--allow-network-builds, for example: matrix toolchain fetch "
+            f"{build.component}@{build.release} --allow-network-builds"
+        )
     needed = ("git",) if build.command else tuple(_ADVICE)
     missing = [_ADVICE[name] for name in needed if shutil.which(name) is None]
     if not build.compiler.cxx and not build.command:
@@ -127,10 +134,12 @@ def _build(places: Places, workshop: Workshop) -> None:
             _fetch_commit(places, runner)
     for command in commands.checkout_commands(places):
         runner.run(command, f"{label} cannot be checked out")
+    inside = confined(places)
     try:
         for command in commands.build_commands(places):
-            runner.run(command, f"{label} cannot be built", places.build.timeout)
-        _make_prefix(places)
+            words = command if places.build.is_own else (*inside, *command)
+            runner.run(words, f"{label} cannot be built", places.build.timeout)
+        _make_prefix(places, runner, inside)
     except InfrastructureError as error:
         if places.build.is_bisected and not _PASSING.search(f"{error}\n{places.log.read_text(errors='replace')}"):
             write_text(note, str(error))
@@ -151,11 +160,11 @@ def _fetch_commit(places: Places, runner: Runner) -> None:
         left.unlink(missing_ok=True)
     initialise, fetch = commands.mirror_commands(places)
     runner.run(initialise, f"{build.label} cannot be fetched")
-    if runner.output(commands.has_commit_command(places)) is None:
+    if runner.output(commands.has_commit_command(places))[0] == 0:
         return
-    if runner.output(fetch) is not None:
+    if runner.output(fetch)[0] != 0:
         runner.run(commands.whole_mirror_command(places), f"{build.repository} cannot be fetched")
-        if runner.output(commands.has_commit_command(places)) is not None:
+        if runner.output(commands.has_commit_command(places))[0] != 0:
             raise InfrastructureError(f"{build.repository} has no commit {build.commit}")
 
 
@@ -186,7 +195,7 @@ def _swept(places: Places) -> Iterator[None]:
         (places.work / "index.lock").unlink(missing_ok=True)
 
     def sweep() -> None:
-        for folder in (places.made,) if stays else (places.work, places.made):
+        for folder in (places.temporary if stays else places.work, places.made):
             shutil.rmtree(folder, ignore_errors=True)
 
     sweep()
@@ -196,10 +205,15 @@ def _swept(places: Places) -> Iterator[None]:
         sweep()
 
 
-def _make_prefix(places: Places) -> None:
-    """Test the programs that were built, then write the prefix's files. Raise InfrastructureError."""
+def _make_prefix(places: Places, runner: Runner, inside: commands.Command) -> None:
+    """Test the programs that were built, then write the prefix's files. Raise InfrastructureError.
+
+    ``inside``: the words that confine a command. A loader that lists the libraries of a program may run code of the program.
+    """
     build, made = places.build, places.made
     folders = build.programs or ("bin",)
+    if os.path.lexists(made / OURS):
+        raise InfrastructureError(f"{build.label} was built, but installs {OURS}, a folder of ours; it must not")
     programs = dict(find_programs(made, folders))
     if not programs:
         raise InfrastructureError(f"{build.label} was built, but has no programs in {', '.join(folders)}")
@@ -207,10 +221,13 @@ def _make_prefix(places: Places) -> None:
         # Prefixes are siblings, so relative paths between them stay valid when all are moved.
         loader = os.path.normpath(f"../{build.base}/{read_prefix(places.prefix(build.base)).loader}")
         prefix = Prefix(loader=loader, libraries=tuple(_libraries(places)), programs=programs)
-        _try_programs(places, prefix)
+        _try_programs(places, prefix, runner, inside)
     else:
         by_host = {name: replace(program, loaded=False) for name, program in programs.items()}
-        prefix = Prefix(loader="", libraries=(), programs=by_host)
+        _, needed = runner.output((*inside, "--needed", *(str(made / each.path) for each in programs.values())))
+        # What a program lists is a claim of the program.
+        known = (path for path in needed.splitlines() if is_of_system(path) and os.path.exists(path))
+        prefix = Prefix(loader="", libraries=(), programs=by_host, needed=tuple(dict.fromkeys(known)))
     save_prefix(made, prefix)
     paths = [Path(folder, name) for folder, folders, names in os.walk(made) for name in (*folders, *names)]
     links = {path.relative_to(made).as_posix(): os.readlink(path) for path in paths if path.is_symlink()}
@@ -225,15 +242,14 @@ def _libraries(places: Places) -> Iterator[str]:
         yield from (os.path.normpath(f"../{name}/{folder}") for folder in read_prefix(places.prefix(name)).libraries)
 
 
-def _try_programs(places: Places, prefix: Prefix) -> None:
+def _try_programs(places: Places, prefix: Prefix, runner: Runner, inside: commands.Command) -> None:
     """Let the loader resolve the libraries and symbols of each program."""
     for name, program in prefix.programs.items():
         if program.loaded:
             *words, path = prefix.argv(str(places.made), name)
-            done = subprocess.run([*words, "--list", path], capture_output=True, text=True, check=False, env={})
-            if done.returncode != 0:
-                output = (done.stderr or done.stdout).strip().splitlines()
+            code, output = runner.output((*inside, *words, "--list", path))
+            if code != 0:
                 raise InfrastructureError(
                     f"{places.build.label}: {name} was built but cannot run with the libraries of {places.build.base}: "
-                    f"{output[0] if output else 'the loader fails'}; add a compiler to 'needs', which builds for them"
+                    f"{first_error(output)}; add a compiler to 'needs', which builds for them"
                 )

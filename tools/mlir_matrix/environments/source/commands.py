@@ -1,4 +1,7 @@
-"""The commands that build a commit: git, CMake, Ninja, or one's own. A dry run prints the same commands."""
+"""The commands that build a commit: git, CMake, Ninja, or one's own. A dry run prints the same commands.
+
+``confined.confined`` returns the words in front of those that run what a catalog chose.
+"""
 
 from __future__ import annotations
 
@@ -65,6 +68,21 @@ class Places:
         return self.packages / f".new-{self.build.folder}-build"
 
     @property
+    def source(self) -> Path:
+        """The checkout."""
+        return self.work / "source"
+
+    @property
+    def objects(self) -> Path:
+        """The folder in which CMake and Ninja build."""
+        return self.work / "build"
+
+    @property
+    def temporary(self) -> Path:
+        """The home of a build, and its folder for temporary files; removed after it."""
+        return self.work / "temporary"
+
+    @property
     def made(self) -> Path:
         """Folder that becomes the prefix."""
         return self.packages / f".new-{self.build.folder}-made"
@@ -103,14 +121,13 @@ def has_commit_command(places: Places) -> Command:
 
 def checkout_commands(places: Places) -> Iterator[Command]:
     """Check out the commit; files that are the same in the commit before keep their times."""
-    source = places.work / "source"
     index = f"GIT_INDEX_FILE={places.work / 'index'}"
-    yield ("mkdir", "-p", str(source))
-    git = ("env", index, *GIT[1:], f"--git-dir={places.mirror}", f"--work-tree={source}")
+    yield ("mkdir", "-p", *map(str, (places.source, places.objects, places.temporary, places.made)))
+    git = ("env", index, *GIT[1:], f"--git-dir={places.mirror}", f"--work-tree={places.source}")
     if places.build.is_bisected and not places.build.command:
         # CMake keeps values of options, although another commit may have other defaults.
         differs = ("diff-index", "--cached", "--quiet", places.build.commit, "--", "*CMakeLists.txt", "*.cmake", "*.in")
-        cache = str(places.work / "build" / "CMakeCache.txt")
+        cache = str(places.objects / "CMakeCache.txt")
         yield ("sh", "-c", '"$@" || rm -f "$0"', cache, *git, *differs)
     yield (*git, "read-tree", "--reset", "-u", places.build.commit)
 
@@ -119,10 +136,9 @@ def build_commands(places: Places) -> Iterator[Command]:
     """Configure, build and install."""
     build = places.build
     clean = _environment(places)
-    folder = places.work / "build"
-    source = os.path.normpath(places.work / "source" / build.subfolder)
+    folder = places.objects
+    source = os.path.normpath(places.source / build.subfolder)
     if build.command:
-        yield ("mkdir", "-p", str(places.made))
         yield (*clean, *_variables(places), "sh", "-c", 'cd "$0" && eval "$1"', source, build.command)
         return
     yield (*clean, "cmake", "-G", "Ninja", "-S", source, "-B", str(folder), *_definitions(places))
@@ -159,9 +175,10 @@ def _variables(places: Places) -> Iterator[str]:
 
 
 def _environment(places: Places) -> Command:
-    """Return the words that start a command with the host's PATH and HOME and no other variables, such as CFLAGS."""
-    path, home = os.environ.get("PATH", os.defpath), os.environ.get("HOME", "/")
-    words = ["env", "-i", f"PATH={path}", f"HOME={home}", "LC_ALL=C"]
+    """Return the words that start a command with the host's PATH, a home of its own and no other variables, such as CFLAGS."""
+    path, own = os.environ.get("PATH", os.defpath), places.build.is_own
+    home = os.environ.get("HOME", "/") if own else places.temporary
+    words = ["env", "-i", f"PATH={path}", f"HOME={home}", f"TMPDIR={places.temporary}", "LC_ALL=C"]
     compiler = places.build.compiler
     if compiler.folder:
         words.append(f"GCC_EXEC_PREFIX={places.prefix(compiler.folder)}/usr/lib/gcc/")
@@ -169,8 +186,9 @@ def _environment(places: Places) -> Command:
         words += [f"CCACHE_BASEDIR={places.work}", "CCACHE_NOHASHDIR=1"]
         # The compiler may be a script, whose bytes do not identify the compiler that it runs.
         words.append(f"CCACHE_COMPILERCHECK=string:{digest_value(compiler.identity)}")
-        if "CCACHE_DIR" in os.environ:
-            words.append(f"CCACHE_DIR={os.environ['CCACHE_DIR']}")
+        # Of others' objects, a build could replace some.
+        kept = os.environ.get("CCACHE_DIR", "") if own else str(places.objects / "ccache")
+        words += [f"CCACHE_DIR={kept}"] if kept else []
     return words
 
 
@@ -180,8 +198,8 @@ def _definitions(places: Places) -> Iterator[str]:
         "CMAKE_BUILD_TYPE": "Release",
         # The same for all commits of a bisection: else each would be configured anew.
         "CMAKE_INSTALL_PREFIX": str(places.work / "prefix" if build.is_bisected else places.prefix(build.folder)),
-        "CMAKE_RUNTIME_OUTPUT_DIRECTORY": str(places.work / "build" / "bin"),
-        "CMAKE_LIBRARY_OUTPUT_DIRECTORY": str(places.work / "build" / "lib"),
+        "CMAKE_RUNTIME_OUTPUT_DIRECTORY": str(places.objects / "bin"),
+        "CMAKE_LIBRARY_OUTPUT_DIRECTORY": str(places.objects / "lib"),
         # The folder of the build has the layout of the prefix.
         "CMAKE_BUILD_WITH_INSTALL_RPATH": "ON",
         "CMAKE_INSTALL_RPATH": ";".join(["$ORIGIN/../lib", *_libraries(places)]),

@@ -16,9 +16,10 @@ from mlir_matrix.environments.host import find_program
 from mlir_matrix.environments.lockfiles.debian import DebianRelease
 from mlir_matrix.environments.machine import HOST
 from mlir_matrix.environments.package import Package, filled, with_needs
+from mlir_matrix.environments.source.permissions import NONE, Permissions
 
-#: Raise it when a build of the same sources gives other files.
-_LAYOUT = 1
+#: Raise it when a build of the same sources gives other files. 2: what programs need of the machine is listed.
+_LAYOUT = 2
 #: Between the number of a release that a bisection makes up and the digits of its commit.
 COMMIT_MARK = "+git."
 _GXX = re.compile(r"g\+\+-\d+")
@@ -56,6 +57,9 @@ class SourceBuild:
     compiler: Compiler
     #: Seconds for each command; None: no limit.
     timeout: float | None = None
+    #: The place in the component's file that asks for the network; empty: none does.
+    network: str = ""
+    permissions: Permissions = NONE
 
     size = installed = None
     archives = ()
@@ -73,9 +77,14 @@ class SourceBuild:
             [
                 _LAYOUT, of, self.subfolder, self.options, self.targets, self.programs, self.variables,
                 [[*need.identity, need.folder_for("")] for need in self.needs], self.compiler.identity,
-                *([self.command] if self.command else []),
+                *([self.command] if self.command else []), *(["network"] if self.network else []),
             ]
         )  # fmt: skip
+
+    @property
+    def is_own(self) -> bool:
+        """Return whether the operator's own command builds it."""
+        return self.permissions.own == self.component
 
     @property
     def is_bisected(self) -> bool:
@@ -120,7 +129,9 @@ class SourceBuild:
         return self.folder
 
 
-def source_build(entry: Entry[Component], release: Release, needs: Mapping[str, tuple[Package, str]]) -> SourceBuild:
+def source_build(
+    entry: Entry[Component], release: Release, needs: Mapping[str, tuple[Package, str]], permissions: Permissions
+) -> SourceBuild:
     """Return the build of a release; ``needs``: package and release by component."""
     build = entry.document.build
     assert build is not None
@@ -150,6 +161,8 @@ def source_build(entry: Entry[Component], release: Release, needs: Mapping[str, 
         needs=packages,
         compiler=_compiler(packages),
         timeout=build.timeout,
+        network=entry.source.position("build", "network") if build.network else "",
+        permissions=permissions,
     )
 
 

@@ -18,6 +18,7 @@ from typing import IO
 
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.files import Cancelled
+from mlir_matrix.names import printable
 
 #: Called with the number of completed steps and of all steps.
 Steps = Callable[[int, int], None]
@@ -33,7 +34,6 @@ _PIPE = 1 << 16
 _UNTIL_WE_END = """\
 import ctypes, os, signal, sys, time
 def end(*_):
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.killpg(0, signal.SIGTERM)
     time.sleep(1)
     os.killpg(0, signal.SIGKILL)
@@ -43,6 +43,7 @@ if os.getppid() == int(sys.argv[1]):
     child = os.fork()
     if not child:
         os.execvp(sys.argv[2], sys.argv[2:])
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     sys.exit(code if code >= 0 else 128 - code)
 """
@@ -74,17 +75,17 @@ class Runner:
     def run(self, command: Sequence[str], failure: str, limit_s: float | None = None) -> None:
         """Run a command, at most for ``limit_s``; ``failure`` is the first part of the error message."""
         try:
-            output = self.output(command, limit_s)
+            code, output = self.output(command, limit_s)
         except TimeoutError:
             reason = f"not done after {limit_s:g} s, the limit"
         else:
-            if output is None:
+            if not code:
                 return
-            reason = _reason(output)
+            reason = first_error(output)
         raise InfrastructureError(f"{failure}: {reason}; see the log {self._log}")
 
-    def output(self, command: Sequence[str], limit_s: float | None = None) -> str | None:
-        """Run a command; return its output if it fails, else None. Raise TimeoutError if it takes longer than ``limit_s``."""
+    def output(self, command: Sequence[str], limit_s: float | None = None) -> tuple[int, str]:
+        """Run a command; return its exit code and output. Raise TimeoutError if it takes longer than ``limit_s``."""
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with open(self._log, "a+b") as log:
             begin = log.seek(0, os.SEEK_END)
@@ -93,7 +94,7 @@ class Runner:
                 # As a shell reports it: by the kernel, for want of memory.
                 log.write(b"Killed\n")
             log.seek(begin)
-            return log.read().decode("utf-8", "replace") if code else None
+            return code, log.read().decode("utf-8", "replace")
 
     def _run(self, command: Sequence[str], log: IO[bytes], deadline: float) -> int:
         if self._cancelled.is_set():
@@ -120,7 +121,7 @@ class Runner:
                     if ended:
                         return process.returncode
             finally:
-                _end(process, selector)
+                _end(process, selector, log)
 
     def _copied(self, output: IO[bytes], log: IO[bytes]) -> bool:
         """Copy to the log what the pipe holds; return whether it is still open."""
@@ -132,7 +133,7 @@ class Runner:
         return bool(chunk)
 
 
-def _end(process: subprocess.Popen[bytes], selector: selectors.BaseSelector) -> None:
+def _end(process: subprocess.Popen[bytes], selector: selectors.BaseSelector, log: IO[bytes]) -> None:
     """End a command and its children, also those that outlive it or ignore SIGTERM."""
     assert process.stdout is not None
     if process.poll() is None:
@@ -140,7 +141,11 @@ def _end(process: subprocess.Popen[bytes], selector: selectors.BaseSelector) -> 
         until = time.monotonic() + _END_S
         # A shell ends at once, but its Ninja removes what is half written: wait until nobody has the pipe.
         while selector.get_map() and (left := until - time.monotonic()) > 0:
-            if selector.select(left) and not os.read(process.stdout.fileno(), _PIPE):
+            if not selector.select(left):
+                continue
+            chunk = os.read(process.stdout.fileno(), _PIPE)
+            log.write(chunk)
+            if not chunk:
                 selector.unregister(process.stdout)
         with suppress(subprocess.TimeoutExpired):
             process.wait(max(0, until - time.monotonic()))
@@ -150,7 +155,7 @@ def _end(process: subprocess.Popen[bytes], selector: selectors.BaseSelector) -> 
     process.stdout.close()
 
 
-def _reason(output: str) -> str:
+def first_error(output: str) -> str:
     """Return the first line that looks like an error, else the last one."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     first = next((index for index, line in enumerate(lines) if _WRONG.search(line)), len(lines) - 1)
@@ -158,4 +163,4 @@ def _reason(output: str) -> str:
         return "no output"
     # CMake prints the position in the first line and the message in the next one.
     more = f" {lines[first + 1]}" if lines[first].endswith(":") and first + 1 < len(lines) else ""
-    return f"{lines[first]}{more}"[:300]
+    return printable(f"{lines[first]}{more}", 300)

@@ -1,0 +1,77 @@
+"""What a build sees and where it may write: the words that confine a command of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from mlir_matrix.actions.runtime import confine
+from mlir_matrix.actions.runtime.isolation import PROCESSES
+from mlir_matrix.actions.runtime.root import needed_by
+from mlir_matrix.environments.package import with_needs
+from mlir_matrix.environments.source.commands import Command, Places
+
+#: The machine's programs, libraries and headers; the stores of Nix and Guix.
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
+#: Which program a name stands for, and where linkers look.
+_SETTINGS = ("/etc/alternatives", "/etc/ld.so.conf", "/etc/ld.so.conf.d")
+#: How names are resolved, and the certificates of servers; the keys beside them are not shown.
+_OF_NETWORK = (
+    "/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/gai.conf", "/etc/services", "/etc/protocols",
+    "/etc/ssl/certs", "/etc/ca-certificates", "/etc/pki/ca-trust", "/etc/pki/tls/certs",
+)  # fmt: skip
+#: A core compiles with a few processes, and a linker has as many threads as there are cores.
+_PROCESSES_OF_CORE = 64
+
+
+def confined(places: Places) -> Command:
+    """Return the words that confine a command of a build."""
+    build = places.build
+    # A command of one's own may write into its checkout, as most makefiles do.
+    writable = [places.temporary, places.objects, places.made, *([places.source] if build.command else [])]
+    needs = [name for need in with_needs(build.needs) if (name := need.folder_for(""))]
+    shown = [
+        *_SYSTEM,
+        *_SETTINGS,
+        str(places.source),
+        *(str(places.prefix(name)) for name in needs),
+        *_programs(places),
+    ]
+    processes = max(PROCESSES, _PROCESSES_OF_CORE * len(os.sched_getaffinity(0)))
+    words = [sys.executable, "-I", "-S", confine.__file__, "--processes", str(processes)]
+    if build.network:
+        shown += _OF_NETWORK
+        words.append("--network")
+    if build.permissions.unconfined or build.is_own:
+        words.append("--unconfined")
+    words += [word for path in writable for word in ("--write", str(path))]
+    return [*words, *(word for path in shown for word in ("--bind", path))]
+
+
+def is_of_system(path: str) -> bool:
+    """Return whether a path is in a folder of the system."""
+    return os.path.normpath(path).startswith(tuple(f"{folder}/" for folder in _SYSTEM))
+
+
+def _programs(places: Places) -> Iterator[str]:
+    """Yield what programs of the machine that are not of the system need: their files, and the prefixes that these are in."""
+    compiler = places.build.compiler
+    names = ["cmake", "ninja", *([] if compiler.folder else [compiler.c, compiler.cxx])]
+    for program in filter(None, map(shutil.which, names)):
+        if not is_of_system(program):
+            for path in needed_by(program):
+                for each in (path, os.path.realpath(path)):
+                    yield each
+                    yield from _prefix(each)
+
+
+def _prefix(program: str) -> Iterator[str]:
+    """Yield the prefix that a program is installed in, unless a home or other things than programs are in it."""
+    folder = Path(program).parent.parent
+    homes = (Path.home(), Path.home() / ".local")
+    is_shared = any(home.is_relative_to(folder) for home in homes) or is_of_system(program)
+    if Path(program).parent.name == "bin" and not is_shared:
+        yield str(folder)

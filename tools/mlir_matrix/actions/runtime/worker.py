@@ -26,11 +26,11 @@ import sys
 import time
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 
 from mlir_matrix.actions.runtime import contract, isolation, root
 from mlir_matrix.actions.runtime.bazel_layout import Staged, layout_of
-from mlir_matrix.actions.runtime.child import LAST, REQUEST_FILE, STAY, run_forked
+from mlir_matrix.actions.runtime.child import LAST, REQUEST_FILE, STAY, open_plain, run_forked
 from mlir_matrix.actions.runtime.container import Container
 from mlir_matrix.actions.runtime.running import Ends, Running
 
@@ -91,9 +91,12 @@ class Worker:
                 task.kill()
             return
         *lines, self._buffer = (self._buffer + chunk).split(b"\n")
-        for line in lines:
-            if line.strip():
-                self._start(json.loads(line))
+        for line in filter(bytes.strip, lines):
+            try:
+                message = dict(json.loads(line))
+            except (ValueError, TypeError) as error:
+                sys.exit(f"internal error: a request is not a JSON object: {error}")
+            self._start(message)
 
     def _patience(self) -> float | None:
         if not self._running:
@@ -102,25 +105,28 @@ class Worker:
 
     def _start(self, message: dict[str, Any]) -> None:
         arguments = message.get("arguments", [])
-        root = os.path.abspath(message.get("sandboxDir") or ".")
+        root = os.path.abspath(str(message.get("sandboxDir") or "."))
         number = message.get("requestId", 0)
         waiting = self._waiting.pop(root, None)
         if message.get("end"):
             if waiting is not None:
                 waiting.kill()
             return
-        if waiting is not None and self._go_on(waiting, number, arguments):
-            return
         staged = None
         try:
             staged = self._staged(root, arguments)
             task = self._fork(number, root, arguments, staged)
-        except OSError as error:
-            # Out of processes, descriptors or memory: the machine's trouble, and the next request may fare better.
-            trouble = f"the machine failed: no process for it: {error.strerror}"
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            if isinstance(error, OSError):
+                # Out of processes, descriptors or memory: the machine's trouble, and the next request may fare better.
+                trouble = f"the machine failed: no process for it: {error.strerror}"
+            else:
+                trouble = f"internal error: the request is damaged: {type(error).__name__}: {error}"
             self._answer(number, {}, trouble if staged is None else staged.close({}, trouble))
             return
         if task is None:
+            if waiting is not None and self._go_on(waiting, number, arguments):
+                return
             self._answer(number, {})
             return
         self._running[task.pid] = task
@@ -129,13 +135,17 @@ class Worker:
             self._selector.register(task.line, selectors.EVENT_READ, task)
 
     def _go_on(self, task: Running, number: int, arguments: Sequence[str]) -> bool:
-        """Give a child that waits its next action. Return False if it has ended."""
-        options = _request_parser().parse_args(arguments)
-        with open(os.path.join(task.folder, options.request), encoding="utf-8") as text:
-            task.stage = json.load(text)["stage"]
+        """Give a child that waits its next action. Return False if it has ended. End it if the request cannot be read."""
+        if task.line is None:
+            return False
+        try:
+            options = _request_parser().parse_args(arguments)
+            task.stage = str(_read_request(task.folder, options.request)["stage"])
+        except (OSError, ValueError, LookupError, TypeError):
+            task.kill()
+            raise
         task.request_id, task.timeout_s, task.started = number, options.timeout_s, time.monotonic()
         task.deadline = task.started + task.timeout_s
-        assert task.line is not None
         try:
             task.line.send(STAY if options.stay else LAST)
         except OSError:
@@ -146,14 +156,23 @@ class Worker:
 
     def _take_report(self, task: Running) -> None:
         """Answer the request of a child that has done its action and waits for the next."""
-        if task.line is None or task.pid not in self._running:
+        if task.line is None:
             return
-        report = task.line.recv(1 << 12)
+        try:
+            report = task.line.recv(1 << 12)
+        except ConnectionResetError:
+            report = b""
         if not report or task.timed_out:
             # It ends.
             self._close_line(task)
             return
-        user, system, rss = json.loads(report)
+        try:
+            user, system, rss = _times(report, task)
+        except (ValueError, TypeError):
+            # The tool has written it, or a package that it imports.
+            self._close_line(task)
+            task.kill()
+            return
         del self._running[task.pid]
         task.waits = True
         self._waiting[task.folder] = task
@@ -182,8 +201,8 @@ class Worker:
                 return None
             staged.open()
             folder, file, limits = staged.folder, REQUEST_FILE, (staged.timeout_s, staged.memory_mb)
-        with open(os.path.join(folder, file), encoding="utf-8") as text:
-            request = json.load(text)
+        request = _read_request(folder, file)
+        stage, devices = str(request["stage"]), request["params"].get("devices", ())
         # Reserved for the child's descriptor, which must not fail after the fork.
         reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         started = time.monotonic()
@@ -191,7 +210,7 @@ class Worker:
         try:
             if staged is None and options.stay:
                 ours, its = socket.socketpair()
-            space = self._space(folder, request["params"].get("devices", ()))
+            space = self._space(folder, devices)
             pid = os.fork()
             if pid == 0:
                 line = -1 if its is None else its.fileno()
@@ -213,7 +232,7 @@ class Worker:
         return Running(
             request_id=number,
             folder=folder,
-            stage=request["stage"],
+            stage=stage,
             pid=pid,
             pidfd=os.pidfd_open(pid),
             space=space,
@@ -310,14 +329,36 @@ def _children() -> set[int]:
         return set()
 
 
+def _read_request(folder: str, file: str) -> dict[str, Any]:
+    """Read a request. Raise OSError or ValueError, and never wait: a child that has stayed may have replaced the file."""
+    with open_plain(os.path.realpath(os.path.join(folder, file))) as text:
+        request: dict[str, Any] = json.load(text)
+    return request
+
+
+def _times(report: bytes, task: Running) -> tuple[float, float, int]:
+    """Return the times and the memory that a child reports. Raise ValueError or TypeError for anything else."""
+    user, system, rss = json.loads(report)
+    if task.waits or not all(0 <= value < 1e12 for value in (user, system, rss)):
+        raise ValueError("a child reports what it cannot have used")
+    return user, system, rss
+
+
 @cache
 def _request_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="request")
+    parser = _RequestParser(prog="request", add_help=False)
     parser.add_argument("request", nargs="?", default=REQUEST_FILE)
     parser.add_argument("--timeout-s", type=float, default=60.0)
     parser.add_argument("--memory-mb", type=int, default=4096)
     parser.add_argument("--stay", action="store_true")
     return parser
+class _RequestParser(argparse.ArgumentParser):
+    """Raises ValueError where its base class would end the process."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(message)
+
+
 
 
 def _warm(name: str) -> None:

@@ -393,6 +393,55 @@ def test_a_device_that_nobody_grants(talk: Talk) -> None:
     assert not (folder / "outcome.json").exists()
 
 
+#: The tool of a catalog that says what its process has imported before, and what it can import itself.
+LOOK = """
+import json, sys
+def run(action):
+    before = [name for name in ("thing", "other", "antigravity") if name in sys.modules]
+    import thing
+    found = {"before": before, "called": getattr(thing, "called", False), "own": thing.first == sys.argv[0]}
+    open(action.outputs["out"], "w").write(json.dumps(found))
+"""
+PRELOADED = {"before": ["thing"], "called": True, "own": True}
+COLD = {"before": [], "called": False, "own": True}
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"), [([], PRELOADED), (["--foreign"], COLD)], ids=["ours", "foreign"]
+)  # fmt: skip
+def test_what_a_worker_imports(tmp_path: Path, words: list[str], expected: Any) -> None:
+    """Of packages alone, and nothing where another catalog chose one: that its actions import."""
+    site, made = tmp_path / "site", tmp_path / "bytecode"
+    site.mkdir()
+    (site / "thing.py").write_text(
+        "import sys\nfirst = sys.argv[0]\ndef warm():\n    global called\n    called = True\n"
+    )
+    (site / "thing-1.0.dist-info").mkdir()
+    (site / "thing-1.0.dist-info/RECORD").write_text("thing.py,,\n")
+    folder = prepare(
+        tmp_path / "1", "", tool="python_file", stage="lower", params={"tool": "tool.py"}, inputs={"tool": "in/tool.py"},
+        outputs={"out": "out/found"},
+    )  # fmt: skip
+    (folder / "in/tool.py").write_text(LOOK)
+    modules = [word for name in ("thing:warm", "antigravity", "absent") for word in ("--module", name)]
+    python = [*command()[:4], "-X", f"pycache_prefix={made}", str(BOOTSTRAP), "--site", str(site)]
+    request = json.dumps({"requestId": 1, "sandboxDir": str(folder)})
+    process = subprocess.Popen(
+        [*python, *words, *modules, "--persistent_worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        cwd=tmp_path, env=CLEAN_ENVIRONMENT,
+    )  # fmt: skip
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(request + "\n")
+    process.stdin.flush()
+    assert json.loads(process.stdout.readline())["exitCode"] == 0
+    process.communicate()
+    assert outcome(folder) == {"outcome": "ok", "stage": "lower"}
+    assert json.loads((folder / "out/found").read_text()) == expected
+    # Whoever cannot write bytecode finds it.
+    assert [path.name.split(".")[0] for path in made.glob(f"**{site}/*.pyc")] == ["thing"]
+
+
 def test_an_unknown_tool_is_an_internal_error(talk: Talk) -> None:
     folder = talk.ask(1, "", tool="nothing")
     talk.answer()

@@ -26,6 +26,7 @@ import sys
 import time
 from collections.abc import Sequence
 from functools import cache
+from importlib.machinery import PathFinder
 from typing import Any, NoReturn
 
 from mlir_matrix.actions.runtime import contract, isolation, root
@@ -39,9 +40,17 @@ class Worker:
     """The parent: starts a child per request, ends it at its time limit, answers when it is done."""
 
     def __init__(
-        self, *, replies: int, spaces: isolation.Spaces | None, alone: bool, devices: Sequence[str] = ()
+        self,
+        *,
+        replies: int,
+        spaces: isolation.Spaces | None,
+        alone: bool,
+        devices: Sequence[str] = (),
+        foreign: bool = False,
     ) -> None:
         self._replies = replies
+        #: Whether only actions may import the environment's packages.
+        self._foreign = foreign
         #: What of /dev the operator grants to actions that ask for it.
         self._granted = frozenset(devices)
         self._spaces = spaces
@@ -114,6 +123,8 @@ class Worker:
             return
         staged = None
         try:
+            if waiting is not None and self._go_on(waiting, number, arguments):
+                return
             staged = self._staged(root, arguments)
             task = self._fork(number, root, arguments, staged)
         except (OSError, ValueError, LookupError, TypeError) as error:
@@ -125,8 +136,6 @@ class Worker:
             self._answer(number, {}, trouble if staged is None else staged.close({}, trouble))
             return
         if task is None:
-            if waiting is not None and self._go_on(waiting, number, arguments):
-                return
             self._answer(number, {})
             return
         self._running[task.pid] = task
@@ -184,11 +193,11 @@ class Worker:
         layout = layout_of(arguments)
         if layout is None:
             return None
-        if self._alone:
+        if self._alone and not self._foreign:
             # Bazel starts workers without naming their tools.
             params = layout["request"]["params"]
             tools = [layout["request"]["tool"], *(["backend"] if "bindings" in params else [])]
-            _preload(tuple(tools), tuple(params.get("preload", ())))
+            _preload(tuple(tools), tuple(layout["preload"]))
         return Staged(layout, root)
 
     def _fork(self, number: int, root: str, arguments: Sequence[str], staged: Staged | None) -> Running | None:
@@ -321,14 +330,6 @@ class Worker:
                     os.waitpid(pid, 0)
 
 
-def _children() -> set[int]:
-    try:
-        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
-            return {int(word) for word in file.read().split()}
-    except OSError:
-        return set()
-
-
 def _read_request(folder: str, file: str) -> dict[str, Any]:
     """Read a request. Raise OSError or ValueError, and never wait: a child that has stayed may have replaced the file."""
     with open_plain(os.path.realpath(os.path.join(folder, file))) as text:
@@ -344,6 +345,21 @@ def _times(report: bytes, task: Running) -> tuple[float, float, int]:
     return user, system, rss
 
 
+def _children() -> set[int]:
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
+            return {int(word) for word in file.read().split()}
+    except OSError:
+        return set()
+
+
+class _RequestParser(argparse.ArgumentParser):
+    """Raises ValueError where its base class would end the process."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(message)
+
+
 @cache
 def _request_parser() -> argparse.ArgumentParser:
     parser = _RequestParser(prog="request", add_help=False)
@@ -352,18 +368,14 @@ def _request_parser() -> argparse.ArgumentParser:
     parser.add_argument("--memory-mb", type=int, default=4096)
     parser.add_argument("--stay", action="store_true")
     return parser
-class _RequestParser(argparse.ArgumentParser):
-    """Raises ValueError where its base class would end the process."""
-
-    def error(self, message: str) -> NoReturn:
-        raise ValueError(message)
-
-
 
 
 def _warm(name: str) -> None:
-    """Import a module, and call the function that ``MODULE:FUNCTION`` names if a package of the environment defines it."""
+    """Import a module of the environment's packages, and call the function that ``MODULE:FUNCTION`` names if they define it."""
     path, _, attribute = name.partition(":")
+    if PathFinder.find_spec(path.partition(".")[0], contract.sites) is None:
+        # A catalog chose the name, and some modules of the standard library act when they are imported.
+        return
     module = importlib.import_module(path)
     if attribute and os.path.dirname(str(module.__spec__ and module.__spec__.origin)).startswith(tuple(contract.sites)):
         getattr(module, attribute)()
@@ -390,15 +402,26 @@ def _preload(tools: Sequence[str], modules: Sequence[str]) -> None:
     gc.freeze()
 
 
+def _compile() -> None:
+    """Compile all modules of the packages, which runs none: neither actions nor their imports can write bytecode."""
+    import compileall
+    from py_compile import PycInvalidationMode
+
+    for site in contract.sites if sys.pycache_prefix else ():
+        compileall.compile_dir(site, quiet=2, invalidation_mode=PycInvalidationMode.TIMESTAMP)
+
+
 def main(arguments: Sequence[str], declared: Sequence[str] | None = None) -> int:
     """``worker.py [--tool T…] [--module M…] --persistent_worker``, or ``worker.py action.json`` for one action here.
 
     ``declared``: what actions are to see of this machine's files; None: all that we see. ``--bound`` only says what that is.
+    ``--foreign``: an untrusted catalog chose packages. This process is not confined, so it imports none.
     """
     parser = argparse.ArgumentParser(prog="worker")
     parser.add_argument("--tool", action="append", default=[])
     parser.add_argument("--module", action="append", default=[])
     parser.add_argument("--device", action="append", default=[])
+    parser.add_argument("--foreign", action="store_true")
     parser.add_argument("--persistent_worker", action="store_true")
     parser.add_argument("--bound", action="store_true")
     options, rest = parser.parse_known_args(arguments)
@@ -413,8 +436,12 @@ def main(arguments: Sequence[str], declared: Sequence[str] | None = None) -> int
         replies = os.dup(1)
         # A tool that prints while it is imported must not end up in the protocol.
         os.dup2(2, 1)
-        _preload(tuple(options.tool), tuple(options.module))
-        Worker(replies=replies, spaces=spaces, alone=True, devices=options.device).serve(0)
+        if options.foreign:
+            _compile()
+        else:
+            _preload(tuple(options.tool), tuple(options.module))
+        worker = Worker(replies=replies, spaces=spaces, alone=True, devices=options.device, foreign=options.foreign)
+        worker.serve(0)
         # Without the frameworks' exit handlers, which take time.
         os._exit(0)
     return _once(rest, spaces)

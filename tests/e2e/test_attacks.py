@@ -11,6 +11,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sysconfig
 import tempfile
 import termios
 from collections.abc import Iterator
@@ -21,6 +22,9 @@ import pytest
 
 from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT, NOTHING_HELD, PROCESSES
 from mlir_matrix.environments.interpreter import own
+from mlir_matrix.environments.lockfiles.wheels import lock_file, write_lock
+from mlir_matrix.paths import find_home
+from support import wheelhouse
 from support.house import House, new_home
 from support.machine import interpreter_of_all
 
@@ -229,7 +233,7 @@ class Target:
         (self.folder / "victim/kept").write_text("kept")
         os.mkfifo(self.folder / "victim/pipe")
         self.local.bind(str(self.folder / "victim/listener"))
-        self._own(self.folder)
+        self.own()
         if user is not None:
             os.chown(self.terminal, user, -1)
         self.bystander = self._start("sleep", "600", env={"KEY": "secret", "PATH": "/usr/bin:/bin"})
@@ -240,16 +244,20 @@ class Target:
         self.asked = 0
         self.ask(PRELUDE + NEIGHBOUR)
 
-    def _own(self, path: Path) -> None:
+    def own(self, path: Path | None = None) -> None:
+        """Give a folder, by default all, to the user."""
+        path = path or self.folder
         for place in (path, *path.rglob("*")):
             os.chown(place, self.user or -1, self.user or -1, follow_symlinks=False)
 
+    def who(self) -> list[str]:
+        """Return the words that a command of this user begins with."""
+        if not self.user:
+            return []
+        return [str(shutil.which("setpriv")), "--reuid", str(self.user), "--regid", str(self.user), "--clear-groups"]
+
     def _start(self, *words: str, env: dict[str, str]) -> subprocess.Popen[bytes]:
-        who = (
-            [str(shutil.which("setpriv")), "--reuid", str(self.user), "--regid", str(self.user), "--clear-groups"]
-            if self.user
-            else []
-        )
+        who = self.who()
 
         def take_terminal() -> None:
             fcntl.ioctl(self.slave, termios.TIOCSCTTY, 1)
@@ -280,7 +288,7 @@ class Target:
             "inputs": {"kernel": "in/kernel"},
         }  # fmt: skip
         (folder / "action.json").write_text(json.dumps(request))
-        self._own(folder)
+        self.own(folder)
         kernel.chmod(0o755)
         # Of root, and everybody may be root by it.
         os.chown(given, 0, 0) if os.getuid() == 0 else None
@@ -359,3 +367,103 @@ def test_what_is_not_held_is_said_once(tmp_path: Path) -> None:
         said.append(done.stdout + done.stderr)
     note, doctor = said
     assert note.count(NOTHING_HELD) == doctor.count(NOTHING_HELD) == 1
+
+
+#: A module of a wheel: what it tries as soon as it is imported, or where it is called.
+HOSTILE_MODULE = """
+import os, socket
+found = {}
+def tried(name, do, *arguments):
+    try: found[name] = do(*arguments) and "done"
+    except OSError as error: found[name] = error.strerror
+def write(path):
+    with open(path, "a") as file: return file.write("x")
+def read(path):
+    with open(path) as file: return file.read()
+tried("write", write, "VICTIM/kept")
+tried("read", read, "HOME/.ssh/id")
+tried("connect", socket.create_connection, ("127.0.0.1", PORT), 3)
+tried("terminal", os.open, "/dev/tty", os.O_RDWR)
+found["variables"] = "done" if "HOME" in os.environ.get("HOME", "") or "SECRET" in os.environ else "clean"
+found["root"] = os.getuid() == 0
+def warm(): pass
+"""
+#: A catalog with a component, an environment, and what has that wheel preloaded.
+HOSTILE_CATALOG = {
+    "toolchains/components/hostile.yaml": "description: A wheel.\ntools: [hostile]\nreleases: [{release: '1.0'}]\n",
+    "toolchains/environments/hostile.yaml": "description: The wheel alone.\ncomponents: [hostile]\n",
+    "matrix/frameworks/hostile/framework.yaml": (
+        "description: It says what the wheel has found.\nenvironment: hostile\nemits: {linalg: linalg.mlir}\n"
+        "preload: ['hostile:warm']\n"
+    ),
+    "matrix/frameworks/hostile/importer.py": (
+        "import json\n\nimport hostile\n\n\ndef run(action):\n    raise ValueError(json.dumps(hostile.found))\n"
+    ),
+    "matrix/workloads/line/workload.yaml": (
+        "description: d\ninputs: {x: {shape: [9], dtype: f32, formula: iota()}}\n"
+        "outputs: {y: {shape: [9], dtype: f32}}\ngolden: computed\n"
+    ),
+    "matrix/workloads/line/linalg.mlir": "module {}\n",
+    "matrix/workloads/line/reference.py": "def reference(x):\n    return x\n",
+}
+#: What a wheel of a catalog finds wherever its code runs.
+HOSTILE_FINDS = {
+    "write": GONE, "read": GONE, "connect": "Network is unreachable", "terminal": GONE, "variables": "clean", "root": False,
+}  # fmt: skip
+#: What the program itself imports for such a run.
+_MODULES = (
+    "annotated_types", "archspec", "backports", "certifi", "click", "markdown_it", "mdurl", "pip", "pydantic",
+    "pydantic_core", "pygments", "rich", "typing_extensions.py", "typing_inspection", "urllib3", "yaml",
+)  # fmt: skip
+
+
+def open_hostile_catalog(target: Target) -> Path:
+    """Write the catalog and its wheel, which attacks a target. Return the catalog's folder."""
+    code = HOSTILE_MODULE
+    for word, value in (("VICTIM", target.folder / "victim"), ("HOME", target.folder / "home")):
+        code = code.replace(word, str(value))
+    code = code.replace("PORT", str(target.server.getsockname()[1]))
+    catalog = target.folder / "catalog"
+    for name, text in HOSTILE_CATALOG.items():
+        (catalog / name).parent.mkdir(parents=True, exist_ok=True)
+        (catalog / name).write_text(text)
+    wheels = target.folder / "wheels"
+    wheels.mkdir()
+    made = wheelhouse.wheel(wheels, "hostile", more={"hostile.py": code.encode()})
+    locks = catalog / "toolchains/locks"
+    locks.mkdir()
+    write_lock(lock_file(locks, "hostile", own().tag), [made], made_by="them", pins={"hostile": "1.0"})
+    return catalog
+
+
+@pytest.mark.namespaces
+def test_a_wheel_that_a_catalog_locks_is_imported_by_actions_only(target: Target) -> None:
+    catalog = open_hostile_catalog(target)
+    home = target.folder / "matrix"
+    (home / "packages").mkdir(parents=True)
+    for package in find_home().packages.glob("[!.]*"):
+        (home / "packages" / package.name).symlink_to(package)
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")} | {
+        "MATRIX_HOME": str(home), "PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": str(target.folder / "wheels"), "HOME": str(target.folder / "home"), "SECRET": "1",
+    }  # fmt: skip
+    words = House(home).command("run", "hostile/linalg-loops/x86_64/line", "--catalog", catalog, "--format", "json")
+    if target.user:
+        modules = target.folder / "modules"
+        modules.mkdir()
+        # Ours may be in a folder that is closed to others.
+        for package in Path(sysconfig.get_path("purelib")).iterdir():
+            if package.name in _MODULES:
+                copy = shutil.copytree if package.is_dir() else shutil.copyfile
+                copy(package, modules / package.name)
+        words[0], env["PYTHONPATH"] = target.python, str(modules)
+    target.own()
+    command = [*target.who(), *words]
+    done = subprocess.run(command, env=env, cwd=target.folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 3, done.stderr
+    (test,) = json.loads(done.stdout)["tests"]
+    assert json.loads(test["reason"].partition("ValueError: ")[2].rpartition(" (line")[0]) == HOSTILE_FINDS
+    assert (target.folder / "victim/kept").read_text() == "kept"
+    target.server.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        target.server.accept()

@@ -226,7 +226,7 @@ def _definitions(rctx, plan, components):
     words.append("    components = [{}],\n".format(", ".join(['Label("//_toolchains:{}")'.format(name) for name in components])))
     rctx.file("defs.bzl", _DEFINITIONS.format(repeat = repr(_repeat(rctx)), rules = _RULES, words = "".join(words)))
 
-def _action(action, present, ends):
+def _action(action, present, ends, foreign):
     inputs = {}
     files = {}
     told = {}
@@ -245,6 +245,10 @@ def _action(action, present, ends):
         "stage": action["stage"],
         "tool": action["kind"],
     }
+    preload = action["params"].get("preload", [])
+    if action["inputs"].get("tool", {}).get("catalog"):
+        # Of another catalog's tool, import no more than whole packages.
+        preload = [name.partition(":")[0].partition(".")[0] for name in preload]
     arguments = dict(
         name = _action_place(action["id"])[1],
         called = action["id"].rpartition("-")[0],
@@ -254,8 +258,10 @@ def _action(action, present, ends):
         files = {label: json.encode(paths) for label, paths in files.items()},
         inputs = {label: json.encode(wanted) for label, wanted in inputs.items()},
         building = action["building"],
+        foreign = foreign,
         native = action["native"],
         outs = action["outputs"],
+        preload = preload,
         request = json.encode(request),
     )
 
@@ -265,13 +271,14 @@ def _action(action, present, ends):
 def _actions(rctx, plan, present):
     ends = {test["verdict"]: None for test in plan["tests"] if "verdict" in test}
     built = {action: file for file, action in rctx.attr.c_libraries.items()}
+    foreign = {environment["name"]: None for environment in plan["environments"] if environment.get("foreign")}
     packages = {}
     for action in plan["actions"]:
         package, name = _action_place(action["id"])
         if action["id"] in built:
             target = _call("c_library", name = name, file = str(built[action["id"]]), outs = action["outputs"], stage = action["stage"])
         else:
-            target = _action(action, present, action["id"] in ends)
+            target = _action(action, present, action["id"] in ends, action["environment"] in foreign)
         packages.setdefault(package, []).append(target)
     head = _PUBLIC + 'load("//:defs.bzl", "c_library", "matrix_action")\n'
     for package, targets in packages.items():

@@ -59,6 +59,7 @@ def _action_impl(ctx, environment, components, variables):
         "building": ctx.attr.building,
         "memory_mb": _BUILDING_MB if ctx.attr.building else int(ctx.attr._memory_mb[FlagInfo].value),
         "outputs": {out: file.path for out, file in outputs.items()},
+        "preload": ctx.attr.preload,
         "request": request,
         "result": result.path,
         "timeout_s": _BUILDING_S if ctx.attr.building else float(ctx.attr._timeout_s[FlagInfo].value),
@@ -76,7 +77,7 @@ def _action_impl(ctx, environment, components, variables):
         layout["cpu"] = ctx.attr._cpu[FlagInfo].value
 
     started = ctx.actions.args()
-    started.add_all(before + [bootstrap.path] + after)
+    started.add_all(before + [bootstrap.path] + after + (["--foreign"] if ctx.attr.foreign else []))
     told = ctx.actions.args()
     told.add(json.encode(layout))
     told.use_param_file("@%s", use_always = True)
@@ -133,9 +134,11 @@ def action_rule(environment, components, variables, cpu, timeout_s, memory_mb):
             "code": attr.label_list(allow_files = True, doc = "Our modules that it runs."),
             "ends": attr.bool(doc = "Whether tests end with it."),
             "files": attr.label_keyed_string_dict(allow_files = True, doc = "Files of catalogs, and their paths in its folder."),
+            "foreign": attr.bool(doc = "Whether its environment has packages that another catalog than the first chose."),
             "inputs": attr.label_keyed_string_dict(providers = [ActionInfo], doc = "Actions that it reads: path in its folder to output."),
             "native": attr.bool(),
             "outs": attr.string_dict(doc = "Outputs and their files."),
+            "preload": attr.string_list(doc = "Modules that a worker imports before it runs the action."),
             "request": attr.string(mandatory = True, doc = "Its request, JSON."),
             "_cpu": attr.label(default = cpu),
             "_memory_mb": attr.label(default = memory_mb),

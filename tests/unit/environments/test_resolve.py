@@ -114,6 +114,52 @@ def test_the_first_catalogs_lock_counts(tmp_path: Path) -> None:
     assert found.packages == (other,)
 
 
+MINE = replace(ONE, hashes=("3" * 64,))
+
+
+@pytest.mark.parametrize(
+    ("second", "foreign"),
+    [
+        ([ONE, TWO], False),
+        ([TWO], False),
+        ([MINE], True),
+        ([MINE, TWO], True),
+        ([ONE, replace(TWO, version="3")], True),
+        # Any archive with a listed hash serves.
+        ([replace(ONE, hashes=(*ONE.hashes, "3" * 64))], True),
+        ([replace(ONE, hashes=("3" * 64, *ONE.hashes))], True),
+        ([replace(ONE, name="three")], True),
+    ],
+)
+def test_which_environment_has_packages_of_another_catalog(
+    tmp_path: Path, second: list[WheelPackage], foreign: bool
+) -> None:
+    """What a lock file of the first catalog has, whichever it is, is not foreign. The digest does not depend on it."""
+    first, tag = tmp_path / "a", own().tag
+    folders = [
+        locked(first, tag, replace(ONE, size=5), name="one"), locked(tmp_path / "b", tag, *second, name="theirs")
+    ]  # fmt: skip
+    locked(first, tag, TWO, name="two")
+    for name, packages, expected in (("theirs", second, foreign), ("one", [ONE], False)):
+        found = resolve(name, releases=pypi(*packages), lock_folders=folders)
+        assert isinstance(found, ResolvedEnvironment)
+        assert found.foreign is expected
+        assert found.digest == replace(found, foreign=not expected).digest
+
+
+def test_another_catalog_brings_no_interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would start the worker, outside of any isolation."""
+    monkeypatch.setattr(interpreters, "find", lambda _tags: None)
+    second = locked(tmp_path / "b", "cp314", ONE)
+    lock = DebianRelease(component="cpython", release="3.14.1", packages=tool().packages)
+    write_debian_lock(debian_lock_file(second, "cpython", "3.14.1"), lock, made=datetime.date(2026, 1, 2))
+    found = resolve("x", releases=pypi(ONE), lock_folders=[second])
+    assert isinstance(found, ResolvedEnvironment)
+    found = resolve("x", releases=pypi(ONE), lock_folders=[tmp_path / "a", second])
+    assert isinstance(found, UnavailableEnvironment)
+    assert "put a python3.14 on PATH" in found.reason
+
+
 @pytest.mark.parametrize("says", [True, False])
 def test_a_lock_of_something_else(tmp_path: Path, says: bool) -> None:
     """It is refused, with or without a line of pins."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.execute.worker_pool import continued_actions
@@ -37,6 +39,9 @@ def test_only_compilers_in_one_environment_continue_each_other() -> None:
     made = add(graph, "object", "object", "mlir", second)
     add(graph, "link", "link", "mlir", made)
     assert continued_actions(graph, ENVIRONMENTS) == {first, second}
+    # A package of another catalog could write to outputs as long as its process lives.
+    foreign = replace(HERE, foreign=True)
+    assert continued_actions(graph, dict.fromkeys(ENVIRONMENTS, foreign)) == frozenset()
     apart = add(graph, "apart", "passes", "gone", first)
     add(graph, "program", "passes", "mlir", made, backend="programs")
     assert continued_actions(graph, ENVIRONMENTS) == {first, second}

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.worker_process import Preload, WorkerProcess, start_worker, worker_command
+from mlir_matrix.plan.graph import File, Graph
 
 PYTHON = ResolvedEnvironment(name="python", interpreter=own(), packages=())
 
@@ -221,3 +223,20 @@ def test_the_command_names_each_package(tmp_path: Path) -> None:
     assert sites == [f"{tmp_path}/{name}-1-{own().tag}-000000000000" for name in ("one", "two")]
     assert command[0] == own().path
     assert command[-1] == "--more"
+    command = worker_command(
+        replace(environment, foreign=True), store=tmp_path, bytecode=tmp_path, arguments=["--more"]
+    )
+    assert command[-2:] == ["--foreign", "--more"]
+
+
+@pytest.mark.parametrize(("root", "modules"), [(0, {"one.two:three", "four"}), (1, {"one", "four"})])
+def test_what_tools_of_catalogs_have_imported(root: int, modules: set[str]) -> None:
+    """Of another catalog than the first no function is called, and no module inside a package is imported."""
+    graph = Graph()
+    action = graph.add(
+        tool="python_file", stage="lower", environment="x", label="x", outputs={},
+        params={"tool": "tool.py", "preload": ["one.two:three", "four"]}, inputs={"tool": File(root, "tool.py")},
+    )  # fmt: skip
+    found = Preload(set(), set())
+    found.add(graph.actions[action])
+    assert found.modules == modules

@@ -16,7 +16,7 @@ from mlir_matrix.environments import interpreter as interpreters
 from mlir_matrix.environments.host import HostTool, find_tool
 from mlir_matrix.environments.interpreter import SUPPORTED, Interpreter
 from mlir_matrix.environments.lockfiles.debian import DebianRelease, debian_lock_file, read_debian_lock
-from mlir_matrix.environments.lockfiles.wheels import WheelPackage, find_lock, read_lock
+from mlir_matrix.environments.lockfiles.wheels import WheelPackage, find_lock, lock_files, read_lock
 from mlir_matrix.environments.package import (
     Package,
     Provider,
@@ -44,6 +44,8 @@ class ResolvedEnvironment:
     packages: tuple[WheelPackage, ...]
     #: Prefixes and host tools.
     prefixes: tuple[Package, ...] = ()
+    #: Whether another catalog than the first chose a package: only confined actions may import any.
+    foreign: bool = field(default=False, compare=False)
     #: By label of a package: the nearest other release, as ``--pin`` takes it.
     nearest: Mapping[str, str] = field(default_factory=dict, compare=False)
 
@@ -139,7 +141,7 @@ def resolve(
         locked = {tag: path for tag in tags if (path := find_lock(lock_folders, name, tag, wanted))}
         if not locked:
             return UnavailableEnvironment(name=name, reason=unlocked(name, wanted, pins))
-    interpreter = _interpreter(tuple(locked), lock_folders, sealed=sealed)
+    interpreter = _interpreter(tuple(locked), lock_folders[:1], sealed=sealed)
     if interpreter is None:
         return UnavailableEnvironment(name=name, reason=_no_interpreter(name, releases, locked, sealed=sealed))
     packages = read_lock(locked[interpreter.tag], wanted) if wanted else ()
@@ -149,8 +151,16 @@ def resolve(
         # Large ones first: the wheels that the environment is named for are most of its bytes.
         packages=tuple(sorted(packages, key=lambda each: (-(each.size or 0), _normal(each.name) not in wanted))),
         prefixes=prefixes,
+        foreign=bool(wanted) and _is_foreign(packages, locked[interpreter.tag], lock_folders[0], interpreter.tag),
         nearest=dict(_nearest(releases)),
     )
+
+
+def _is_foreign(packages: Sequence[WheelPackage], lock: Path, first: Path, tag: str) -> bool:
+    """Return whether lock files of the first catalog lack any of these packages, with all of its hashes."""
+    if lock.parent == first:
+        return False
+    return not {package for path in lock_files(first, tag) for package in read_lock(path)}.issuperset(packages)
 
 
 def _normal(name: str) -> str:
@@ -169,7 +179,10 @@ def _nearest(releases: Releases) -> Iterator[tuple[str, str]]:
 
 
 def _interpreter(tags: tuple[str, ...], folders: Sequence[Path], *, sealed: bool) -> Interpreter | None:
-    """Return an interpreter for any of these wheel tags; for any supported one if there are none."""
+    """Return an interpreter for any of these wheel tags; for any supported one if there are none.
+
+    ``folders``: lock files of the first catalog alone, because nothing confines an interpreter that starts a worker.
+    """
     if not sealed and (found := interpreters.find(tags) if tags else interpreters.own()):
         return found
     return interpreters.find_locked(tags or SUPPORTED, folders)
@@ -236,7 +249,8 @@ class _Providers:
             raise _Unavailable(f"no component '{PATCHER}', which patches programs for their prefix")
         wanted = distributions([self._needs[PATCHER]])
         for tag in SUPPORTED:
-            path = find_lock(self._folders, PATCHER, tag, wanted)
+            # It runs outside of any isolation.
+            path = find_lock(self._folders[:1], PATCHER, tag, wanted)
             if path is not None:
                 return read_lock(path, wanted)[0]
         raise _Unavailable(unlocked(PATCHER, wanted))

@@ -228,6 +228,7 @@ def environment_document(environment: Environment, session: Session) -> dict[str
         **entry,
         "digest": environment.digest,
         "interpreter": f"cpython {environment.interpreter.version}",
+        **({"foreign": True} if environment.foreign else {}),
         "units": units_document(environment, session.releases(environment.name)),
         "packages": [unit.label.replace(" ", "==") for unit in environment.units],
         "missing": [unit.label.replace(" ", "==") for unit in environment.missing(session.home.packages)],

@@ -199,12 +199,15 @@ def is_compilation(action: Action) -> bool:
 def continued_actions(
     graph: Graph, environments: Mapping[str, ResolvedEnvironment | UnavailableEnvironment]
 ) -> frozenset[str]:
-    """Return the actions that another one of the graph can continue in the same process."""
+    """Return the actions that another one of the graph can continue in the same process.
+
+    None of a foreign environment: the process still runs while outputs are moved into the store, and could write to them.
+    """
     # Environments by several names may be one.
     digests = {
         name: environment.digest
         for name, environment in environments.items()
-        if isinstance(environment, ResolvedEnvironment)
+        if isinstance(environment, ResolvedEnvironment) and not environment.foreign
     }
     found = {
         key: digests[action.environment]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -20,7 +21,7 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.source.package import SourceBuild
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.execute.keys import ACTIONS_FOLDER
-from mlir_matrix.plan.graph import Action
+from mlir_matrix.plan.graph import Action, File
 
 
 def worker_command(
@@ -51,7 +52,8 @@ def worker_command(
     ):
         folders += ["--bind", str(there / need.folder_for(""))]
     python = [*environment.interpreter.command(store, at=at), "-P", "-s", "-S", "-X", f"pycache_prefix={bytecode}"]
-    return [*python, str(actions / "runtime" / "bootstrap.py"), *folders, *arguments]
+    foreign = ["--foreign"] if environment.foreign else []
+    return [*python, str(actions / "runtime" / "bootstrap.py"), *folders, *foreign, *arguments]
 
 
 class Preload(NamedTuple):
@@ -61,9 +63,12 @@ class Preload(NamedTuple):
     modules: set[str]
 
     def add(self, action: Action) -> None:
-        """Add what an action needs."""
+        """Add what an action needs. Of a tool of another catalog than the first, import no more than whole packages."""
         self.tools.add(action.tool)
-        self.modules.update(action.params.get("preload", ()))
+        tool = action.inputs.get("tool")
+        names = action.params.get("preload", ())
+        ours = not isinstance(tool, File) or tool.root == 0
+        self.modules.update(names if ours else (re.split("[.:]", name)[0] for name in names))
         if action.tool == PYTHON_FILE and "bindings" in action.params:
             # Makes a context of the bindings, which every child finds ready.
             self.tools.add("backend")

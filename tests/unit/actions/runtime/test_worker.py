@@ -252,6 +252,95 @@ def test_time_limits_are_those_of_each_action(talk: Talk) -> None:
     assert outcome(folder)["reason"] == "no answer within 0.5 s (--timeout)"
 
 
+#: What becomes of a request's file, and what is said of it.
+DAMAGE = {
+    "absent": ("", "the machine failed: no process for it: No such file or directory"),
+    "cut": ('{"stage": "ru', "internal error: the request is damaged: JSONDecodeError"),
+    "empty": ("{}", "internal error: the request is damaged: KeyError: 'stage'"),
+    "number": ("1", "internal error: the request is damaged: TypeError"),
+    "pipe": ("pipe", "the machine failed: no process for it: is not a plain file"),
+}
+
+
+@pytest.mark.parametrize("stays", [True, False], ids=["continued", "new"])
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_request_is_answered(talk: Talk, damage: str, stays: bool) -> None:
+    content, said = DAMAGE[damage]
+    folder = talk.ask(1, "exit 0", options=["--stay"] * stays)
+    assert talk.answer().get("waits", False) == stays
+    (folder / "action.json").unlink()
+    if content == "pipe":
+        os.mkfifo(folder / "action.json")
+    elif content:
+        (folder / "action.json").write_text(content)
+    talk.say(json.dumps({"requestId": 2, "sandboxDir": str(folder), "arguments": ["--stay"]}))
+    answer = talk.answer()
+    assert (answer["requestId"], answer["exitCode"], answer.get("waits")) == (2, 1, None)
+    assert answer["output"].startswith(said)
+    talk.ask(3, "exit 0")
+    assert talk.answer()["requestId"] == 3
+
+
+@pytest.mark.parametrize("arguments", [["--timeout-s", "soon"], ["--unknown"], 3, ["{"], ["@nothing"], ["{}"]], ids=str)
+def test_damaged_arguments_are_answered(talk: Talk, arguments: Any) -> None:
+    for number, options in ((1, ["--stay"]), (2, [])):
+        folder = talk.ask(number, "exit 0", options=options)
+        talk.answer()
+        talk.say(json.dumps({"requestId": 3, "sandboxDir": str(folder), "arguments": arguments}))
+        answer = talk.answer()
+        assert (answer["requestId"], answer["exitCode"]) == (3, 1)
+
+
+@pytest.mark.parametrize("line", ["no", "3", '["x"]', "{"])
+def test_a_line_that_is_no_request_ends_the_worker_with_a_sentence(tmp_path: Path, line: str) -> None:
+    done = subprocess.run(
+        command("--persistent_worker"), input=f"{line}\n", cwd=tmp_path, env=CLEAN_ENVIRONMENT, capture_output=True,
+        text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.startswith("internal error: a request is not a JSON object: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+FORGED = {
+    "text": b"x", "few": b"[1]", "words": b'["a", 2, 3]', "endless": b"[1e999, 1, 1]", "nothing": b"[NaN, 1, 1]",
+}  # fmt: skip
+#: The tool of a catalog that writes where its process reports that it waits, at once or while it waits.
+FORGER = """
+import os, socket, threading, time
+def run(action):
+    for number in range(3, 64):
+        try: found = socket.socket(fileno=os.dup(number)).family == socket.AF_UNIX
+        except OSError: continue
+        if found: break
+    def write(): time.sleep(SECONDS); os.write(number, FORGED); time.sleep(60)
+    threading.Thread(target=write).start() if SECONDS else os.write(number, FORGED)
+"""
+
+
+@pytest.mark.parametrize("seconds", [0, 0.3], ids=["at once", "while it waits"])
+@pytest.mark.parametrize("forged", FORGED)
+def test_a_forged_report_ends_its_process_alone(talk: Talk, forged: str, seconds: float) -> None:
+    tool = FORGER.replace("SECONDS", str(seconds)).replace("FORGED", repr(FORGED[forged]))
+    folder = prepare(
+        talk.folder / "1",
+        "",
+        tool="python_file",
+        stage="lower",
+        params={"tool": "tool.py"},
+        inputs={"tool": "in/tool.py"},
+    )
+    (folder / "in/tool.py").write_text(tool)
+    talk.say(json.dumps({"requestId": 1, "sandboxDir": str(folder), "arguments": ["--stay"]}))
+    assert talk.answer().get("waits", False) == (seconds > 0)
+    time.sleep(2 * seconds)
+    talk.ask(2, "exit 0")
+    assert talk.answer()["requestId"] == 2
+    # The first one is gone, so that another process answers in its folder.
+    talk.say(json.dumps({"requestId": 3, "sandboxDir": str(folder), "arguments": []}))
+    assert talk.answer()["requestId"] == 3
+
+
 def test_a_process_that_waits_is_ended_without_an_answer(talk: Talk) -> None:
     folder = talk.ask(1, "exit 0", options=["--stay"])
     assert talk.answer()["waits"]
@@ -302,6 +391,55 @@ def test_a_device_that_nobody_grants(talk: Talk) -> None:
     assert answer["exitCode"] == 1
     assert answer["output"].endswith("/dev/tty: not granted by matrix run --device")
     assert not (folder / "outcome.json").exists()
+
+
+#: The tool of a catalog that says what its process has imported before, and what it can import itself.
+LOOK = """
+import json, sys
+def run(action):
+    before = [name for name in ("thing", "other", "antigravity") if name in sys.modules]
+    import thing
+    found = {"before": before, "called": getattr(thing, "called", False), "own": thing.first == sys.argv[0]}
+    open(action.outputs["out"], "w").write(json.dumps(found))
+"""
+PRELOADED = {"before": ["thing"], "called": True, "own": True}
+COLD = {"before": [], "called": False, "own": True}
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"), [([], PRELOADED), (["--foreign"], COLD)], ids=["ours", "foreign"]
+)  # fmt: skip
+def test_what_a_worker_imports(tmp_path: Path, words: list[str], expected: Any) -> None:
+    """Of packages alone, and nothing where another catalog chose one: that its actions import."""
+    site, made = tmp_path / "site", tmp_path / "bytecode"
+    site.mkdir()
+    (site / "thing.py").write_text(
+        "import sys\nfirst = sys.argv[0]\ndef warm():\n    global called\n    called = True\n"
+    )
+    (site / "thing-1.0.dist-info").mkdir()
+    (site / "thing-1.0.dist-info/RECORD").write_text("thing.py,,\n")
+    folder = prepare(
+        tmp_path / "1", "", tool="python_file", stage="lower", params={"tool": "tool.py"}, inputs={"tool": "in/tool.py"},
+        outputs={"out": "out/found"},
+    )  # fmt: skip
+    (folder / "in/tool.py").write_text(LOOK)
+    modules = [word for name in ("thing:warm", "antigravity", "absent") for word in ("--module", name)]
+    python = [*command()[:4], "-X", f"pycache_prefix={made}", str(BOOTSTRAP), "--site", str(site)]
+    request = json.dumps({"requestId": 1, "sandboxDir": str(folder)})
+    process = subprocess.Popen(
+        [*python, *words, *modules, "--persistent_worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        cwd=tmp_path, env=CLEAN_ENVIRONMENT,
+    )  # fmt: skip
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(request + "\n")
+    process.stdin.flush()
+    assert json.loads(process.stdout.readline())["exitCode"] == 0
+    process.communicate()
+    assert outcome(folder) == {"outcome": "ok", "stage": "lower"}
+    assert json.loads((folder / "out/found").read_text()) == expected
+    # Whoever cannot write bytecode finds it.
+    assert [path.name.split(".")[0] for path in made.glob(f"**{site}/*.pyc")] == ["thing"]
 
 
 def test_an_unknown_tool_is_an_internal_error(talk: Talk) -> None:

@@ -10,6 +10,7 @@ The request's one argument is a layout, a JSON object; all its paths go from the
     ending     where it is wanted how a test ends with this action, a line each: outcome, ``measurable`` or not, reason; absent
                where none does
     usage      where times, memory and metrics are wanted, which do not repeat
+    preload    modules that a worker imports before it runs the action
     building   whether it builds what is ours, so that its failure is the machine's
     timeout_s, memory_mb
 

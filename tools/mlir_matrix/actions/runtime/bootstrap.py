@@ -7,6 +7,7 @@
 programs with all that they need, each ``--program`` a program of the machine. Actions see these and each ``--bind``.
 ``--checked``: Bazel has verified every byte of these folders; their files are links to unknown paths, so that actions see all
 files. ``--loader``: the caller had only relative paths for the interpreter and its libraries; start again with absolute ones.
+``--foreign``, a worker's argument: an untrusted catalog chose packages, so that only actions can import any.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ if __name__ == "__main__":
     _package = sys.modules["mlir_matrix"] = ModuleType("mlir_matrix")
     _package.__path__ = [os.path.dirname(os.path.dirname(_here))]
     _sites = [os.path.abspath(_site) for _site in _sites]
-    sys.path.extend(_sites)
+    if "--foreign" not in _rest:
+        sys.path.extend(_sites)
     from mlir_matrix.actions.runtime.contract import prefixes, programs, sites
     from mlir_matrix.actions.runtime.integrity import damage, lost
     from mlir_matrix.actions.runtime.programs import needed_of_machine

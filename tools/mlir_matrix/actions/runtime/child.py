@@ -31,6 +31,7 @@ from mlir_matrix.actions.runtime.contract import (
     ToolError,
     is_verdict,
     own_files,
+    sites,
 )
 from mlir_matrix.actions.runtime.outcomes import Outcome
 
@@ -171,6 +172,8 @@ def run_forked(
             _redirect(line)
             isolation.drop_privileges()
             _move_home(os.getcwd())
+            # The worker of foreign packages cannot import them; an action is confined by now.
+            sys.path.extend(site for site in sites if site not in sys.path)
         except OSError as error:
             outcome = failure(str(request["stage"]), Outcome.INFRA_ERROR, f"the machine failed: {error.strerror}")
         else:

@@ -125,7 +125,9 @@ def needed_by(program: str, loader: str = "") -> Iterator[str]:
         return
     if first.startswith(b"#!"):
         words = os.fsdecode(first[2:]).split()
-        yield from needed_by(words[0], loader) if words and os.path.isabs(words[0]) else ()
+        # A script of a catalog's build may name any file.
+        runs = words and os.path.isabs(words[0]) and os.path.isfile(words[0]) and os.access(words[0], os.X_OK)
+        yield from needed_by(words[0], loader) if runs else ()
     elif loader:
         # The loader resolves and does not run it; it fails for a static program, which needs nothing.
         listed = subprocess.run(

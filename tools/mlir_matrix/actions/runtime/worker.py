@@ -26,11 +26,12 @@ import sys
 import time
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from importlib.machinery import PathFinder
+from typing import Any, NoReturn
 
 from mlir_matrix.actions.runtime import contract, isolation, root
 from mlir_matrix.actions.runtime.bazel_layout import Staged, layout_of
-from mlir_matrix.actions.runtime.child import LAST, REQUEST_FILE, STAY, run_forked
+from mlir_matrix.actions.runtime.child import LAST, REQUEST_FILE, STAY, open_plain, run_forked
 from mlir_matrix.actions.runtime.container import Container
 from mlir_matrix.actions.runtime.running import Ends, Running
 
@@ -39,9 +40,17 @@ class Worker:
     """The parent: starts a child per request, ends it at its time limit, answers when it is done."""
 
     def __init__(
-        self, *, replies: int, spaces: isolation.Spaces | None, alone: bool, devices: Sequence[str] = ()
+        self,
+        *,
+        replies: int,
+        spaces: isolation.Spaces | None,
+        alone: bool,
+        devices: Sequence[str] = (),
+        foreign: bool = False,
     ) -> None:
         self._replies = replies
+        #: Whether only actions may import the environment's packages.
+        self._foreign = foreign
         #: What of /dev the operator grants to actions that ask for it.
         self._granted = frozenset(devices)
         self._spaces = spaces
@@ -91,9 +100,12 @@ class Worker:
                 task.kill()
             return
         *lines, self._buffer = (self._buffer + chunk).split(b"\n")
-        for line in lines:
-            if line.strip():
-                self._start(json.loads(line))
+        for line in filter(bytes.strip, lines):
+            try:
+                message = dict(json.loads(line))
+            except (ValueError, TypeError) as error:
+                sys.exit(f"internal error: a request is not a JSON object: {error}")
+            self._start(message)
 
     def _patience(self) -> float | None:
         if not self._running:
@@ -102,22 +114,25 @@ class Worker:
 
     def _start(self, message: dict[str, Any]) -> None:
         arguments = message.get("arguments", [])
-        root = os.path.abspath(message.get("sandboxDir") or ".")
+        root = os.path.abspath(str(message.get("sandboxDir") or "."))
         number = message.get("requestId", 0)
         waiting = self._waiting.pop(root, None)
         if message.get("end"):
             if waiting is not None:
                 waiting.kill()
             return
-        if waiting is not None and self._go_on(waiting, number, arguments):
-            return
         staged = None
         try:
+            if waiting is not None and self._go_on(waiting, number, arguments):
+                return
             staged = self._staged(root, arguments)
             task = self._fork(number, root, arguments, staged)
-        except OSError as error:
-            # Out of processes, descriptors or memory: the machine's trouble, and the next request may fare better.
-            trouble = f"the machine failed: no process for it: {error.strerror}"
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            if isinstance(error, OSError):
+                # Out of processes, descriptors or memory: the machine's trouble, and the next request may fare better.
+                trouble = f"the machine failed: no process for it: {error.strerror}"
+            else:
+                trouble = f"internal error: the request is damaged: {type(error).__name__}: {error}"
             self._answer(number, {}, trouble if staged is None else staged.close({}, trouble))
             return
         if task is None:
@@ -129,13 +144,17 @@ class Worker:
             self._selector.register(task.line, selectors.EVENT_READ, task)
 
     def _go_on(self, task: Running, number: int, arguments: Sequence[str]) -> bool:
-        """Give a child that waits its next action. Return False if it has ended."""
-        options = _request_parser().parse_args(arguments)
-        with open(os.path.join(task.folder, options.request), encoding="utf-8") as text:
-            task.stage = json.load(text)["stage"]
+        """Give a child that waits its next action. Return False if it has ended. End it if the request cannot be read."""
+        if task.line is None:
+            return False
+        try:
+            options = _request_parser().parse_args(arguments)
+            task.stage = str(_read_request(task.folder, options.request)["stage"])
+        except (OSError, ValueError, LookupError, TypeError):
+            task.kill()
+            raise
         task.request_id, task.timeout_s, task.started = number, options.timeout_s, time.monotonic()
         task.deadline = task.started + task.timeout_s
-        assert task.line is not None
         try:
             task.line.send(STAY if options.stay else LAST)
         except OSError:
@@ -146,14 +165,23 @@ class Worker:
 
     def _take_report(self, task: Running) -> None:
         """Answer the request of a child that has done its action and waits for the next."""
-        if task.line is None or task.pid not in self._running:
+        if task.line is None:
             return
-        report = task.line.recv(1 << 12)
+        try:
+            report = task.line.recv(1 << 12)
+        except ConnectionResetError:
+            report = b""
         if not report or task.timed_out:
             # It ends.
             self._close_line(task)
             return
-        user, system, rss = json.loads(report)
+        try:
+            user, system, rss = _times(report, task)
+        except (ValueError, TypeError):
+            # The tool has written it, or a package that it imports.
+            self._close_line(task)
+            task.kill()
+            return
         del self._running[task.pid]
         task.waits = True
         self._waiting[task.folder] = task
@@ -165,11 +193,11 @@ class Worker:
         layout = layout_of(arguments)
         if layout is None:
             return None
-        if self._alone:
+        if self._alone and not self._foreign:
             # Bazel starts workers without naming their tools.
             params = layout["request"]["params"]
             tools = [layout["request"]["tool"], *(["backend"] if "bindings" in params else [])]
-            _preload(tuple(tools), tuple(params.get("preload", ())))
+            _preload(tuple(tools), tuple(layout["preload"]))
         return Staged(layout, root)
 
     def _fork(self, number: int, root: str, arguments: Sequence[str], staged: Staged | None) -> Running | None:
@@ -182,8 +210,8 @@ class Worker:
                 return None
             staged.open()
             folder, file, limits = staged.folder, REQUEST_FILE, (staged.timeout_s, staged.memory_mb)
-        with open(os.path.join(folder, file), encoding="utf-8") as text:
-            request = json.load(text)
+        request = _read_request(folder, file)
+        stage, devices = str(request["stage"]), request["params"].get("devices", ())
         # Reserved for the child's descriptor, which must not fail after the fork.
         reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         started = time.monotonic()
@@ -191,7 +219,7 @@ class Worker:
         try:
             if staged is None and options.stay:
                 ours, its = socket.socketpair()
-            space = self._space(folder, request["params"].get("devices", ()))
+            space = self._space(folder, devices)
             pid = os.fork()
             if pid == 0:
                 line = -1 if its is None else its.fileno()
@@ -213,7 +241,7 @@ class Worker:
         return Running(
             request_id=number,
             folder=folder,
-            stage=request["stage"],
+            stage=stage,
             pid=pid,
             pidfd=os.pidfd_open(pid),
             space=space,
@@ -302,6 +330,21 @@ class Worker:
                     os.waitpid(pid, 0)
 
 
+def _read_request(folder: str, file: str) -> dict[str, Any]:
+    """Read a request. Raise OSError or ValueError, and never wait: a child that has stayed may have replaced the file."""
+    with open_plain(os.path.realpath(os.path.join(folder, file))) as text:
+        request: dict[str, Any] = json.load(text)
+    return request
+
+
+def _times(report: bytes, task: Running) -> tuple[float, float, int]:
+    """Return the times and the memory that a child reports. Raise ValueError or TypeError for anything else."""
+    user, system, rss = json.loads(report)
+    if task.waits or not all(0 <= value < 1e12 for value in (user, system, rss)):
+        raise ValueError("a child reports what it cannot have used")
+    return user, system, rss
+
+
 def _children() -> set[int]:
     try:
         with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
@@ -310,9 +353,16 @@ def _children() -> set[int]:
         return set()
 
 
+class _RequestParser(argparse.ArgumentParser):
+    """Raises ValueError where its base class would end the process."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(message)
+
+
 @cache
 def _request_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="request")
+    parser = _RequestParser(prog="request", add_help=False)
     parser.add_argument("request", nargs="?", default=REQUEST_FILE)
     parser.add_argument("--timeout-s", type=float, default=60.0)
     parser.add_argument("--memory-mb", type=int, default=4096)
@@ -321,8 +371,11 @@ def _request_parser() -> argparse.ArgumentParser:
 
 
 def _warm(name: str) -> None:
-    """Import a module, and call the function that ``MODULE:FUNCTION`` names if a package of the environment defines it."""
+    """Import a module of the environment's packages, and call the function that ``MODULE:FUNCTION`` names if they define it."""
     path, _, attribute = name.partition(":")
+    if PathFinder.find_spec(path.partition(".")[0], contract.sites) is None:
+        # A catalog chose the name, and some modules of the standard library act when they are imported.
+        return
     module = importlib.import_module(path)
     if attribute and os.path.dirname(str(module.__spec__ and module.__spec__.origin)).startswith(tuple(contract.sites)):
         getattr(module, attribute)()
@@ -349,15 +402,26 @@ def _preload(tools: Sequence[str], modules: Sequence[str]) -> None:
     gc.freeze()
 
 
+def _compile() -> None:
+    """Compile all modules of the packages, which runs none: neither actions nor their imports can write bytecode."""
+    import compileall
+    from py_compile import PycInvalidationMode
+
+    for site in contract.sites if sys.pycache_prefix else ():
+        compileall.compile_dir(site, quiet=2, invalidation_mode=PycInvalidationMode.TIMESTAMP)
+
+
 def main(arguments: Sequence[str], declared: Sequence[str] | None = None) -> int:
     """``worker.py [--tool T…] [--module M…] --persistent_worker``, or ``worker.py action.json`` for one action here.
 
     ``declared``: what actions are to see of this machine's files; None: all that we see. ``--bound`` only says what that is.
+    ``--foreign``: an untrusted catalog chose packages. This process is not confined, so it imports none.
     """
     parser = argparse.ArgumentParser(prog="worker")
     parser.add_argument("--tool", action="append", default=[])
     parser.add_argument("--module", action="append", default=[])
     parser.add_argument("--device", action="append", default=[])
+    parser.add_argument("--foreign", action="store_true")
     parser.add_argument("--persistent_worker", action="store_true")
     parser.add_argument("--bound", action="store_true")
     options, rest = parser.parse_known_args(arguments)
@@ -372,8 +436,12 @@ def main(arguments: Sequence[str], declared: Sequence[str] | None = None) -> int
         replies = os.dup(1)
         # A tool that prints while it is imported must not end up in the protocol.
         os.dup2(2, 1)
-        _preload(tuple(options.tool), tuple(options.module))
-        Worker(replies=replies, spaces=spaces, alone=True, devices=options.device).serve(0)
+        if options.foreign:
+            _compile()
+        else:
+            _preload(tuple(options.tool), tuple(options.module))
+        worker = Worker(replies=replies, spaces=spaces, alone=True, devices=options.device, foreign=options.foreign)
+        worker.serve(0)
         # Without the frameworks' exit handlers, which take time.
         os._exit(0)
     return _once(rest, spaces)

@@ -96,11 +96,16 @@ def find_lock(folders: Iterable[Path], environment: str, tag: str, pins: Mapping
         if own.is_file() and read_pins(own) in (wanted, None):
             return own
     for folder in folders:
-        for path in sorted(folder.glob(f"*-{tag}{PLATFORM}")):
-            # Opening a pipe would block.
-            if path.is_file() and read_pins(path) == wanted:
+        for path in lock_files(folder, tag):
+            if read_pins(path) == wanted:
                 return path
     return None
+
+
+def lock_files(folder: Path, tag: str) -> list[Path]:
+    """Return the lock files in a folder for a wheel tag."""
+    # Opening a pipe would block.
+    return [path for path in sorted(folder.glob(f"*-{tag}{PLATFORM}")) if path.is_file()]
 
 
 def read_pins(path: Path) -> str | None:

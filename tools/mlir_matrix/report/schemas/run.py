@@ -316,6 +316,8 @@ class PlannedEnvironment(TypedDict):
     """Releases of its components."""
     digest: NotRequired[Digest]
     interpreter: NotRequired[str]
+    foreign: NotRequired[bool]
+    """Whether another catalog than the first chose a package: workers then import none of them."""
     units: NotRequired[list[PlannedUnit]]
     packages: NotRequired[list[str]]
     missing: NotRequired[list[str]]

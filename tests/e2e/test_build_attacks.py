@@ -112,8 +112,8 @@ class Operator:
         done = subprocess.run(
             [*self.who, *before, self.python, "-P", "-s", "-c", BUILD, json.dumps(given)], cwd="/", check=False,
             env={
-                "PYTHONPATH": f"{TOOLS}:{self.libraries if self.user else LIBRARIES}", "PYTHONDONTWRITEBYTECODE": "1", "PATH": os.environ["PATH"],
-                "HOME": str(self.folder / "home"), "TOKEN": "secret",
+                "PYTHONPATH": f"{TOOLS}:{self.libraries if self.user else LIBRARIES}", "PYTHONDONTWRITEBYTECODE": "1",
+                "PATH": os.environ["PATH"], "HOME": str(self.folder / "home"), "TOKEN": "secret",
             },
             capture_output=True, text=True,
         )  # fmt: skip

@@ -119,7 +119,9 @@ class Downstream:
         cwd, user, temporary = map(str, self.empty)
         # pip asks for the version of rustc; where that is rustup's, it makes a folder in the home.
         self.house = House(
-            new_home(folder / "home"), root=self.checkout, more={"HOME": user, "TMPDIR": temporary, "PWD": cwd, "RUSTUP_HOME": str(folder / "rustup")}
+            new_home(folder / "home"),
+            root=self.checkout,
+            more={"HOME": user, "TMPDIR": temporary, "PWD": cwd, "RUSTUP_HOME": str(folder / "rustup")},
         )
 
     def __call__(self, *arguments: str | Path) -> Finished:

@@ -34,14 +34,18 @@ FOREVER = "3002.25"
 ATTACKS: dict[str, tuple[str, dict[str, Any]]] = {
     "keys_and_folders": (
         """
-        for path in ("@home/.ssh/id", "/etc/shadow", "/root/.ssh", "/var/lib", "/run", "/home", "@clone/.git", "@checkout/.git/HEAD"):
+        for path in ("@home/.ssh/id", "/etc/shadow", "/root/.ssh", "/var/lib", "/run", "/home"): tried(path, open, path)
+        for path in ("@clone/.git", "@checkout/.git/HEAD"):
             tried(path, open, path)
         found["packages"] = [name[-5:] for name in listed("@matrix/packages")]
         tried("its own home", listed, os.environ["HOME"])
         """,
         {
             **dict.fromkeys(
-                ("@home/.ssh/id", "/etc/shadow", "/root/.ssh", "/var/lib", "/run", "/home", "@clone/.git", "@checkout/.git/HEAD"), GONE
+                (
+                    "@home/.ssh/id", "/etc/shadow", "/root/.ssh", "/var/lib", "/run", "/home", "@clone/.git",
+                    "@checkout/.git/HEAD",
+                ), GONE,
             ),
             "packages": ["build", "-made"], "its own home": [],
         },
@@ -62,8 +66,8 @@ ATTACKS: dict[str, tuple[str, dict[str, Any]]] = {
                     "@matrix/packages/other-1/bin/say", "@matrix/actions/entry", "@checkout/.git/config", "@victim/kept",
                 ), GONE,
             ),
-            **dict.fromkeys(("@home", "@matrix/packages/new", "/usr/bin/new", "/etc/new", "/new", "beside its checkout"), READ_ONLY),
-            "index": READ_ONLY,
+            **dict.fromkeys(("@home", "@matrix/packages/new", "/usr/bin/new", "/etc/new", "/new"), READ_ONLY),
+            **dict.fromkeys(("beside its checkout", "index"), READ_ONLY),
             "source": "written", "prefix": "written",
         },
     ),

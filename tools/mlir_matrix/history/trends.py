@@ -11,8 +11,8 @@ from statistics import fmean as mean
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from mlir_matrix.history.questions import Questions
 from mlir_matrix.history.checked import UNKNOWN
+from mlir_matrix.history.questions import Questions
 from mlir_matrix.history.snapshot import Recorded, Snapshot
 from mlir_matrix.history.statistics import grows, is_larger, slope, wilson
 from mlir_matrix.history.summary import RECENT

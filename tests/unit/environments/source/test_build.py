@@ -404,7 +404,15 @@ def test_a_killed_build_ends(home: Path, is_confined: bool) -> None:
         places = Places(home / "packages", home, build(home, "a" * 40))
         for folder in (places.temporary, places.objects, places.made, places.source):
             folder.mkdir(parents=True)
-        command = [*confined(places), "--unconfined", "--bind", str(home / "CMakeLists.txt"), "--write", str(home / "b"), *command]
+        command = [
+            *confined(places),
+            "--unconfined",
+            "--bind",
+            str(home / "CMakeLists.txt"),
+            "--write",
+            str(home / "b"),
+            *command,
+        ]
     environment = {**os.environ, "PYTHONPATH": str(Path(prefix_module.__file__).parents[3])}
     process = subprocess.Popen([sys.executable, "-c", BUILD, str(home / "log"), *command], env=environment)
     try:

@@ -50,7 +50,12 @@ def command(tests: tuple[str, ...], question: str | None, form: str, url: str) -
         if question == "first-bad":
             found, total = questions.first_bad(tests)
             summary: dict[str, Any] = {"tests": total, "shown": len(found)}
-            document = {"schema": "mlir-matrix/history-first-bad/v1", "database": name, "summary": summary, "tests": found}
+            document = {
+                "schema": "mlir-matrix/history-first-bad/v1",
+                "database": name,
+                "summary": summary,
+                "tests": found,
+            }
             shown = text.first_bad_text(found, total)
         elif question:
             found = _asked(question, questions)(tests)

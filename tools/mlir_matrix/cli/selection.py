@@ -202,6 +202,8 @@ def by_machine(
         "history": {"digest": history.digest, "taken": history.taken},
         "date": date,
     }
+    if over:
+        document["over_budget"] = over
     if change is not None:
         document["change"] = change
     return Selected(

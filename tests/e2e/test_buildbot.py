@@ -14,32 +14,52 @@ from urllib.error import HTTPError
 import pytest
 
 from mlir_matrix.buildbot.state import FAILURE, RETRY, SKIPPED, SUCCESS
-from support.buildmaster import Master
-from support.downstream import Downstream
+from support.buildmaster import Build, Master
+from support.downstream import Downstream, processes
 from support.hostile import INNOCENT_MLIR
 from support.house import REPOSITORY, House, new_home, wait_until
 
 CONFIG = """
-from mlir_matrix.buildbot import configure
+from buildbot.plugins import schedulers, steps, util
+from mlir_matrix.buildbot import MatrixFactory, configure
 c = BuildmasterConfig = configure(
     repository={repository!r},
     program={program!r},
     workers={{
         "vector": "mlir/{{linalg-loops,tosa-loops}}/x86_64/{{doubled,other}} --catalog .",
-        "plain": "mlir/{{linalg-fuse,linalg-to-loops}}/ir/* --catalog . --jobs 1",
+        "plain": "mlir/{{linalg-fuse,linalg-to-loops}}/ir/* mlir/own/x86_64/{{first,second}} --catalog . --machine small --jobs 1",
     }},
     poll_s=1, www_port=WWW, worker_port=WORKER,
 )
+# A step of Buildbot's own, which takes long the first time.
+factory = MatrixFactory("", repository={repository!r})
+factory.steps.clear()
+factory.addStep(steps.ShellCommand(command=["sh", "-c", "test -e ../once || {{ touch ../once; sleep 600; }}"]))
+c["builders"].append(util.BuilderConfig("shell", workernames=["vector"], factory=factory))
+c["schedulers"].append(schedulers.ForceScheduler("shell", builderNames=["shell"]))
 """
-#: What a broken program may print before its events.
+MACHINE = """\
+description: A machine with little time.
+has: {{cpu: {{architecture: x86_64}}, cores: 2, memory-gib: 2}}
+wants: {{require: [mlir/own/x86_64/first], budget-minutes: {minutes}}}
+"""
+LOOPS = "convert-linalg-to-loops,lower-affine"
+STEP = "description: Own.\nenvironment: mlir\naccepts: [bufferized]\ngives: loops\npasses: func.func({})\n"
+PIPELINE = """\
+description: The plain route, by a step of its own.
+entry: {linalg: []}
+steps: [linalg-fuse, bufferize, own-to-loops, loops-to-llvm]
+"""
+#: What a broken program may print before its events. It may also end its worker.
 PROGRAM = """\
 #!/bin/sh
+if mv -f {burst} {burst}.read 2>/dev/null; then cat {burst}.read; sleep 1; kill -9 $PPID; exec sleep 60; fi
 printf '%s\\n' '<script>alert(1)</script>' '{{"event":"planned","schema":"mlir-matrix/events/v9"}}' '{{"event":"finished"}}'
 exec {launcher} "$@"
 """
 TRIPLED = INNOCENT_MLIR.replace("arith.addf %e, %e", "arith.mulf %e, %e")
 #: Slow enough: a worker sends what is printed every 5 s.
-SLOW = "import time\n\ndef workload(x):\n    time.sleep(10)\n    return x + x\n"
+SLOW = "import time\n\ndef workload(x):\n    time.sleep(100)\n    return x + x\n"
 HOSTILE = """
 def workload(x):
     raise RuntimeError("<img src=x onerror=alert(1)>\\x1b[31m\\0" + "long " * 600_000)
@@ -53,15 +73,27 @@ class Lab:
         self.catalog = Downstream(folder / "repository")
         self.catalog.workload("doubled", linalg=INNOCENT_MLIR)
         self.catalog.workload("other", linalg=INNOCENT_MLIR)
+        self.catalog.write("recipes/pipelines/own.yaml", PIPELINE)
+        for name in ("first", "second"):
+            self.catalog.workload(name, linalg=INNOCENT_MLIR)
+        self.step(LOOPS)
+        self.budget(60)
         self.git("init", "--quiet", "--initial-branch", "main")
         self.push("Begin")
         program = folder / "matrix"
-        program.write_text(PROGRAM.format(launcher=REPOSITORY / "tools" / "matrix"))
+        self.burst = folder / "burst"
+        program.write_text(PROGRAM.format(launcher=REPOSITORY / "tools" / "matrix", burst=self.burst))
         program.chmod(0o755)
         config = CONFIG.format(repository=str(self.catalog.root), program=str(program))
         self.master = Master(folder, house, config, ["vector", "plain"])
         # Its first poll tells the poller where to begin.
         assert wait_until(lambda: "gitpoller: processing changes" in self.master.log(), 30)
+
+    def step(self, passes: str) -> None:
+        self.catalog.write("recipes/steps/own-to-loops/step.yaml", STEP.format(passes))
+
+    def budget(self, minutes: float) -> None:
+        self.catalog.write("matrix/machines/small.yaml", MACHINE.format(minutes=minutes))
 
     def git(self, *words: str) -> None:
         identity = ("-c", "user.name=me", "-c", "user.email=me@example.com")
@@ -70,6 +102,11 @@ class Lab:
     def push(self, message: str) -> None:
         self.git("add", "--all")
         self.git("commit", "--quiet", "--message", message)
+
+    def runs(self, builder: str, count: int, cell: str) -> bool:
+        """Return whether the build of this number has begun a cell."""
+        builds = self.master.builds(builder)
+        return len(builds) == count and cell in builds[-1].steps
 
 
 @pytest.fixture(scope="module")
@@ -81,12 +118,17 @@ def lab(c_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[L
         assert "Traceback (most recent call last)" not in made.master.log()
 
 
+def lists(build: Build) -> tuple[list[str], ...]:
+    """What a build says of tests: failing, new, fixed, and not run but failing before."""
+    return tuple(build.properties[f"matrix_{name}"] for name in ("failing", "new", "fixed", "still_failing"))
+
+
 def test_a_push_runs_the_cells_of_each_worker(lab: Lab) -> None:
     lab.catalog.workload("other", linalg=TRIPLED)
     lab.push("Break one")
     vector, plain = (lab.master.wait(name, 1) for name in ("vector", "plain"))
-    assert (plain.results, list(plain.steps)[3:]) == (SUCCESS, ["IR tests of steps"])
-    assert plain.properties["matrix_counts"] == {"pass": 3}
+    assert (plain.results, set(list(plain.steps)[3:])) == (SUCCESS, {"IR tests of steps", "mlir/own/x86_64"})
+    assert plain.properties["matrix_counts"] == {"pass": 5}
 
     cells = {name: (step["results"], step["state_string"]) for name, step in list(vector.steps.items())[3:]}
     assert cells == {
@@ -122,23 +164,83 @@ def test_a_push_runs_the_cells_of_each_worker(lab: Lab) -> None:
     assert names == {"failing": [doubled], "new": [doubled], "fixed": [other]}
 
 
-def test_a_build_whose_worker_is_killed_is_repeated(lab: Lab) -> None:
-    """Its cells end there, and are shown once in the next build."""
+def test_a_week_of_an_operator(lab: Lab) -> None:
+    """A step breaks and is mended, most tests do not fit the budget, a worker is killed, and the master restarts."""
+    first, second = "mlir/own/x86_64/first", "mlir/own/x86_64/second"
+    count = len(lab.master.builds("plain"))
+
+    lab.step("no-such-pass")
+    lab.push("Break a step")
+    broken = lab.master.wait("plain", count + 1)
+    new = [first, second] if count else []
+    assert (broken.results, lists(broken)) == (FAILURE, ([first, second], new, [], []))
+
+    lab.step(LOOPS)
+    lab.budget(0.0001)
+    lab.push("Mend it; there is no time for the second test")
+    mended = lab.master.wait("plain", count + 2)
+    assert (mended.results, lists(mended)) == (FAILURE, ([], [], [first], [second]))
+    assert f"1 still failing, not run this time: {second}" in mended.text
+    assert {name: step["results"] for name, step in list(mended.steps.items())[2:]} == {
+        "matrix run": FAILURE,
+        "mlir/own/x86_64": SUCCESS,
+    }
+
+    lab.budget(60)
+    lab.catalog.workload("second", linalg=TRIPLED)
+    lab.push("There is time, but the second test is wrong")
+    wrong = lab.master.wait("plain", count + 3)
+    assert (wrong.results, lists(wrong)) == (FAILURE, ([second], [], [], []))
+
+    lab.catalog.workload("second", linalg=INNOCENT_MLIR)
     lab.catalog.workload("slow", jax=SLOW)
-    lab.push("Take time")
-    lab.master.wait("plain", before := len(lab.master.builds("plain")) + 1)
+    lab.push("Mend that, too")
+    good = lab.master.wait("plain", count + 4)
+    assert (good.results, lists(good)) == (SUCCESS, ([], [], [second], []))
+
     lab.master.force("run", "plain", tests="mlir/linalg-*/ir/* jax/linalg-loops/x86_64/slow")
-    lab.master.until(lambda: any(len(build.steps) > 4 for build in lab.master.builds("plain")[before:]))
+    lab.master.until(lambda: lab.runs("plain", count + 5, "jax/linalg-loops/x86_64"))
     lab.master.workers["plain"].kill()
-    first = lab.master.wait("plain", before + 1)
+    killed = lab.master.wait("plain", count + 5)
+    assert wait_until(lambda: not processes(command="jax/linalg-loops/x86_64/slow"), 50), "its run goes on"
     lab.master.start_worker("plain")
-    second = lab.master.wait("plain", before + 2)
-    assert (first.results, second.results) == (RETRY, SUCCESS)
-    assert {first.steps[name]["results"] for name in ("matrix run", "jax/linalg-loops/x86_64")} == {RETRY}
-    assert all(step["complete"] for step in first.steps.values())
-    assert "matrix_counts" not in first.properties
-    assert sorted(list(second.steps)[3:]) == ["IR tests of steps", "jax/linalg-loops/x86_64"]
-    assert second.properties["matrix_counts"].keys() == {"pass"}
+    lab.master.until(lambda: lab.runs("plain", count + 6, "jax/linalg-loops/x86_64"))
+    lab.catalog.workload("slow", jax=SLOW.replace("100", "0"))
+    lab.push("Take less time")
+    lab.master.force("shell", "shell")
+    lab.master.until(lambda: lab.runs("shell", 1, "shell"))
+    lab.master.restart()
+    restarted = lab.master.wait("plain", count + 6)
+    last = lab.master.wait("plain", count + 7)
+    assert (killed.results, restarted.results, last.results) == (RETRY, RETRY, SUCCESS)
+    assert {killed.steps[name]["results"] for name in ("matrix run", "jax/linalg-loops/x86_64")} == {RETRY}
+    assert restarted.steps["matrix run"]["results"] == RETRY
+    assert all(step["complete"] for build in (killed, restarted) for step in build.steps.values())
+    assert "matrix_counts" not in {**killed.properties, **restarted.properties}
+    assert sorted(list(last.steps)[3:]) == ["IR tests of steps", "jax/linalg-loops/x86_64"]
+    assert last.properties["matrix_counts"].keys() == {"pass"}
+    assert [lab.master.wait("shell", number).results for number in (1, 2)] == [RETRY, SUCCESS]
+    pushed = lab.master.wait("plain", count + 8)
+    assert (pushed.results, lists(pushed)) == (SUCCESS, ([], [], [], []))
+
+
+def test_a_worker_killed_while_its_lines_are_read(lab: Lab) -> None:
+    """Cells that begin then end as well."""
+    at = "2026-01-01T00:00:00.000Z"
+    cells = [
+        {"event": "cell", "time": at, "cell": f"a/b/c{number}", "state": "started", "tests": 1} for number in range(800)
+    ]
+    lab.burst.write_text("".join(f"{json.dumps(cell)}\n" for cell in cells))
+    before = len(lab.master.builds("plain"))
+    lab.master.force("run", "plain", tests="mlir/linalg-fuse/ir/*")
+    build = lab.master.wait("plain", before + 1)
+    ended = build.steps
+    assert build.results == RETRY
+    assert len(ended) > 5
+    assert all(step["complete"] for step in ended.values())
+    assert {step["results"] for name, step in ended.items() if name.startswith("a/b/c")} == {RETRY}
+    lab.master.start_worker("plain")
+    assert lab.master.wait("plain", before + 2).results == SUCCESS
 
 
 def test_a_forced_bisection_ends_with_its_report(lab: Lab) -> None:

@@ -70,6 +70,7 @@ def test_a_machine_runs_its_plan(house: House, catalog: Path, records: Path) -> 
     selection = plan["selection"]
     assert (selection["machine"], selection["date"], selection["history"]["taken"]) == ("box", DATE, DATE)
     assert selection["pins"] == {"llvm": "24.0.0+torch-mlir.20261001"}
+    assert selection["over_budget"] == [OVER]
     # A plan is a value: the same inputs give the same bytes.
     assert house("plan", *words, "--format", "json").stdout == done.stdout
 

@@ -16,6 +16,9 @@ def entry(name: str = "a", outcome: str = "pass", expected: bool = True, **more:
     return {**names, "outcome": outcome, "expected": expected, "reason": "", **more}
 
 
+HELD = {"owner": "a", "until": "2999-12-31", "reason": "r", "position": "q:1:1"}
+
+
 def document(*entries: dict[str, Any]) -> dict[str, Any]:
     return {"schema": "mlir-matrix/results/v1", "tests": list(entries), "summary": {"by_outcome": {"pass": 1}}}
 
@@ -43,7 +46,17 @@ def test_events_of_an_older_program_have_no_cell() -> None:
     assert read_event(line)["cell"] == "jax/p/t@llvm=19"
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"schema":"mlir-matrix/results/v9","tests":[]}', json.dumps(document({}))])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        '{"schema":"mlir-matrix/results/v9","tests":[]}',
+        json.dumps(document({})),
+        json.dumps(document() | {"selection": []}),
+        json.dumps(document() | {"selection": {"over_budget": "all"}}),
+    ],
+)
 def test_results_that_cannot_be_read(text: str) -> None:
     with pytest.raises(ValueError):
         read_results(text)
@@ -87,20 +100,28 @@ def test_what_is_new_and_what_is_fixed() -> None:
     tests = [
         entry("good"), entry("repaired"), entry("new", "mismatch", False), entry("old", "run-failed", False),
         entry("lost", "infra-error", False), entry("lost-before", "infra-error", False), entry("skipped", "skipped"),
+        entry("gone", "unsupported"), entry("excused", "mismatch"), entry("held", "mismatch", False, quarantine=HELD),
     ]  # fmt: skip
-    before = [f"jax/p/t/{name}" for name in ("repaired", "old", "lost-before", "skipped", "removed")]
-    found = judge(document(*tests), before)
+    names = ("repaired", "old", "lost-before", "skipped", "removed", "gone", "excused", "held", "late")
+    before = [f"jax/p/t/{name}" for name in names]
+    over = {"over_budget": ["jax/p/t/late", "jax/p/t/never-failed"]}
+    found = judge(document(*tests) | {"selection": over}, before)
     names = {
         name: [each.rpartition("/")[2] for each in getattr(found, name)]
-        for name in ("failing", "new", "fixed", "known")
+        for name in ("failing", "new", "fixed", "still_failing", "known")
     }
     assert names == {
         "failing": ["new", "old"],
         "new": ["new"],
         "fixed": ["repaired"],
-        "known": ["new", "old", "lost-before", "skipped"],
+        "still_failing": ["lost-before", "skipped", "late"],
+        "known": ["new", "old", "lost-before", "skipped", "late"],
     }
-    assert found.text == "2 failing: jax/p/t/new, jax/p/t/old; 1 new: jax/p/t/new; 1 fixed: jax/p/t/repaired"
+    assert found.text == (
+        "2 failing: jax/p/t/new, jax/p/t/old; 1 new: jax/p/t/new; 1 fixed: jax/p/t/repaired; "
+        "3 still failing, not run this time: jax/p/t/lost-before, jax/p/t/skipped, jax/p/t/late"
+    )
+    assert found.properties["matrix_still_failing"] == found.still_failing
     assert judge(document(*tests), None).new == []
 
 
@@ -111,10 +132,9 @@ def test_a_property_lists_no_more_than_a_page_shows() -> None:
 
 
 def test_what_is_in_quarantine_warns() -> None:
-    held = {"owner": "a", "until": "2999-12-31", "reason": "r", "position": "q:1:1"}
     cell = Cell("jax/p/t")
     cell.add(entry("b"))
-    cell.add(entry("a", "mismatch", expected=False, quarantine=held))
+    cell.add(entry("a", "mismatch", expected=False, quarantine=HELD))
     assert (cell.result, cell.text) == (state.WARNINGS, "1 mismatch (in quarantine), 1 pass")
     cell.add(entry("c", "mismatch", expected=False))
     assert (cell.result, cell.text) == (state.FAILURE, "1 mismatch UNEXPECTED, 1 mismatch (in quarantine), 1 pass")

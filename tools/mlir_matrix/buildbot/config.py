@@ -10,8 +10,13 @@ from typing import Any
 
 from buildbot import config
 from buildbot.plugins import changes, schedulers, secrets, steps, util, worker
+from buildbot.process.build import Build
+from buildbot.process.buildstep import BuildStep
 from buildbot.process.properties import Properties
+from buildbot.process.results import worst_status
+from twisted.internet import defer
 
+from mlir_matrix.buildbot.state import CANCELLED, RETRY
 from mlir_matrix.buildbot.steps import MatrixBisect, MatrixRun
 
 #: Words of a form: patterns and releases, and no options.
@@ -20,12 +25,29 @@ _PINS = r"(?:(?:^|\s+)[A-Za-z][A-Za-z0-9_.+-]*=[A-Za-z0-9_.+-]+)*\s*\Z"
 _WORD = r"[A-Za-z0-9_.+=,-]*\Z"
 
 
+class MatrixBuild(Build):  # type: ignore[misc]
+    """A build that has the result with which it was stopped, so that a master that restarts builds again."""
+
+    #: The result of a stopped build. If nobody stops it, its worker was lost.
+    stop_result = RETRY
+
+    def stopBuild(self, reason: str = "<no reason given>", results: int = CANCELLED) -> defer.Deferred[None]:  # noqa: N802
+        self.stop_result = worst_status(results, self.stop_result if self.stopped else results)
+        return super().stopBuild(reason, results)
+
+    def stepDone(self, results: Any, step: BuildStep) -> defer.Deferred[bool]:  # noqa: N802
+        # A stopped step is CANCELLED. That counts as worse than RETRY, which a master asks for when it ends.
+        return super().stepDone(self.stop_result if self.stopped and results == CANCELLED else results, step)
+
+
 class MatrixFactory(util.BuildFactory):  # type: ignore[misc]
     """Builds that check a repository out and run tests of it, with a step for each cell.
 
     ``tests`` are the arguments of ``matrix run``, tests before options: ``"nightly --catalog ."``. Properties of a build
     change them: ``tests`` has other suites and patterns, ``pins`` releases.
     """
+
+    buildClass = MatrixBuild  # noqa: N815 - Buildbot's name
 
     def __init__(
         self,
@@ -43,6 +65,8 @@ class MatrixFactory(util.BuildFactory):  # type: ignore[misc]
 
 class BisectFactory(util.BuildFactory):  # type: ignore[misc]
     """Builds that bisect the test in the property ``test``; ``good``, ``bad`` and ``component`` may be properties, too."""
+
+    buildClass = MatrixBuild  # noqa: N815 - Buildbot's name
 
     def __init__(
         self,

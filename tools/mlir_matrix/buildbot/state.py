@@ -19,6 +19,8 @@ SUCCESS, WARNINGS, FAILURE, SKIPPED, EXCEPTION, RETRY, CANCELLED = range(7)
 _BY_EXIT_CODE = {0: SUCCESS, 1: FAILURE, 2: FAILURE, 129: RETRY, 130: RETRY, 143: RETRY}
 #: How the text of a cell names what is not plain, in its order.
 _STATES = (" UNEXPECTED", " (in quarantine)", "", " (expected)")
+#: Outcomes after which a test that failed before still counts as failing.
+_UNDECIDED = frozenset({Outcome.SKIPPED, Outcome.INFRA_ERROR})
 #: Test identifiers that a property lists.
 _LISTED = 200
 
@@ -49,6 +51,9 @@ def read_results(text: str) -> dict[str, Any]:
         raise ValueError(f"its schema is not {SCHEMA}")
     for entry in document["tests"]:
         check_entry(entry)
+    selection = document.setdefault("selection", {})
+    if not (isinstance(selection, dict) and isinstance(selection.get("over_budget", []), list)):
+        raise ValueError("its selection is damaged")
     return document
 
 
@@ -132,17 +137,22 @@ class Verdict:
     failing: Sequence[str]
     new: Sequence[str]
     fixed: Sequence[str]
-    #: Failing, or failing before and not decided now: what the next build compares with.
-    known: Sequence[str]
+    #: Failing before, and not decided now: over the budget, skipped, or the infrastructure failed.
+    still_failing: Sequence[str]
+
+    @property
+    def known(self) -> list[str]:
+        """What the next build compares with."""
+        return [*self.failing, *self.still_failing]
 
     @property
     def properties(self) -> dict[str, Any]:
-        lists = {"failing": self.failing, "new": self.new, "fixed": self.fixed}
+        names = ("failing", "new", "fixed", "still_failing")
         return {
             "matrix_pins": dict(self.pins),
             "matrix_outcomes": self.summary.get("outcomes", ""),
             "matrix_counts": dict(self.summary.get("by_outcome", {})),
-            **{f"matrix_{name}": _listed(tests) for name, tests in lists.items()},
+            **{f"matrix_{name}": _listed(getattr(self, name)) for name in names},
         }
 
     @property
@@ -153,8 +163,13 @@ class Verdict:
 
     @property
     def text(self) -> str:
-        """What a person wants to know first: ``failing: a, b; new: b``."""
-        lists = {"failing": self.failing, "new": self.new, "fixed": self.fixed}
+        """What a person wants to know first: ``2 failing: a, b; 1 new: b``."""
+        lists = {
+            "failing": self.failing,
+            "new": self.new,
+            "fixed": self.fixed,
+            "still failing, not run this time": self.still_failing,
+        }
         return "; ".join(f"{len(tests)} {name}: {_some(tests)}" for name, tests in lists.items() if tests)
 
 
@@ -162,8 +177,9 @@ def judge(document: Mapping[str, Any], before: Iterable[str] | None) -> Verdict:
     """Compare results with what failed before; None: nothing is known of it."""
     outcomes = {entry["id"]: entry for entry in document["tests"]}
     failing = [name for name, entry in outcomes.items() if _fails(entry)]
-    known = set() if before is None else set(before)
-    open_ = [name for name in outcomes if name in known and not _decided(outcomes[name])]
+    known = dict.fromkeys(before or ())
+    undecided = {*document.get("selection", {}).get("over_budget", ())}
+    undecided |= {name for name, entry in outcomes.items() if entry["outcome"] in _UNDECIDED}
     pins: dict[str, str] = {}
     for entry in document["tests"]:
         pins |= entry.get("pins", {})
@@ -172,13 +188,13 @@ def judge(document: Mapping[str, Any], before: Iterable[str] | None) -> Verdict:
         pins=dict(sorted(pins.items())),
         failing=failing,
         new=[] if before is None else [name for name in failing if name not in known],
-        fixed=[name for name in outcomes if name in known and name not in failing and name not in open_],
-        known=[*failing, *open_],
+        fixed=[name for name in known if name in outcomes and _passes(outcomes[name])],
+        still_failing=[name for name in known if name in undecided],
     )
 
 
-def _decided(entry: Entry) -> bool:
-    return entry["outcome"] not in {*NOT_RUN, Outcome.INFRA_ERROR}
+def _passes(entry: Entry) -> bool:
+    return bool(entry["expected"]) and entry["outcome"] == Outcome.PASS
 
 
 def _fails(entry: Entry) -> bool:

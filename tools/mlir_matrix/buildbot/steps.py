@@ -18,8 +18,8 @@ from twisted.internet import defer
 from mlir_matrix.buildbot import worker_files
 from mlir_matrix.buildbot.cells import CellStep, data_name, framed, pictures, test_name
 from mlir_matrix.buildbot.state import (
-    CANCELLED,
     EXCEPTION,
+    FAILURE,
     RETRY,
     SUCCESS,
     Cell,
@@ -44,7 +44,7 @@ _FETCHED = 10
 #: Lines of stdout that are no events and are shown.
 _ODD_LINES = 20
 #: Builds in which the one before with the same command is looked for.
-_BACK = 30
+_BACK = 300
 _STATE = "matrix-state"
 #: Seconds between SIGTERM, after which results are still written, and SIGKILL.
 _TERM_S = 60
@@ -88,7 +88,8 @@ class _MatrixStep(BuildStep):  # type: ignore[misc]
     async def _call(self, words: Sequence[str], on_lines: Callable[[str], Coroutine[Any, Any, None]]) -> int | None:
         """Run a command; return its exit code. Raise ConnectionLost."""
         self._stdio: Log = await self.addLog("stdio")
-        env = {**await self.build.render(self.build.env), **self.env}
+        # A worker that is killed repeats the build, and two runs would share a checkout.
+        env = {"MATRIX_END_WITH_PARENT": "1", **await self.build.render(self.build.env), **self.env}
         command = _Command(
             on_lines, self.workdir, list(words), env=env, timeout=self._timeout_s, sigtermTime=_TERM_S, logEnviron=False
         )
@@ -133,18 +134,25 @@ class MatrixRun(_MatrixStep):
         lost: int | None = EXCEPTION
         try:
             code = await self._call(words, self._take)
-            result = lost = CANCELLED if self.stopped else result_of(code)
+            result = lost = self.build.stop_result if self.stopped else result_of(code)
             # All events that came before are handled first.
             await self._lock.run(lambda: None)
-            if await self._take_results():
+            verdict = await self._take_results(result)
+            if verdict is not None:
                 lost = None
+                result = FAILURE if result == SUCCESS and verdict.still_failing else result
+            elif result == SUCCESS:
+                # Whether earlier failures are fixed is unknown.
+                result = lost = EXCEPTION
         finally:
-            if self.build.conn is None:
-                lost = RETRY
-            for step in self._steps.values():
-                await step.end(lost)
+            # Lines that are still being read may begin cells.
+            await self._lock.run(lambda: defer.ensureDeferred(self._end_steps(lost)))
         # Also where the connection was lost between two commands.
         return RETRY if self.build.conn is None else result
+
+    async def _end_steps(self, lost: int | None) -> None:
+        for step in self._steps.values():
+            await step.end(RETRY if self.build.conn is None else lost)
 
     # events
 
@@ -153,6 +161,8 @@ class MatrixRun(_MatrixStep):
 
     async def _take_lines(self, text: str) -> None:
         for line in text.splitlines():
+            if self.build.conn is None:
+                return  # The next build shows them.
             try:
                 await self._on(read_event(line))
             except (ValueError, KeyError, TypeError) as error:
@@ -203,34 +213,38 @@ class MatrixRun(_MatrixStep):
 
     # results
 
-    async def _take_results(self) -> bool:
-        """Read the results document, which decides. False: there is none, and what the events have shown stays."""
+    async def _take_results(self, result: int) -> Verdict | None:
+        """Read the results document, which decides. None: there is none, and what the events have shown stays."""
         data = await worker_files.read(self, self._file, _MOST_RESULTS)
         if data is None:
             await self._stdio.addStderr("buildbot: the run has written no results\n")
-            return False
+            return None
         try:
             document = read_results(data.decode("utf-8", "replace"))
         except ValueError as error:
             await self._stdio.addStderr(f"buildbot: {self._file} cannot be read: {error}\n")
-            return False
+            return None
         for entry in document["tests"]:
             await (await self._step(cell_of(entry))).complete(entry)
         await self._keep("results", gzip.compress(data, 6), self.addURL, "results.json.gz")
-        await self._compare(document)
+        verdict = await self._compare(document, result)
         await self._fetch_files(document)
-        return True
+        return verdict
 
-    async def _compare(self, document: Mapping[str, Any]) -> None:
-        verdict: Verdict = judge(document, await self._failed_before())
+    async def _compare(self, document: Mapping[str, Any], result: int) -> Verdict:
+        about = {"command": list(self.command), "branch": self.getProperty("branch")}
+        verdict = judge(document, await self._failed_before(about))
         for name, value in verdict.properties.items():
             self.setProperty(name, value, self.name)
         self._verdict, self._news = verdict.counts, verdict.text
-        state = {"command": list(self.command), "failing": list(verdict.known)}
-        await self.master.data.updates.setBuildData(self.build.buildid, _STATE, json.dumps(state).encode(), self.name)
+        if result != RETRY:
+            # The build that repeats this one compares with what this one does.
+            state = json.dumps({**about, "failing": verdict.known}).encode()
+            await self.master.data.updates.setBuildData(self.build.buildid, _STATE, state, self.name)
+        return verdict
 
-    async def _failed_before(self) -> list[str] | None:
-        """Return what failed in the last build of this builder with the same command that has results."""
+    async def _failed_before(self, about: Mapping[str, Any]) -> list[str] | None:
+        """Return what failed in the last build of this builder, with the same command and branch, that has results."""
         builder, number = await self.build.getBuilderId(), self.build.number
         get = self.master.data.get
         builds = await get(
@@ -242,7 +256,7 @@ class MatrixRun(_MatrixStep):
         for build in builds:
             kept = await get(("builds", build["buildid"], "data", _STATE, "value"))
             state = json.loads(kept["raw"]) if kept else {}
-            if state.get("command") == list(self.command):
+            if state and about == {"command": state["command"], "branch": state.get("branch", about["branch"])}:
                 return list(state["failing"])
         return None
 
@@ -274,7 +288,7 @@ class MatrixBisect(_MatrixStep):
 
         code = await self._call(self.command, take)
         if self.stopped:
-            return CANCELLED
+            return int(self.build.stop_result)
         reports = [found[1] for line in lines if (found := re.fullmatch(r"report: (/.+\.md)", line))]
         for number, path in enumerate(reports, 1):
             data = await worker_files.read(self, path, _MOST_PICTURES)

@@ -73,6 +73,14 @@ def _listen() -> None:
             signal.signal(signum, _stop)
 
 
+def _end_with_parent() -> None:
+    """End as by SIGTERM when the process that started this one ends, if it asks for that: it may be killed."""
+    if os.environ.pop("MATRIX_END_WITH_PARENT", ""):
+        from mlir_matrix.actions.runtime.isolation import die_with_parent
+
+        die_with_parent(signal.SIGTERM)
+
+
 def _say(error: Exception) -> None:
     from mlir_matrix.text import harmless
 
@@ -132,6 +140,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run ``matrix`` and exit with its exit code."""
     gc.set_threshold(*COLLECTING)
     _listen()
+    _end_with_parent()
     code = _call(arguments)
     for stream in (sys.stdout, sys.stderr):
         # None: it was closed at the start. Errors of earlier writes are reported already.

@@ -203,6 +203,8 @@ def by_machine(
         "history": {"digest": history.digest, "taken": history.taken},
         "date": date,
     }
+    if over:
+        document["over_budget"] = over
     if change is not None:
         document["change"] = change
     return Selected(

@@ -199,6 +199,8 @@ class Selection(TypedDict):
     """With a machine: what its order and its budget follow."""
     date: NotRequired[Time]
     """With a machine: the time that its order refers to."""
+    over_budget: NotRequired[list[str]]
+    """With a machine: the tests that would run if its budget were larger. They have no result."""
     shard: NotRequired[Shard]
 
 

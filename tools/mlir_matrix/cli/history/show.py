@@ -48,15 +48,15 @@ def command(tests: tuple[str, ...], question: str | None, form: str, url: str) -
     """
     with asked(url) as (name, questions):
         if question == "first-bad":
-            found, total = questions.first_bad(tests)
-            summary: dict[str, Any] = {"tests": total, "shown": len(found)}
+            worst, total = questions.first_bad(tests)
+            summary: dict[str, Any] = {"tests": total, "shown": len(worst)}
             document = {
                 "schema": "mlir-matrix/history-first-bad/v1",
                 "database": name,
                 "summary": summary,
-                "tests": found,
+                "tests": worst,
             }
-            shown = text.first_bad_text(found, total)
+            shown = text.first_bad_text(worst, total)
         elif question:
             found = _asked(question, questions)(tests)
             summary = {"tests": len(found)}
@@ -69,8 +69,8 @@ def command(tests: tuple[str, ...], question: str | None, form: str, url: str) -
             shown = _LINES[question](found)
         elif tests:
             found, matched = questions.show(tests)
-            bad = sum(each["bad"] for each in found)
-            summary = {"matched": matched, "shown": len(found), "unexpected": bad}
+            unexpected = sum(each["bad"] for each in found)
+            summary = {"matched": matched, "shown": len(found), "unexpected": unexpected}
             document = {"schema": "mlir-matrix/history/v1", "database": name, "summary": summary, "tests": found}
             shown = text.shown_text(document)  # type: ignore[arg-type] # it has these keys
         else:

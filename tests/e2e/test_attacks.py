@@ -25,6 +25,10 @@ from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.lockfiles.wheels import lock_file, write_lock
 from mlir_matrix.paths import find_home
 from support import wheelhouse
+from support.contained import left
+from support.daemon import Daemon
+from support.downstream import Downstream
+from support.hostile import GOOD
 from support.house import House, new_home
 from support.machine import interpreter_of_all
 
@@ -353,6 +357,41 @@ def test_attacks(target: Target, attack: str) -> None:
     assert sorted(path.name for path in (target.folder / "victim").iterdir()) == ["kept", "listener", "pipe"]
     assert target.said() == b""
     assert target.bystander.poll() is None
+
+
+#: By executor, attacks that need no file of the target's, and where their answers differ.
+ELSEWHERE: dict[str, dict[str, dict[str, Any]]] = {
+    "docker": {"privileges": {}, "sockets": {}, "what_others_share": {}, "terminals": {}},
+    "bazel": {"privileges": {}, "sockets": {}, "what_others_share": {}, "terminals": {}},
+}
+
+
+def check_elsewhere(house: House, folder: Path, executor: str) -> None:
+    """Run attacks as programs of a catalog by another executor; each passes if it finds what it is to find."""
+    catalog = Downstream(folder / "catalog")
+    (folder / "victim").mkdir()
+    (folder / "victim/kept").write_text("kept")
+    for name, other in ELSEWHERE[executor].items():
+        code, expected = ATTACKS[name]
+        body = "\n".join(line.removeprefix(" " * 8) for line in code.splitlines())
+        source = f"{PRELUDE}{body}\nassert found == {expected | other!r}, found\n{GOOD}"
+        for word, value in (("VICTIM", folder / "victim"), ("TERMINAL", "/dev/pts/0"), ("PORT", 9)):
+            source = source.replace(word, str(value))
+        catalog.workload(name, jax=source)
+    words = [f"jax/linalg-loops/x86_64/{name}" for name in ELSEWHERE[executor]]
+    done = house("run", *words, "--catalog", catalog.root, "--executor", executor, "--format", "json", "--quiet")
+    failed = {test["id"]: test["reason"] for test in json.loads(done.stdout)["tests"] if test["outcome"] != "pass"}
+    assert (done.code, failed) == (0, {})
+    assert [path.name for path in (folder / "victim").iterdir()] == ["kept"]
+
+
+def test_attacks_in_containers(own: House, daemon: Daemon, tmp_path: Path) -> None:
+    check_elsewhere(own, tmp_path, "docker")
+    assert left(daemon) == []
+
+
+def test_attacks_by_bazel(warm: House, tmp_path: Path) -> None:
+    check_elsewhere(warm, tmp_path, "bazel")
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give the right to namespaces up")

@@ -445,10 +445,12 @@ HOSTILE_CATALOG = {
     "matrix/workloads/line/linalg.mlir": "module {}\n",
     "matrix/workloads/line/reference.py": "def reference(x):\n    return x\n",
 }
-#: What a wheel of a catalog finds wherever its code runs.
-HOSTILE_FINDS = {
+#: What a wheel of a catalog finds wherever its code runs, by executor.
+HOSTILE_FINDS: dict[str, dict[str, Any]] = {"local": {
     "write": GONE, "read": GONE, "connect": "Network is unreachable", "terminal": GONE, "variables": "clean", "root": False,
-}  # fmt: skip
+}}  # fmt: skip
+# Bazel decides what can be read.
+HOSTILE_FINDS["bazel"] = {**HOSTILE_FINDS["local"], "write": READ_ONLY, "read": "done"}
 #: What the program itself imports for such a run.
 _MODULES = (
     "annotated_types", "archspec", "backports", "certifi", "click", "markdown_it", "mdurl", "pip", "pydantic",
@@ -467,26 +469,34 @@ def open_hostile_catalog(target: Target) -> Path:
         (catalog / name).parent.mkdir(parents=True, exist_ok=True)
         (catalog / name).write_text(text)
     wheels = target.folder / "wheels"
-    wheels.mkdir()
+    wheels.mkdir(exist_ok=True)
     made = wheelhouse.wheel(wheels, "hostile", more={"hostile.py": code.encode()})
     locks = catalog / "toolchains/locks"
-    locks.mkdir()
+    locks.mkdir(exist_ok=True)
     write_lock(lock_file(locks, "hostile", own().tag), [made], made_by="them", pins={"hostile": "1.0"})
     return catalog
 
 
 @pytest.mark.namespaces
-def test_a_wheel_that_a_catalog_locks_is_imported_by_actions_only(target: Target) -> None:
+@pytest.mark.parametrize("executor", ["local", pytest.param("bazel", marks=pytest.mark.slow)])
+def test_a_wheel_that_a_catalog_locks_is_imported_by_actions_only(target: Target, executor: str) -> None:
+    if target.user and executor == "bazel":
+        pytest.skip("Bazel's servers are shared with other tests of ours")
     catalog = open_hostile_catalog(target)
-    home = target.folder / "matrix"
-    (home / "packages").mkdir(parents=True)
-    for package in find_home().packages.glob("[!.]*"):
-        (home / "packages" / package.name).symlink_to(package)
+    home = target.folder / executor
+    if executor == "bazel":
+        # It prepares packages in their folder, which can be no link.
+        new_home(home)
+    else:
+        (home / "packages").mkdir(parents=True)
+        for package in find_home().packages.glob("[!.]*"):
+            (home / "packages" / package.name).symlink_to(package)
     env = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")} | {
         "MATRIX_HOME": str(home), "PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1",
         "PIP_FIND_LINKS": str(target.folder / "wheels"), "HOME": str(target.folder / "home"), "SECRET": "1",
     }  # fmt: skip
-    words = House(home).command("run", "hostile/linalg-loops/x86_64/line", "--catalog", catalog, "--format", "json")
+    test = "hostile/linalg-loops/x86_64/line"
+    words = House(home).command("run", test, "--catalog", catalog, "--executor", executor, "--format", "json")
     if target.user:
         modules = target.folder / "modules"
         modules.mkdir()
@@ -499,9 +509,11 @@ def test_a_wheel_that_a_catalog_locks_is_imported_by_actions_only(target: Target
     target.own()
     command = [*target.who(), *words]
     done = subprocess.run(command, env=env, cwd=target.folder, capture_output=True, text=True, check=False)
+    for package in find_home().packages.glob("hostile-1.0-*"):
+        shutil.rmtree(package)
     assert done.returncode == 3, done.stderr
-    (test,) = json.loads(done.stdout)["tests"]
-    assert json.loads(test["reason"].partition("ValueError: ")[2].rpartition(" (line")[0]) == HOSTILE_FINDS
+    (found,) = json.loads(done.stdout)["tests"]
+    assert json.loads(found["reason"].partition("ValueError: ")[2].rpartition(" (line")[0]) == HOSTILE_FINDS[executor]
     assert (target.folder / "victim/kept").read_text() == "kept"
     target.server.setblocking(False)
     with pytest.raises(BlockingIOError):

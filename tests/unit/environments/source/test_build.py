@@ -519,6 +519,15 @@ def test_a_command_of_ones_own(home: Path, repository: Repository) -> None:
     assert int(jobs) == int(again) >= 1
 
 
+def test_a_build_that_makes_our_own_files(home: Path, repository: Repository, tmp_path: Path) -> None:
+    """A link would lead what is written there out of the prefix."""
+    (tmp_path / "outside").mkdir()
+    command = f'mkdir "$PREFIX/bin"; cp /bin/true "$PREFIX/bin/say"; ln -s {tmp_path}/outside "$PREFIX/.matrix"'
+    found = build(repository, repository.commit(code="x"), command=command)
+    assert failure(home, found) == "said 0.1 was built, but its files include .matrix, which holds our own files"
+    assert list((tmp_path / "outside").iterdir()) == []
+
+
 def test_commits_that_cannot_be_built_are_remembered(home: Path, repository: Repository) -> None:
     """Until the file is removed that is named; one that took too long, unless it gets more time."""
     commit = repository.commit(code="x")

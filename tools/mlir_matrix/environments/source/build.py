@@ -199,6 +199,9 @@ def _swept(places: Places) -> Iterator[None]:
 def _make_prefix(places: Places) -> None:
     """Test the programs that were built, then write the prefix's files. Raise InfrastructureError."""
     build, made = places.build, places.made
+    if os.path.lexists(made / OURS):
+        # A link with this name would lead what is written below out of the prefix.
+        raise InfrastructureError(f"{build.label} was built, but its files include {OURS}, which holds our own files")
     folders = build.programs or ("bin",)
     programs = dict(find_programs(made, folders))
     if not programs:

@@ -14,11 +14,13 @@ from pathlib import Path
 import pytest
 
 from mlir_matrix.environments.c_library import CLibrary
+from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.lockfiles.debian import debian_lock_file
-from mlir_matrix.environments.lockfiles.wheels import read_lock
+from mlir_matrix.environments.lockfiles.wheels import lock_file, read_lock, write_lock
 from mlir_matrix.files import locked
+from support import wheelhouse
 from support.downstream import tree
-from support.house import REPOSITORY, wait_until
+from support.house import REPOSITORY, House, wait_until
 from support.shop import NOWHERE, Shop, flip, open_shop
 
 
@@ -106,6 +108,63 @@ def test_what_is_damaged_has_a_name(shop: Shop) -> None:
     told = f"make them again with: matrix toolchain fetch thing tool@2.0 --catalog {shop.catalog}\n"
     assert done.stderr == f"matrix: damaged packages and archives were removed; {told}"
     shop("fetch", "thing", "tool@2.0")
+    assert shop("verify").stdout.endswith("; 0 damaged\n")
+
+
+@pytest.fixture
+def other(shop: Shop, tmp_path: Path) -> Shop:
+    """Another catalog in the same home: its lock file lists the honest hash first, then that of its own wheel."""
+    (tmp_path / "wheels").mkdir()
+    own_wheel = wheelhouse.wheel(tmp_path / "wheels", "thing", more={"bin/hello": b"#!/bin/sh\necho changed\n"})
+    locked_wheel = replace(shop.wheel, hashes=(*shop.wheel.hashes, *own_wheel.hashes))
+    shutil.copytree(shop.catalog, tmp_path / "other")
+    path = lock_file(tmp_path / "other" / "toolchains" / "locks", "thing", own().tag)
+    write_lock(path, [locked_wheel], made_by="them", pins={"thing": "1.0"})
+    more = {**shop.house.more, "PIP_FIND_LINKS": str(tmp_path / "wheels")}
+    return replace(shop, house=House(shop.house.home, more=more), catalog=tmp_path / "other", wheel=locked_wheel)
+
+
+def test_another_catalog_does_not_replace_a_package(shop: Shop, other: Shop) -> None:
+    """Its own wheel gets a folder of its own, although the first hash is the same."""
+    other("fetch", "thing")
+    assert (other.site / "bin/hello").read_text() == "#!/bin/sh\necho changed\n"
+    other("verify", "thing")
+    shop("fetch", "thing")
+    assert (shop.site / "bin/hello").read_text() == "#!/bin/sh\necho hello, $1\n"
+    assert shop.installed() == {shop.site.name, other.site.name}
+    assert shop("verify", "thing").stdout.endswith("; 0 damaged\n")
+
+
+def test_a_package_of_another_archive_is_damaged(shop: Shop, other: Shop) -> None:
+    """Each file is as its own list says, but the archive is not the one that the lock file names."""
+    other("fetch", "thing")
+    os.rename(other.site, shop.site)
+    found = json.loads(shop("verify", "thing", "--format", "json", code=3).stdout)
+    assert found["damaged"] == [{"unit": "thing 1.0", "folder": shop.site.name, "files": [".matrix/archives.json"]}]
+    assert not shop.site.exists()
+    other("fetch", "thing")
+    os.rename(other.site, shop.site)
+    assert "thing 1.0 is damaged (.matrix/archives.json) and is installed again" in shop("fetch", "thing").stderr
+    assert (shop.site / "bin/hello").read_text() == "#!/bin/sh\necho hello, $1\n"
+    shop("verify", "thing")
+
+
+def test_packages_under_former_names_are_removed(shop: Shop) -> None:
+    """Their names had twelve digits. They are made again from the archives that are kept."""
+    shop("fetch", "both")
+    asked = len(shop.server.requests)
+    former = [folder.with_name(folder.name[:-20]) for folder in (shop.site, shop.prefix)]
+    for new, old in zip((shop.site, shop.prefix), former, strict=True):
+        os.rename(new, old)
+    left = former[0].with_name(f".new-{former[0].name}-abc")
+    left.mkdir()
+    assert shop("fetch", "both", "--dry-run").stdout.count("download and install it") == 2
+    shop("fetch", "both")
+    assert len(shop.server.requests) == asked
+    said = shop("gc").stdout
+    assert all(f"removed: {path.name}\n" in said for path in (*former, left))
+    assert "3 folders and 0 artifacts removed" in said
+    assert shop.installed() == {shop.site.name, shop.prefix.name}
     assert shop("verify").stdout.endswith("; 0 damaged\n")
 
 

@@ -19,6 +19,7 @@ import pytest
 
 from mlir_matrix.environments.install.debian_archive import zstd
 from mlir_matrix.environments.lockfiles.debian import DebianPackage, DebianRelease
+from mlir_matrix.environments.machine import HOST
 
 
 @contextmanager
@@ -80,14 +81,18 @@ def ar(*members: tuple[str, bytes]) -> bytes:
     return data
 
 
-def packed(data: bytes, suffix: str = ".xz") -> bytes:
+def control_text(name: str, version: str, architecture: str = HOST.debian) -> str:
+    return f"Package: {name}\nVersion: {version}\nArchitecture: {architecture}\nDescription: x\n Package: y\n"
+
+
+def packed(data: bytes, suffix: str = ".xz", control: str = "Package: x\n") -> bytes:
     """A package around a data archive."""
-    control = gzip.compress(tar([Member("./control", b"Package: x\n")]))
-    return ar(("debian-binary", b"2.0\n"), ("control.tar.gz", control), (f"data.tar{suffix}", PACKERS[suffix](data)))
+    fields = gzip.compress(tar([folder("./"), Member("./md5sums", b"?"), Member("./control", control.encode())]))
+    return ar(("debian-binary", b"2.0\n"), ("control.tar.gz", fields), (f"data.tar{suffix}", PACKERS[suffix](data)))
 
 
-def deb(*members: Member, suffix: str = ".xz") -> bytes:
-    return packed(tar(members), suffix)
+def deb(*members: Member, suffix: str = ".xz", control: str = "Package: x\n") -> bytes:
+    return packed(tar(members), suffix, control)
 
 
 def write(path: Path, *members: Member, suffix: str = ".xz") -> Path:
@@ -114,10 +119,10 @@ class Mirror:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def add(self, name: str, *members: Member, version: str = "1:2.0+b1~x-3") -> DebianPackage:
-        """Put a package there."""
+    def add(self, name: str, *members: Member, version: str = "1:2.0+b1~x-3", control: str = "") -> DebianPackage:
+        """Put a package there; ``control``: its fields, if they are not those of its name and version."""
         path = f"pool/main/{name[0]}/{name}/{name}_{version.partition(':')[2]}_amd64.deb"
-        data = deb(*members)
+        data = deb(*members, control=control or control_text(name, version))
         (self.root / path).parent.mkdir(parents=True, exist_ok=True)
         (self.root / path).write_bytes(data)
         installed = sum(len(member.data) for member in members)

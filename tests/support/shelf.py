@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 
-from mlir_matrix.environments.install.integrity import UnpackedFile, write_manifest
+from mlir_matrix.environments.install.integrity import UnpackedFile, write_archives, write_manifest
 from mlir_matrix.environments.interpreter import Interpreter
 from mlir_matrix.environments.lockfiles.debian import DebianPackage, DebianRelease
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
@@ -32,7 +33,7 @@ def wheel(folder: Path, name: str, files: dict[str, bytes], *, by_pip: bool = Fa
     (folder / f"{name}.dist-info" / "RECORD").write_text("".join(reversed(rows) if by_pip else rows))
 
 
-def prefix(folder: Path) -> None:
+def prefix(folder: Path, archives: Sequence[str] = ()) -> None:
     """A prefix: a program, a link, and the list of both."""
     (folder / "usr/bin").mkdir(parents=True)
     (folder / ".matrix").mkdir()
@@ -40,6 +41,7 @@ def prefix(folder: Path) -> None:
     (folder / "usr/bin/python3.11").write_bytes(b"\x7fELF")
     (folder / "usr/bin/python3.11").chmod(0o755)
     (folder / "usr/bin/python3").symlink_to("python3.11")
+    write_archives(folder, archives)
     write_manifest(folder, [UnpackedFile.of(folder, folder / "usr/bin/python3.11")], {"usr/bin/python3": "python3.11"})
 
 
@@ -61,7 +63,8 @@ def fill(home: Home, environment: ResolvedEnvironment, *, by_pip: bool = False) 
     assert environment.interpreter.prefix is not None
     folder = home.packages / environment.interpreter.prefix.folder
     if not folder.exists():
-        prefix(folder)
+        prefix(folder, ["1" * 64])
     for package in environment.packages:
         files = {f"{package.name}/__init__.py": b"x = 1\n", f"{package.name}/data.bin": package.name.encode() * 99}
         wheel(home.packages / package.folder_for("cp311"), f"{package.name}-1.0", files, by_pip=by_pip)
+        write_archives(home.packages / package.folder_for("cp311"), package.hashes)

@@ -98,6 +98,7 @@ def test_needs_come_first_and_once(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_what_a_builds_digest_covers(changed: dict[str, object]) -> None:
     assert build(**changed).digest != build().digest
+    assert build(**changed).folder != build().folder
     assert build(repository="https://elsewhere").digest == build().digest, "a commit is the same wherever it is"
 
 

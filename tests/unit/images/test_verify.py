@@ -133,4 +133,4 @@ def test_the_image_itself(spec: ImageSpec, home: Home) -> None:
 def test_not_all_of_many_are_named(spec: ImageSpec, home: Home) -> None:
     found = changed_files(spec, [], saved(), home)
     assert len(found) == 6
-    assert found[-1] == "and 9 more"
+    assert found[-1] == "and 11 more"

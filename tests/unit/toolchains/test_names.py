@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import UsageError
 from mlir_matrix.session import open_session
-from mlir_matrix.toolchains.names import selections
+from mlir_matrix.toolchains.names import locked_units, selections
 
 
 @pytest.mark.parametrize(
@@ -26,6 +27,18 @@ def test_names_and_patterns(name: str, found: list[str]) -> None:
 def test_patterns_without_a_match(name: str) -> None:
     with pytest.raises(UsageError, match="there is no environment or component"):
         list(selections(open_session(), [name]))
+
+
+def test_packages_have_one_folder() -> None:
+    """By lock files, as ``gc`` and ``verify`` list them, and in environments; one of them is patched."""
+    session = open_session()
+    listed = locked_units(session)
+    for name in ("bazel", "mlir"):
+        (selection,) = selections(session, [name])
+        environment = selection.resolve(session)
+        assert isinstance(environment, ResolvedEnvironment)
+        assert environment.folders.keys() <= listed.keys()
+        assert len(environment.folders) == len(environment.units)
 
 
 def test_an_environment_that_stands_in_for_another() -> None:

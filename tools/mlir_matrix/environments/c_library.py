@@ -15,10 +15,11 @@ from functools import cached_property
 from pathlib import Path
 
 from mlir_matrix.actions.tools import link_kit
-from mlir_matrix.digest import digest_file, digest_value
+from mlir_matrix.digest import digest_file
 from mlir_matrix.environments.install.integrity import UnpackedFile, damaged_files, remove, write_manifest
 from mlir_matrix.environments.install.prefix import OURS
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
+from mlir_matrix.environments.package import folder_name
 from mlir_matrix.files import AT_ONCE, beside, holds, locked, unwritable
 
 #: Raise it when the same inputs give a different folder.
@@ -48,8 +49,7 @@ class CLibrary:
 
     @cached_property
     def folder(self) -> str:
-        digest = digest_value([_LAYOUT, self.triple, self.built_by, digest_file(Path(link_kit.__file__))])
-        return f"c-library-{self.triple}-{digest[:12]}"
+        return folder_name("c-library", self.triple, _LAYOUT, self.built_by, digest_file(Path(link_kit.__file__)))
 
     def find(self, packages: Path) -> Path | None:
         """Return the path of the object, or None if it is missing or damaged."""

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
+from mlir_matrix.digest import digest_value
 
 #: The releases of an environment, each with its component.
 Releases = Sequence[tuple[Entry[Component], Release]]
@@ -74,6 +75,14 @@ class Package(Installed, Protocol):
 
     def folder_for(self, tag: str) -> str:
         """Return the folder name for an interpreter's wheel tag; empty for host tools."""
+
+
+def folder_name(name: str, version: str, *parts: object) -> str:
+    """Return the folder name of a package; ``parts``: all else that determines its files, such as its hashes.
+
+    Another catalog may lock the same name with other archives: 128 bits keep its package apart.
+    """
+    return f"{name}-{version}-{digest_value([name, version, *parts])[:32]}"
 
 
 def is_missing(package: Package, packages: Path, tag: str) -> bool:

@@ -199,6 +199,13 @@ def _no_interpreter(name: str, releases: Releases, locked: Mapping[str, Path], *
     )
 
 
+def find_patcher(releases: Releases, lock_folders: Sequence[Path]) -> WheelPackage | None:
+    """Return the wheel with the program that patches prefixes; it is the same for every interpreter."""
+    wanted = distributions(releases)
+    paths = (find_lock(lock_folders, PATCHER, tag, wanted) for tag in SUPPORTED)
+    return next((read_lock(path, wanted)[0] for path in paths if path), None)
+
+
 class _Unavailable(Exception):
     """A release that this machine cannot have; the message names the remedy."""
 
@@ -244,16 +251,13 @@ class _Providers:
         raise _Unavailable(unlocked(f"{entry.name}@{release.release}"))
 
     def _patcher(self) -> WheelPackage:
-        """Return the wheel with the program that patches prefixes; it is the same for every interpreter."""
         if PATCHER not in self._needs:
             raise _Unavailable(f"no component '{PATCHER}', which patches programs for their prefix")
-        wanted = distributions([self._needs[PATCHER]])
-        for tag in SUPPORTED:
-            # It runs outside of any isolation.
-            path = find_lock(self._folders[:1], PATCHER, tag, wanted)
-            if path is not None:
-                return read_lock(path, wanted)[0]
-        raise _Unavailable(unlocked(PATCHER, wanted))
+        # It runs outside of any isolation.
+        found = find_patcher([self._needs[PATCHER]], self._folders[:1])
+        if found is None:
+            raise _Unavailable(unlocked(PATCHER, distributions([self._needs[PATCHER]])))
+        return found
 
     def _source(self, entry: Entry[Component], release: Release) -> SourceBuild:
         if entry.document.build is None:

@@ -90,7 +90,9 @@ def known(unit: Package, folder: str, home: Home) -> Layer | None:
 def measure(unit: Package, folder: str, home: Home) -> Layer:
     """Compute a package's layer. Every byte is read twice: to check its hash, and for the archive. Raise InfrastructureError."""
     place = home.packages / folder
-    damaged: Sequence[str] = damaged_files(place, thorough=True) if place.is_dir() else ["its folder is missing"]
+    damaged: Sequence[str] = ["its folder is missing"]
+    if place.is_dir():
+        damaged = damaged_files(place, thorough=True, archives=unit.archives)
     if damaged:
         more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
         raise InfrastructureError(

@@ -121,8 +121,9 @@ def _component(session: Session, rejected: tuple[str, ...], fetch: bool, listene
     try:
         environment, folder = prefix_of(session, COMPONENT)
         if fetch:
-            if folder.is_dir() and damaged_files(folder, thorough=False):
-                remove(folder)
+            archives = environment.prefixes[0].archives
+            if folder.is_dir() and damaged_files(folder, thorough=False, archives=archives):
+                remove(folder, archives)
             require(session, environment, listener)
     except InfrastructureError as error:
         reasons = "; ".join([*rejected, f"the component {COMPONENT}: {error}"])

@@ -86,9 +86,9 @@ def fetch(
     remember(session.home, session.catalog.roots)
     units = {packages / name: unit for environment in environments for name, unit in environment.folders.items()}
     for folder, unit in units.items():
-        if folder.is_dir() and (damaged := damaged_files(folder, thorough=False)):
+        if folder.is_dir() and (damaged := damaged_files(folder, thorough=False, archives=unit.archives)):
             tell(f"{unit.label} is damaged ({first(damaged)}) and is installed again")
-            remove(folder)
+            remove(folder, unit.archives)
     errors = install(session, environments, progress, tell, others=others)
     for alone in without_archives(session, environments):
         tell(f"archives of {alone.name} are damaged and are downloaded again")
@@ -152,9 +152,9 @@ def verify(session: Session, names: Sequence[str], tell: Tell) -> Damage:
     entries = [entry for entry in store.entries() if not names or entry.sha256 in labels]
     damaged: dict[str, tuple[str, list[str]]] = {}
     for folder, unit in folders.items():
-        if files := damaged_files(folder, thorough=True):
+        if files := damaged_files(folder, thorough=True, archives=unit.archives):
             damaged[folder.name] = (unit.label, files)
-            remove(folder)
+            remove(folder, unit.archives)
     archives = {entry.sha256: labels.get(entry.sha256, "") for entry in store.damaged(entries)}
     for sha256 in archives:
         store.set_aside(sha256)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_matrix.catalog.catalog import Entry
-from mlir_matrix.catalog.models.toolchains import Component, Release
+from mlir_matrix.catalog.models.toolchains import PATCHER, Component, Release
 from mlir_matrix.catalog.pins import PINS_MARK, find_release
 from mlir_matrix.catalog.releases import spellings
 from mlir_matrix.environments.c_library import CLibrary
@@ -19,7 +19,7 @@ from mlir_matrix.environments.interpreter import SUPPORTED
 from mlir_matrix.environments.lockfiles.debian import debian_lock_files, read_debian_lock
 from mlir_matrix.environments.lockfiles.wheels import PLATFORM, WheelPackage, read_lock
 from mlir_matrix.environments.package import Installed, Provider, Releases, provider_of
-from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment, resolve
+from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment, find_patcher, resolve
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.events import Listener, ignore
 from mlir_matrix.expand.routes import is_linked
@@ -163,13 +163,20 @@ def locked_packages(session: Session) -> Iterator[tuple[str, str, Installed]]:
                 libraries = c_libraries(session, name.partition(PINS_MARK)[0], packages)
                 yield from (("", library.folder, library) for library in libraries)
         for lock in map(read_debian_lock, debian_lock_files(folder)):
-            yield f"{lock.component}{PINS_MARK}{lock.release}", lock.folder, lock
+            prefix = replace(lock, patcher=_patcher(session)) if lock.in_place else lock
+            yield f"{lock.component}{PINS_MARK}{lock.release}", prefix.folder, prefix
     for entry in session.catalog.components.values():
         for release in entry.document.releases:
             if provider_of(entry.document, release) is Provider.SOURCE:
                 built = of_release(session, entry, release).resolve(session)
                 if isinstance(built, ResolvedEnvironment):
                     yield from ((built.name, name, package) for name, package in built.folders.items())
+
+
+def _patcher(session: Session) -> WheelPackage | None:
+    if PATCHER not in session.catalog.components:
+        return None
+    return find_patcher(session.with_entries({PATCHER: session.pins.release(PATCHER)}), session.lock_folders[:1])
 
 
 def c_libraries(session: Session, environment: str, packages: Sequence[WheelPackage]) -> list[CLibrary]:

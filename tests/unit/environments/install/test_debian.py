@@ -6,12 +6,14 @@ import dataclasses
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import threading
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,10 +27,11 @@ from mlir_matrix.environments.install.debian_archive import BadArchive
 from mlir_matrix.environments.install.integrity import damaged_files, remove
 from mlir_matrix.environments.install.prefix import Prefix, Program, command, read_prefix, script, wrapper
 from mlir_matrix.environments.lockfiles.debian import DebianRelease
+from mlir_matrix.environments.machine import HOST
 from mlir_matrix.errors import CatalogError, InfrastructureError
 from mlir_matrix.events import PackageProgress
 from mlir_matrix.files import Cancelled
-from support.debs import SCRIPT, Member, Mirror, elf, folder, link, release
+from support.debs import SCRIPT, Member, Mirror, control_text, elf, folder, link, release
 from support.loopback import serve
 from support.machine import start_python
 
@@ -81,6 +84,59 @@ def test_a_prefix(stage: Stage) -> None:
     assert stage.provide(mirrors=nobody) == made
     shutil.rmtree(made)
     assert stage.provide(mirrors=nobody) == made
+
+
+@pytest.mark.parametrize(
+    ("control", "words"),
+    [
+        (control_text("libc6", "1"), "its Package is 'libc6', expected other"),
+        (control_text("other", "2"), "its Version is '2', expected 1"),
+        (control_text("other", "1", "vax"), f"its Architecture is 'vax', expected {HOST.debian} or all"),
+        ("Package: other\n\nVersion: 1\n", "its Version is 'None', expected 1"),
+        ("?" * 2_000_000, "has no file 'control' of at most 1048576 bytes"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_another_package(stage: Stage, control: str, words: str) -> None:
+    """What the package states must be what the lock file states."""
+    package = stage.mirror.add("other", version="1", control=control)
+    stage.lock = replace(stage.lock, packages=(*stage.lock.packages, package))
+    with pytest.raises(
+        BadArchive, match=rf"^tool 2\.0: other 1: control.*: {re.escape(words)}; the package was not installed$"
+    ):
+        stage.provide()
+    assert stage.left == []
+
+
+def test_a_package_for_all_architectures(stage: Stage) -> None:
+    package = stage.mirror.add("other", version="1", control=control_text("other", "1", "all"))
+    stage.lock = replace(stage.lock, packages=(*stage.lock.packages, package))
+    assert damaged_files(stage.provide(), thorough=True, archives=stage.lock.archives) == []
+
+
+def test_more_than_the_lock_file_states(stage: Stage) -> None:
+    """Its estimate of the installed bytes may be half of what there is."""
+    for number, installed in enumerate((500, 499)):
+        made = stage.mirror.add(f"large{number}", Member(f"./usr/{number}", bytes(1000)))
+        lock = replace(stage.lock, packages=(*stage.lock.packages, replace(made, installed=installed)))
+        stage.lock = lock
+        if number:
+            with pytest.raises(BadArchive, match="more than the 998 bytes that its lock file allows"):
+                stage.provide()
+        else:
+            stage.provide()
+
+
+def test_a_prefix_of_other_archives(stage: Stage) -> None:
+    """Its manifest agrees with its files, but its archives are not those of the lock file."""
+    made = stage.provide()
+    archives = stage.lock.archives
+    assert damaged_files(made, thorough=False, archives=archives) == []
+    for others in (archives[1:], (*archives, archives[0]), (replace(archives[0], hashes=("0" * 64,)), *archives[1:])):
+        assert damaged_files(made, thorough=False, archives=others) == [".matrix/archives.json"]
+    for text in ("", "{}", "null", "[" * 100_000):
+        (made / ".matrix/archives.json").write_text(text)
+        assert damaged_files(made, thorough=False, archives=archives) == [".matrix/archives.json"]
 
 
 def test_programs(stage: Stage) -> None:

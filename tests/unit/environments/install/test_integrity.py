@@ -28,7 +28,7 @@ def a_wheel(tmp_path: Path) -> Unit:
     thing = wheelhouse.wheel(tmp_path, "w")
     folder = tmp_path / "packages" / "w"
     folder.mkdir(parents=True)
-    unpack_wheel(tmp_path / "w-1.0-py3-none-any.whl", folder, "w", threading.Event())
+    unpack_wheel(tmp_path / "w-1.0-py3-none-any.whl", folder, thing, threading.Event())
     return folder, thing, "w.py"
 
 

@@ -114,6 +114,19 @@ def test_hostile(prefix: Path, members: list[Member]) -> None:
     assert (prefix.parents[1] / "secret").stat().st_nlink == 1
 
 
+def test_no_more_than_allowed(prefix: Path, tmp_path: Path) -> None:
+    """Nothing is written of the file that exceeds the limit."""
+    source = write(tmp_path / "x.deb", Member("./a", bytes(1000)), Member("./b", bytes(100_000)))
+    with pytest.raises(
+        BadArchive, match=r"^x 1\.0: \./b: its files have more than the 100999 bytes that its lock file allows;"
+    ):
+        unpack(source, prefix, archive="x 1.0", most=100_999)
+    assert [path.name for path in prefix.iterdir()] == ["a"]
+    shutil.rmtree(prefix)
+    prefix.mkdir()
+    assert len(unpack(source, prefix, archive="x 1.0", most=101_000).files) == 2
+
+
 def test_two_packages(prefix: Path, tmp_path: Path) -> None:
     """They share folders and links, but no file."""
     first = unpack(write(tmp_path / "a", Member("./usr/lib/a", b"a"), link("./l", "usr")), prefix, archive="a")

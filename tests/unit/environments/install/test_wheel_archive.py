@@ -8,15 +8,20 @@ import stat
 import threading
 import zipfile
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mlir_matrix.environments.install.integrity import damaged_files
 from mlir_matrix.environments.install.wheel_archive import unpack_wheel
+from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.files import Cancelled
 from support.wheelhouse import hashed, wheel
+
+W = WheelPackage(name="w", version="1.0", hashes=("0" * 64,))
+METADATA = b"Metadata-Version: 2.1\nName: w\nVersion: 1.0\n"
 
 
 def archive(path: Path, *members: tuple[str, bytes, int]) -> Path:
@@ -33,7 +38,7 @@ def archive(path: Path, *members: tuple[str, bytes, int]) -> Path:
 def unpacked(path: Path, cancelled: threading.Event | None = None) -> Path:
     folder = path.with_name("inner") / "unpacked"
     folder.mkdir(parents=True)
-    unpack_wheel(path, folder, "w 1.0", cancelled or threading.Event())
+    unpack_wheel(path, folder, W, cancelled or threading.Event())
     return folder
 
 
@@ -57,14 +62,14 @@ def test_files_and_where_they_belong(tmp_path: Path) -> None:
         ("w-1.0.data/scripts/w", b"#!python\n", 0o100755),
         ("w-1.0.data/scripts/run", b"\x7fELF6", 0o100755),
         ("w-1.0.data/headers/w.h", b"7", 0o100644),
-        ("w-1.0.dist-info/METADATA", b"8", 0o100644),
+        ("w-1.0.dist-info/METADATA", METADATA, 0o100644),
     )
     folder = unpacked(path)
     found = {each.relative_to(folder).as_posix(): each for each in folder.rglob("*") if each.is_file()}
     assert {name: each.read_bytes() for name, each in found.items()} == {
         "w/__init__.py": b"1", "w/bin/tool": b"2", "w/more.py": b"3", "w.libs/l.so": b"4", "share/x": b"5",
         "bin/run": b"\x7fELF6",
-        "w-1.0.dist-info/METADATA": b"8",
+        "w-1.0.dist-info/METADATA": METADATA,
     }  # fmt: skip
     assert {name for name, each in found.items() if os.access(each, os.X_OK) and each.stat().st_mode & 0o100} == {
         "w/bin/tool", "w.libs/l.so", "bin/run",
@@ -108,6 +113,10 @@ FILE = stat.S_IFREG | 0o644
         ([("y/x", FILE), ("w.data/purelib/y/x", FILE)], "several members have the path 'y/x'"),
         ([("x", FILE), ("x/y", FILE)], "several members have the path 'x"),
         ([("x/y", FILE), ("x", FILE)], "several members have the path 'x'"),
+        ([(".matrix/files.json", FILE)], "'.matrix/files.json' is in .matrix, which holds our own files"),
+        ([("./.matrix/archives.json", FILE)], "is in .matrix"),
+        ([("w.data/purelib/.matrix/archives.json", FILE)], "is in .matrix"),
+        ([("w.data/data/.matrix", FILE)], "is in .matrix"),
         ([("w.dist-info/RECORD/x", FILE)], "several members have the path 'w.dist-info/RECORD'"),
     ],
 )
@@ -118,6 +127,73 @@ def test_hostile_wheels(tmp_path: Path, members: list[tuple[str, int]], words: s
     assert str(caught.value).startswith("w 1.0 is hostile: ")
     assert words in str(caught.value)
     assert beside(tmp_path / "inner" / "unpacked") == ["unpacked", "inner", "w.whl"]
+
+
+@pytest.mark.parametrize(
+    ("stated", "words"),
+    [
+        ({"w.dist-info/METADATA": b"Name: v\nVersion: 1.0\n"}, "is another package: its w.dist-info/METADATA states 'v 1.0'"),
+        ({"w.dist-info/METADATA": b"Name: w\nVersion: 1.1\n"}, "is another package: its w.dist-info/METADATA states 'w 1.1'"),
+        ({"w.dist-info/METADATA": b"Name: w\n\nVersion: 1.0\n"}, "states 'w None'"),
+        ({"w.dist-info/METADATA": b"\xff"}, "states 'None None'"),
+        ({"w.dist-info/METADATA": b"Name: v\nVersion: 1.0\nName: w\n"}, "states 'v 1.0'"),
+        ({}, "expected one *.dist-info with METADATA, got none"),
+        ({"w.dist-info/RECORD": b""}, "expected one *.dist-info with METADATA, got w.dist-info"),
+        ({"v.dist-info/METADATA": METADATA, "w.data/platlib/w.dist-info/METADATA": METADATA}, "got v.dist-info, w.dist-info"),
+    ],
+)  # fmt: skip
+def test_another_package(tmp_path: Path, stated: dict[str, bytes], words: str) -> None:
+    """What the wheel states must be what the lock file states."""
+    path = archive(tmp_path / "w.whl", ("x.py", b"", FILE), *((name, data, FILE) for name, data in stated.items()))
+    with pytest.raises(InfrastructureError) as caught:
+        unpacked(path)
+    assert str(caught.value).startswith("w 1.0 is ")
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "stated"),
+    [
+        ("Zope.Interface_x", "5.0", b"name: zope-interface.x\r\nVERSION: 5.0.0 \r\n\r\nVersion: 6\r\n"),
+        ("torch", "2.13.0", b"Name: torch\nVersion: 2.13.0+cpu\n"),
+    ],
+)
+def test_other_spellings_of_the_same_package(tmp_path: Path, name: str, version: str, stated: bytes) -> None:
+    path = archive(tmp_path / "w.whl", ("w.dist-info/METADATA", stated, FILE))
+    unpack_wheel(path, tmp_path / "folder", replace(W, name=name, version=version), threading.Event())
+
+
+def bomb(path: Path) -> tuple[Path, int]:
+    """A wheel with a million zeros, and the bytes of its files."""
+    path = archive(path, ("x", bytes(1_000_000), FILE), ("w.dist-info/METADATA", METADATA, FILE))
+    return path, 1_000_000 + len(METADATA)
+
+
+def test_no_more_than_stated(tmp_path: Path) -> None:
+    path, size = bomb(tmp_path / "w.whl")
+    unpack_wheel(path, tmp_path / "folder", replace(W, installed=size), threading.Event())
+    small = replace(W, installed=size - 1)
+    words = f"^w 1.0 is hostile: its files have {size} bytes, expected at most {size - 1}, as its lock file states$"
+    with pytest.raises(InfrastructureError, match=words):
+        unpack_wheel(path, tmp_path / "refused", small, threading.Event())
+    assert not (tmp_path / "refused").exists()
+    # Where nothing is stated, or about another build: a multiple of the archive.
+    most = 100 * path.stat().st_size
+    assert most < size
+    for package in (W, replace(W, installed=size, hashes=("0" * 64, "1" * 64))):
+        with pytest.raises(InfrastructureError, match=f"expected at most {most}, 100 times its own size$"):
+            unpack_wheel(path, tmp_path / "refused", package, threading.Event())
+
+
+def test_a_member_that_is_longer_than_listed(tmp_path: Path) -> None:
+    """No more is written than its size in the directory of the archive."""
+    path, size = bomb(tmp_path / "w.whl")
+    data = path.read_bytes()
+    path.write_bytes(data.replace((1_000_000).to_bytes(4, "little"), (5).to_bytes(4, "little")))
+    folder = tmp_path / "folder"
+    with pytest.raises(InfrastructureError, match="is not a valid wheel: Bad CRC-32"):
+        unpack_wheel(path, folder, replace(W, installed=size - 1_000_000 + 5), threading.Event())
+    assert (folder / "x").stat().st_size <= 5
 
 
 def broken(name: str, data: bytes) -> bytes:
@@ -145,7 +221,7 @@ def test_a_record_that_nobody_can_read(tmp_path: Path) -> None:
     for number, data in enumerate((b"\xff\n", b'"' + b"x" * 200_000)):
         path = archive(tmp_path / f"w{number}.whl", ("w.dist-info/RECORD", data, FILE))
         with pytest.raises(InfrastructureError, match="is not a valid wheel"):
-            unpack_wheel(path, tmp_path / f"{number}", "w 1.0", threading.Event())
+            unpack_wheel(path, tmp_path / f"{number}", replace(W, installed=300_000), threading.Event())
 
 
 def test_cancelled_while_unpacking(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import os
+import re
 from pathlib import Path
 
 import hypothesis
@@ -20,6 +21,7 @@ from mlir_matrix.environments.lockfiles.debian import (  # fmt: skip
     read_debian_lock,
     write_debian_lock,
 )
+from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.errors import CatalogError
 from support.debs import quickly
 
@@ -93,9 +95,18 @@ def test_digest() -> None:
     other = parse_debian_lock(HEAD + GOOD.replace(A, "b" * 64), "f")
     assert lock.digest == moved.digest != other.digest
     assert lock.folder == moved.folder != other.folder
-    assert lock.folder.startswith("llvm-19.1.7-")
+    assert re.fullmatch(r"llvm-19\.1\.7-[0-9a-f]{32}", lock.folder)
     assert lock.folder != dataclasses.replace(lock, programs=("usr/bin",)).folder
     assert lock.digest == dataclasses.replace(lock, programs=("usr/bin",)).digest
+
+
+def test_the_program_that_patches_decides_the_folder() -> None:
+    """Another catalog may lock another PatchELF, which writes other bytes into the programs; keys do not change."""
+    lock = parse_debian_lock(f"{HEAD}in_place: patched\n{GOOD}", "f")
+    patchers = (WheelPackage(name="patchelf", version="1", hashes=hashes) for hashes in ((A,), (A, "b" * 64)))
+    one, other = (dataclasses.replace(lock, patcher=patcher) for patcher in patchers)
+    assert len({lock.folder, one.folder, other.folder}) == 3
+    assert lock.identity == one.identity == other.identity
 
 
 def test_identity(monkeypatch: pytest.MonkeyPatch) -> None:

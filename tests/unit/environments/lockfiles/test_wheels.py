@@ -6,7 +6,9 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -110,7 +112,7 @@ def test_sizes_that_are_none(tmp_path: Path, sizes: str) -> None:
 def test_the_longest_names_become_folders(tmp_path: Path) -> None:
     """Also those that are made beside them."""
     (package,) = read_lock(
-        lock(tmp_path, f"{'n' * 101}=={'1' * 100} --hash=sha256:{A}  # size=1 installed=9999999999999\n")
+        lock(tmp_path, f"{'n' * 91}=={'1' * 90} --hash=sha256:{A}  # size=1 installed=9999999999999\n")
     )
     (tmp_path / f".new-{package.folder_for('cp311')}-damaged-4194304").mkdir()
     assert package.installed == 9_999_999_999_999
@@ -209,10 +211,25 @@ def test_a_link_that_stays(tmp_path: Path) -> None:
     assert read_lock(path)[0].name == "a"
 
 
+@pytest.mark.parametrize(
+    "changed", [{"name": "b"}, {"version": "2"}, {"hashes": (B,)}, {"hashes": (A, B)}, {"hashes": (B, A)}], ids=str
+)
+def test_folder_names(changed: dict[str, Any]) -> None:
+    """All hashes count: a lock file that adds a hash to those of another lock file names another folder."""
+    package = WheelPackage(name="a", version="1", hashes=(A,))
+    names = {each.folder_for(tag) for each in (package, replace(package, **changed)) for tag in ("cp311", "cp312")}
+    assert len({name.rpartition("-")[2] for name in names}) == 4
+
+
+def test_the_order_of_hashes_does_not_matter() -> None:
+    one, other = (WheelPackage(name="a", version="1", hashes=hashes) for hashes in ((A, B), (B, A)))
+    assert one.folder_for("cp311") == other.folder_for("cp311")
+
+
 def test_names() -> None:
     package = WheelPackage(name="torch", version="2.13.0+cpu", hashes=(A, B))
     assert package.requirement == f"torch==2.13.0+cpu --hash=sha256:{A} --hash=sha256:{B}"
-    assert package.folder_for("cp311") == "torch-2.13.0+cpu-cp311-aaaaaaaaaaaa"
+    assert re.fullmatch(r"torch-2\.13\.0\+cpu-cp311-[0-9a-f]{32}", package.folder_for("cp311"))
     assert lock_file(Path("/l"), "mlir", "cp312") == Path("/l/mlir-cp312-linux-x86_64.txt")
     assert lock_file(Path("/l"), "iree", "cp312", {"b": "2", "a": "1"}).name == "iree@a=1,b=2-cp312-linux-x86_64.txt"
 

@@ -23,8 +23,8 @@ from mlir_matrix.session import Session, others, session_of
 from mlir_matrix.text import counted, megabytes
 from mlir_matrix.toolchains.names import bytes_in, locked_units
 
-#: An incomplete package: ``.new-NAME-…``, where names end in twelve digits of a hash.
-_NEW = re.compile(r"(?:\.new-)+(?P<name>.+-[0-9a-f]{12})-.*")
+#: An incomplete package: ``.new-NAME-…``, where names end in 32 digits of a hash.
+_NEW = re.compile(r"(?:\.new-)+(?P<name>.+-[0-9a-f]{32})-.*")
 
 
 @verb("gc", "matrix toolchain gc --dry-run", "matrix toolchain gc --artifacts --format json")

@@ -21,16 +21,22 @@ from mlir_matrix.environments.fetch.apt_sources import OVERRIDE, find_mirrors, r
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.fetch.download import AccessError, NotFoundError, Wanted, download, kept
 from mlir_matrix.environments.fetch.http import Routes, Transport, shown
-from mlir_matrix.environments.install.integrity import UnpackedFile, write_manifest
+from mlir_matrix.environments.install.debian_archive import BadArchive, read_control
+from mlir_matrix.environments.install.integrity import UnpackedFile, write_archives, write_manifest
 from mlir_matrix.environments.install.prefix import find_prefix, save_prefix
 from mlir_matrix.environments.install.unpack import Unpacked, make_links, unpack
 from mlir_matrix.environments.install.workshop import Workshop
 from mlir_matrix.environments.interpreter import Interpreter
 from mlir_matrix.environments.lockfiles.debian import DebianPackage, DebianRelease
+from mlir_matrix.environments.machine import HOST
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.events import PackageListener, PackageProgress, ignore
 from mlir_matrix.files import Cancelled, beside, locked, unwritable
+from mlir_matrix.names import printable
 
+#: Files may have this many times the bytes that the lock file states, which are the packager's estimate. None of the locked
+#: packages has more than stated.
+_MOST_EXPANSION = 2
 #: Each downloads a package and then unpacks it.
 _THREADS = 10
 #: Of these, those that unpack; each holds a few decompressed blocks of 24 MiB.
@@ -105,11 +111,24 @@ def provide(
                             scratch, place, lock.finish, prefix, files, patchelf=patchelf, cancelled=cancelled
                         )
                     save_prefix(scratch, prefix)
+                    write_archives(scratch, (package.sha256 for package in lock.packages))
                     write_manifest(scratch, files, links, place=place)
                     os.rename(scratch, destination)
     except OSError as error:
         raise unwritable(f"{lock.label} cannot be installed", error) from None
     return destination
+
+
+def _check_control(path: Path, package: DebianPackage, archive: str) -> None:
+    """Raise BadArchive if the control fields state another package, version or architecture than the lock file."""
+    stated = read_control(path, archive=archive)
+    expected = {"Package": (package.name,), "Version": (package.version,), "Architecture": (HOST.debian, "all")}
+    for name, values in expected.items():
+        found = str(stated[name]).strip()
+        if found not in values:
+            raise BadArchive(
+                archive, f"its {name} is '{printable(found, 80)}', expected {' or '.join(values)}", "control"
+            )
 
 
 @dataclass(kw_only=True)
@@ -134,9 +153,11 @@ class _Provision:
         slots = threading.Semaphore(min(os.cpu_count() or 1, _MOST_UNPACKERS))
 
         def work(package: DebianPackage) -> Unpacked:
-            archive = self._fetch(package)
+            archive, name = self._fetch(package), f"{self.lock.label}: {package.label}"
             with slots:
-                return unpack(archive, scratch, archive=f"{self.lock.label}: {package.label}", cancelled=self.stop)
+                _check_control(archive, package, name)
+                most = package.installed * _MOST_EXPANSION
+                return unpack(archive, scratch, archive=name, most=most, cancelled=self.stop)
 
         pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="debian")
         try:

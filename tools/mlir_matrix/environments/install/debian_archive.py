@@ -1,7 +1,7 @@
-"""Read a Debian package: the records of its data archive, one after the other.
+"""Read a Debian package: the records of its data archive, one after the other, and its control fields.
 
-The format is that of dpkg: an ar file whose member ``data.tar.*`` is a tar archive in GNU's format. Devices, sparse files
-and extended headers, which may be of any size, are in no package and are refused.
+The format is that of dpkg: an ar file whose members ``control.tar.*`` and ``data.tar.*`` are tar archives in GNU's format.
+Devices, sparse files and extended headers, which may be of any size, are in no package and are refused.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import zlib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from email.message import Message
+from email.parser import HeaderParser
 from pathlib import Path
 from typing import Literal, NoReturn, Protocol
 
@@ -75,13 +77,13 @@ class Record:
 
 
 class DebReader:
-    """The data archive of an open Debian package; read the :meth:`content` of each record before the next one."""
+    """An archive in an open Debian package; read the :meth:`content` of each record before the next one."""
 
-    def __init__(self, chunks: Iterator[bytes], archive: str) -> None:
+    def __init__(self, chunks: Iterator[bytes], archive: str, part: str) -> None:
         self._chunks = chunks
         self._archive = archive
         self._rest = memoryview(b"")
-        self._current = "data.tar"
+        self._current = self._part = part
 
     def records(self) -> Iterator[Record]:
         """Yield every member. Raise BadArchive."""
@@ -98,7 +100,7 @@ class DebReader:
             else:
                 yield self._record(info, long_name, long_target)
                 long_name = long_target = None
-        self._current = "data.tar"
+        self._current = self._part
         # Checksums come last: read to the end.
         while self._next():
             pass
@@ -162,20 +164,32 @@ class DebReader:
         return BadArchive(self._archive, problem, self._current)
 
 
+def read_control(path: Path, *, archive: str) -> Message:
+    """Return the control fields of a package. Raise BadArchive."""
+    with open_deb(path, archive=archive, part="control.tar") as reader:
+        for record in reader.records():
+            content = reader.content(record.size)
+            if record.name.removeprefix("./") == "control" and record.size <= _LARGE:
+                return HeaderParser().parsestr(b"".join(content).decode("utf-8", "replace"))
+            for _ in content:
+                pass
+    raise BadArchive(archive, f"has no file 'control' of at most {_LARGE} bytes", "control.tar")
+
+
 @contextmanager
-def open_deb(path: Path, *, archive: str) -> Iterator[DebReader]:
-    """Open the package at ``path``, called ``archive`` in messages. Raise BadArchive."""
+def open_deb(path: Path, *, archive: str, part: str = "data.tar") -> Iterator[DebReader]:
+    """Open an archive in the package at ``path``, which is called ``archive`` in messages. Raise BadArchive."""
     with open(path, "rb") as file:
-        suffix, offset, length = _find_data(file.fileno(), archive)
-        part = _Part(file.fileno(), offset, length)
+        suffix, offset, length = _find(file.fileno(), archive, part)
+        packed = _Part(file.fileno(), offset, length)
         if suffix == ".xz":
-            chunks = _xz_on_all_cores(part) if length > _LARGE and shutil.which("xz") else _xz(part)
+            chunks = _xz_on_all_cores(packed) if length > _LARGE and shutil.which("xz") else _xz(packed)
         elif suffix in _OPEN:
-            chunks = _chunks(_OPEN[suffix](part))
+            chunks = _chunks(_OPEN[suffix](packed))
         else:
-            raise BadArchive(archive, f"unsupported compression 'data.tar{printable(suffix)}'")
+            raise BadArchive(archive, f"unsupported compression '{part}{printable(suffix)}'")
         try:
-            yield DebReader(chunks, archive)
+            yield DebReader(chunks, archive, part)
         finally:
             chunks.close()
 
@@ -239,8 +253,8 @@ def _xz_on_all_cores(part: _Part) -> Generator[bytes, None, None]:
             process.kill()
 
 
-def _find_data(descriptor: int, archive: str) -> tuple[str, int, int]:
-    """Return suffix, offset and length of the data archive."""
+def _find(descriptor: int, archive: str, part: str) -> tuple[str, int, int]:
+    """Return suffix, offset and length of the archive ``part``."""
     end, offset = os.fstat(descriptor).st_size, 8
     if os.pread(descriptor, 8, 0) != b"!<arch>\n":
         raise BadArchive(archive, "not a Debian package")
@@ -250,7 +264,7 @@ def _find_data(descriptor: int, archive: str) -> tuple[str, int, int]:
         if len(header) < 60 or header[58:] != b"`\n" or not size.isdigit() or offset + 60 + int(size) > end:
             raise BadArchive(archive, f"is damaged or truncated at byte {offset}")
         name = header[:16].rstrip().rstrip(b"/").decode("ascii", "replace")
-        if name.startswith("data.tar"):
-            return name.removeprefix("data.tar"), offset + 60, int(size)
+        if name.startswith(part):
+            return name.removeprefix(part), offset + 60, int(size)
         offset += 60 + int(size) + int(size) % 2
-    raise BadArchive(archive, "has no member data.tar")
+    raise BadArchive(archive, f"has no member {part}")

@@ -14,7 +14,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
@@ -25,10 +25,13 @@ from typing import Any
 from mlir_matrix.actions.runtime.integrity import damage
 from mlir_matrix.digest import digest_file
 from mlir_matrix.environments.install.prefix import OURS
+from mlir_matrix.environments.package import Archive
 from mlir_matrix.files import holds, locked, unwritable
 
 #: Path of the manifest in a prefix.
 FILE = f"{OURS}/files.json"
+#: Path of the list of the archives that a package was unpacked from, by their hashes.
+ARCHIVES = f"{OURS}/archives.json"
 _FORMAT = 1
 #: Entry of a file: size, hash, mode, time.
 _ENTRY = [int, str, int, int]
@@ -78,10 +81,31 @@ def settled(manifest: bytes, *, mtime_s: int) -> bytes:
     return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
 
 
-def damaged_files(folder: Path, *, thorough: bool) -> list[str]:
-    """Return the damaged files of an installed package; ``thorough``: read every byte, and find added files."""
-    look = _damaged_prefix if (folder / OURS).is_dir() else _damaged_wheel
+def write_archives(folder: Path, hashes: Iterable[str]) -> None:
+    """Write which archives a package was unpacked from."""
+    (folder / OURS).mkdir(exist_ok=True)
+    (folder / ARCHIVES).write_text(json.dumps(sorted(hashes)), encoding="utf-8")
+
+
+def damaged_files(folder: Path, *, thorough: bool, archives: Sequence[Archive] = ()) -> list[str]:
+    """Return the damaged files of an installed package; ``thorough``: read every byte, and find added files.
+
+    ``archives``: those of the lock file. A package of other archives is damaged, although its own lists agree with it.
+    """
+    if archives and not _is_made_of(folder, archives):
+        return [ARCHIVES]
+    look = _damaged_prefix if (folder / FILE).is_file() else _damaged_wheel
     return look(folder, thorough=thorough)
+
+
+def _is_made_of(folder: Path, archives: Sequence[Archive]) -> bool:
+    """Return whether a package was unpacked from one build of each archive, and from nothing else."""
+    try:
+        found = json.loads((folder / ARCHIVES).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    known = isinstance(found, list) and len(found) == len(archives)
+    return known and all(any(value in archive.hashes for value in found) for archive in archives)
 
 
 def _damaged_prefix(prefix: Path, *, thorough: bool) -> list[str]:
@@ -174,7 +198,7 @@ def _damaged_wheel(folder: Path, *, thorough: bool) -> list[str]:
         return ["RECORD is missing"]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         bad = set(pool.map(lambda row: _wrong(folder, *row), listed.items()))
-    bad |= _added(folder, {path.removeprefix(_PROGRAMS) for path in listed})
+    bad |= _added(folder, {ARCHIVES, *(path.removeprefix(_PROGRAMS) for path in listed)})
     return sorted(bad - {""}) or quick
 
 
@@ -191,7 +215,7 @@ def _wrong(folder: Path, path: str, expected: str) -> str:
     return "" if base64.urlsafe_b64encode(found).rstrip(b"=").decode() == value.rstrip("=") else path
 
 
-def remove(folder: Path) -> None:
+def remove(folder: Path, archives: Sequence[Archive] = ()) -> None:
     """Remove a damaged package atomically, unless another process has replaced it. Raise InfrastructureError.
 
     A caller that holds the package's lock removes it in any case.
@@ -204,7 +228,7 @@ def remove(folder: Path) -> None:
     try:
         with nullcontext() if held else locked(lock):
             # Another process may have installed it again.
-            if held or (folder.is_dir() and damaged_files(folder, thorough=True)):
+            if held or (folder.is_dir() and damaged_files(folder, thorough=True, archives=archives)):
                 with suppress(FileNotFoundError):
                     os.rename(folder, aside)
                 shutil.rmtree(aside, ignore_errors=True)

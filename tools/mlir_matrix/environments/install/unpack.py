@@ -39,15 +39,24 @@ class Unpacked:
     links: tuple[UnpackedLink, ...]
 
 
-def unpack(source: Path, prefix: Path, *, archive: str, cancelled: threading.Event | None = None) -> Unpacked:
+def unpack(
+    source: Path, prefix: Path, *, archive: str, most: int | None = None, cancelled: threading.Event | None = None
+) -> Unpacked:
     """Write the files of the package at ``source`` below ``prefix``, without its links, see :func:`make_links`.
 
-    ``archive``: its name in messages. Raise BadArchive, InfrastructureError if the disk is full, Cancelled.
+    ``archive``: its name in messages. ``most``: bytes that its files may have. Raise BadArchive, InfrastructureError if the
+    disk is full, Cancelled.
     """
     with open_deb(source, archive=archive) as reader:
         writer = _Writer(reader, prefix, archive, cancelled)
+        size = 0
         for record in reader.records():
             check(cancelled)
+            size += record.size
+            if most is not None and size > most:
+                raise BadArchive(
+                    archive, f"its files have more than the {most} bytes that its lock file allows", record.name
+                )
             try:
                 writer.take(record)
             except (FileExistsError, NotADirectoryError, IsADirectoryError):

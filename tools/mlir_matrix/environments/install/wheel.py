@@ -15,6 +15,7 @@ from pathlib import Path
 
 from mlir_matrix.environments.fetch.download import AccessError, NotFoundError, Wanted, adopt, download, kept
 from mlir_matrix.environments.fetch.pip import address_of, options_for
+from mlir_matrix.environments.install.integrity import write_archives
 from mlir_matrix.environments.install.wheel_archive import unpack_wheel
 from mlir_matrix.environments.install.workshop import Pip, Workshop
 from mlir_matrix.environments.interpreter import Interpreter
@@ -43,7 +44,9 @@ def provide_wheel(package: WheelPackage, interpreter: Interpreter, destination: 
     )
     wheel = next((wheel for wheel in found if wheel), None) or _fetch(package, interpreter, destination, workshop)
     with beside(destination) as scratch:
-        unpack_wheel(wheel, scratch, package.label, workshop.cancelled)
+        unpack_wheel(wheel, scratch, package, workshop.cancelled)
+        # The store names archives by their hashes.
+        write_archives(scratch, [wheel.name])
         os.replace(scratch, destination)
 
 

@@ -1,6 +1,6 @@
 """Unpack wheels into the folders of packages.
 
-Wheels may be hostile: nothing is written outside of the folder, and RECORD lists every file.
+Wheels may be hostile: nothing is written outside of the folder, nor more than the lock file states. RECORD lists every file.
 """
 
 from __future__ import annotations
@@ -16,34 +16,72 @@ import threading
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
+from email.parser import HeaderParser
 from pathlib import Path, PurePosixPath
 
 from mlir_matrix.digest import digest_file
 from mlir_matrix.environments.install.elf import MAGIC
+from mlir_matrix.environments.install.prefix import OURS
+from mlir_matrix.environments.lockfiles.wheels import WheelPackage, is_version, normal_name
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.files import Cancelled
+from mlir_matrix.names import printable
 
 _CHUNK = 1 << 20
+#: Most unpacked bytes for each byte of a wheel whose lock file does not state them. The wheels that are locked have up to 5.
+_MOST_EXPANSION = 100
 _RECORD = re.compile(r"[^/]+\.dist-info/RECORD")
 _BY_INSTALLER = re.compile(r"[^/]+\.dist-info/(?:INSTALLER|REQUESTED|direct_url\.json)|(?:.*/)?__pycache__/.*")
 _HASH = re.compile(r"sha256=[A-Za-z0-9_-]{43}")
 
 
-def unpack_wheel(wheel: Path, folder: Path, label: str, cancelled: threading.Event) -> None:
+def unpack_wheel(wheel: Path, folder: Path, package: WheelPackage, cancelled: threading.Event) -> None:
     """Unpack a wheel as pip's ``--target`` does, without Python scripts and C headers. Raise InfrastructureError."""
+    label = package.label
     try:
         with zipfile.ZipFile(wheel) as archive:
+            _check_size(archive, package, wheel.stat().st_size)
             places = dict(_places(archive, label))
             for member, path in places.items():
                 if cancelled.is_set():
                     raise Cancelled
                 _extract(archive, member, folder / path)
         _rewrite_records(folder, places)
+        _check_metadata(folder, package)
     except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
         where = os.path.relpath(error.filename, folder)
         raise InfrastructureError(f"{label} is hostile: several members have the path {where!r:.120}") from None
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, UnicodeError, csv.Error) as error:
         raise InfrastructureError(f"{label} is not a valid wheel: {error}") from None
+
+
+def _check_size(archive: zipfile.ZipFile, package: WheelPackage, size: int) -> None:
+    """Raise InfrastructureError if the files have more bytes than allowed; zipfile reads no more of a file than listed."""
+    unpacked = sum(member.file_size for member in archive.infolist())
+    # With several hashes, the lock file states the bytes of the first build.
+    stated = package.installed if len(package.hashes) == 1 else None
+    most = size * _MOST_EXPANSION if stated is None else stated
+    if unpacked > most:
+        source = f"{_MOST_EXPANSION} times its own size" if stated is None else "as its lock file states"
+        raise InfrastructureError(
+            f"{package.label} is hostile: its files have {unpacked} bytes, expected at most {most}, {source}"
+        )
+
+
+def _check_metadata(folder: Path, package: WheelPackage) -> None:
+    """Raise InfrastructureError if METADATA states another distribution or version than the lock file."""
+    found = sorted(path.name for path in folder.glob("*.dist-info"))
+    if len(found) != 1 or not (folder / found[0] / "METADATA").is_file():
+        raise InfrastructureError(
+            f"{package.label} is not a valid wheel: expected one *.dist-info with METADATA, got {', '.join(found) or 'none'}"
+        )
+    text = (folder / found[0] / "METADATA").read_text(encoding="utf-8", errors="replace")
+    stated = HeaderParser().parsestr(text)
+    name, version = (str(stated[field]).strip() for field in ("Name", "Version"))
+    if normal_name(name) != normal_name(package.name) or not is_version(version, package.version):
+        raise InfrastructureError(
+            f"{package.label} is another package: its {found[0]}/METADATA states '{printable(f'{name} {version}', 80)}'"
+        )
 
 
 def settled_record(content: bytes) -> bytes:
@@ -80,6 +118,10 @@ def _places(archive: zipfile.ZipFile, label: str) -> Iterator[tuple[zipfile.ZipI
             if kind == "headers" or (kind == "scripts" and not _is_program(archive, member)):
                 continue
             path = PurePosixPath("bin", *rest) if kind == "scripts" else PurePosixPath(*rest)
+        if path.parts[0] == OURS:
+            raise InfrastructureError(
+                f"{label} is hostile: its member {member.filename!r:.120} is in {OURS}, which holds our own files"
+            )
         yield member, str(path)
 
 

@@ -28,7 +28,7 @@ from mlir_matrix.catalog.yaml_reader import ScalarError, Source, parse, plain_sc
 from mlir_matrix.digest import digest_value
 from mlir_matrix.environments.lockfiles.wheels import locked_text
 from mlir_matrix.environments.machine import HOST
-from mlir_matrix.environments.package import Archive, Package
+from mlir_matrix.environments.package import Archive, Package, folder_name
 from mlir_matrix.errors import CatalogError
 from mlir_matrix.files import write_text
 from mlir_matrix.names import is_name, printable
@@ -111,7 +111,9 @@ class DebianRelease:
 
     @cached_property
     def folder(self) -> str:
-        return f"{self.component}-{self.release}-{self.made[:12]}"
+        # The program that patches decides what the patched ones contain.
+        patched = self.patcher.identity if self.patcher else []
+        return folder_name(self.component, self.release, self.made, *patched)
 
     @property
     def size(self) -> int:

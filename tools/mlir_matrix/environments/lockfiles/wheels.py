@@ -15,13 +15,13 @@ from pathlib import Path
 
 from mlir_matrix.catalog.yaml_reader import read_text
 from mlir_matrix.environments.machine import HOST
-from mlir_matrix.environments.package import Archive
+from mlir_matrix.environments.package import Archive, folder_name
 from mlir_matrix.errors import CatalogError
 from mlir_matrix.files import write_text
 from mlir_matrix.names import printable
 
 #: Names and versions become folder names, which have at most 255 bytes.
-_PIN = r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,100})==(?P<version>[A-Za-z0-9.+!]{1,100})"
+_PIN = r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,90})==(?P<version>[A-Za-z0-9.+!]{1,90})"
 _LINE = re.compile(_PIN + r"(?P<hashes>(?: --hash=sha256:[0-9a-f]{64})+)")
 _SIZES = re.compile(r"# size=([0-9]{1,13}) installed=([0-9]{1,13})$")
 _PINS = "# Pins:"
@@ -66,7 +66,7 @@ class WheelPackage:
         return (Archive(label=self.label, hashes=self.hashes, size=self.size),)
 
     def folder_for(self, tag: str) -> str:
-        return f"{self.name}-{self.version}-{tag}-{self.hashes[0][:12]}"
+        return folder_name(self.name, f"{self.version}-{tag}", *sorted(self.hashes))
 
 
 def locked_text(path: Path) -> str:
@@ -134,7 +134,7 @@ def read_lock(path: Path, pins: Mapping[str, str] | None = None) -> tuple[WheelP
     for number, line in enumerate(lines, 1):
         if text := line.split("#", 1)[0].rstrip():
             package = _package(text, line.rstrip(), f"{path}:{number}")
-            key = _normal(package.name)
+            key = normal_name(package.name)
             if key in packages:
                 raise CatalogError(f"{path}:{number}:1: duplicate package '{package.name}'")
             packages[key] = package
@@ -165,18 +165,18 @@ def _check_pin(pinned: str, packages: Mapping[str, WheelPackage], where: str) ->
     pin = re.fullmatch(_PIN, pinned)
     if pin is None:
         raise CatalogError(f"{where}: expected «name==version», got '{printable(pinned, 80)}'")
-    package = packages.get(_normal(pin["name"]))
-    if package is None or not _is_version(package.version, pin["version"]):
+    package = packages.get(normal_name(pin["name"]))
+    if package is None or not is_version(package.version, pin["version"]):
         found = f"has {package.name}=={package.version}" if package else f"does not have {pin['name']}"
         raise CatalogError(f"{where}: {pinned} is pinned, but this lock file {found}")
 
 
-def _normal(name: str) -> str:
+def normal_name(name: str) -> str:
     """Normalize the name of a distribution as package indexes do."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _is_version(version: str, pinned: str) -> bool:
+def is_version(version: str, pinned: str) -> bool:
     """Compare as pip's ``==``: a local version (``+cpu``) matches, and final zeros do not count."""
     if "+" not in pinned:
         version = version.partition("+")[0]

@@ -211,9 +211,10 @@ def _make_prefix(places: Places, runner: Runner, inside: commands.Command) -> No
     ``inside``: the words that confine a command. A loader that lists the libraries of a program may run code of the program.
     """
     build, made = places.build, places.made
-    folders = build.programs or ("bin",)
     if os.path.lexists(made / OURS):
-        raise InfrastructureError(f"{build.label} was built, but installs {OURS}, a folder of ours; it must not")
+        # A link with this name would lead what is written below out of the prefix.
+        raise InfrastructureError(f"{build.label} was built, but its files include {OURS}, which holds our own files")
+    folders = build.programs or ("bin",)
     programs = dict(find_programs(made, folders))
     if not programs:
         raise InfrastructureError(f"{build.label} was built, but has no programs in {', '.join(folders)}")

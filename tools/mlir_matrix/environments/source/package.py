@@ -15,7 +15,7 @@ from mlir_matrix.digest import digest_value
 from mlir_matrix.environments.host import find_program
 from mlir_matrix.environments.lockfiles.debian import DebianRelease
 from mlir_matrix.environments.machine import HOST
-from mlir_matrix.environments.package import Package, filled, with_needs
+from mlir_matrix.environments.package import Package, filled, folder_name, with_needs
 from mlir_matrix.environments.source.permissions import NONE, Permissions
 
 #: Raise it when a build of the same sources gives other files. 2: what programs need of the machine is listed.
@@ -94,11 +94,11 @@ class SourceBuild:
     @property
     def build_folder(self) -> str:
         """Return the name of the folder that builds of other commits share: repository and options determine it."""
-        return f"{self.component}-{self._digest(self.repository)[:12]}"
+        return f"{self.component}-{self._digest(self.repository)[:32]}"
 
     @property
     def folder(self) -> str:
-        return f"{self.component}-{self.release}-{self.digest[:12]}"
+        return folder_name(self.component, self.release, self.digest)
 
     @cached_property
     def base(self) -> str:

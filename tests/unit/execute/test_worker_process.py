@@ -220,7 +220,7 @@ def test_the_command_names_each_package(tmp_path: Path) -> None:
     environment = ResolvedEnvironment(name="x", interpreter=own(), packages=packages)
     command = worker_command(environment, store=tmp_path, bytecode=tmp_path / "b", arguments=["--more"])
     sites = [command[at + 1] for at, word in enumerate(command) if word == "--site"]
-    assert sites == [f"{tmp_path}/{name}-1-{own().tag}-000000000000" for name in ("one", "two")]
+    assert sites == [f"{tmp_path}/{package.folder_for(own().tag)}" for package in packages]
     assert command[0] == own().path
     assert command[-1] == "--more"
     command = worker_command(

@@ -545,6 +545,23 @@ def test_a_build_that_is_ended_cleans_up(home: Path, repository: Repository) -> 
 
 @pytest.mark.namespaces
 @needs_compiler
+def test_a_program_outside_of_the_system(
+    home: Path, repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It finds the rest of the prefix that it is installed in, as the CMake of a virtual environment does."""
+    cmake = tmp_path / "prefix" / "bin" / "cmake"
+    (tmp_path / "prefix" / "share").mkdir(parents=True)
+    cmake.parent.mkdir()
+    cmake.write_text('#!/bin/sh\n. "${0%/*}/../share/settings"\nexec "$real" "$@"\n')
+    cmake.chmod(0o755)
+    (tmp_path / "prefix" / "share" / "settings").write_text(f"real={shutil.which('cmake')}\n")
+    monkeypatch.setenv("PATH", f"{cmake.parent}:{os.environ['PATH']}")
+    found = build(repository, repository.says("one"))
+    assert not [event.error for event in provide(home, found) if event.error]
+
+
+@pytest.mark.namespaces
+@needs_compiler
 def test_cmake_gets_its_source_to_read(home: Path, repository: Repository) -> None:
     """Only a command of its own may write there."""
     text = CMAKE + 'file(WRITE "${CMAKE_SOURCE_DIR}/new" "x")\n'

@@ -57,21 +57,14 @@ def is_of_system(path: str) -> bool:
 
 
 def _programs(places: Places) -> Iterator[str]:
-    """Yield what programs of the machine that are not of the system need: their files, and the prefixes that these are in."""
+    """Yield what programs of the machine that are not of the system need: the prefixes that they are in, else files alone."""
     compiler = places.build.compiler
     names = ["cmake", "ninja", *([] if compiler.folder else [compiler.c, compiler.cxx])]
     for program in filter(None, map(shutil.which, names)):
-        if not is_of_system(program):
-            for path in needed_by(program):
-                for each in (path, os.path.realpath(path)):
-                    yield each
-                    yield from _prefix(each)
-
-
-def _prefix(program: str) -> Iterator[str]:
-    """Yield the prefix that a program is installed in, unless a home or other things than programs are in it."""
-    folder = Path(program).parent.parent
-    homes = (Path.home(), Path.home() / ".local")
-    is_shared = any(home.is_relative_to(folder) for home in homes) or is_of_system(program)
-    if Path(program).parent.name == "bin" and not is_shared:
-        yield str(folder)
+        files = [] if is_of_system(program) else list(needed_by(program))
+        for path in map(Path, {*files, *map(os.path.realpath, files)}):
+            prefix = path.parent.parent
+            # Other things than programs are in /opt, in a home, and in ~/.local.
+            is_shared = len(prefix.parts) < 3 or (Path.home() / ".local").is_relative_to(prefix)
+            if not is_of_system(str(path)):
+                yield str(path if is_shared else prefix)

@@ -25,8 +25,6 @@ from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.lockfiles.wheels import lock_file, write_lock
 from mlir_matrix.paths import find_home
 from support import wheelhouse
-from support.contained import left
-from support.daemon import Daemon
 from support.downstream import Downstream
 from support.hostile import GOOD
 from support.house import House, new_home
@@ -361,7 +359,6 @@ def test_attacks(target: Target, attack: str) -> None:
 
 #: By executor, attacks that need no file of the target's, and where their answers differ.
 ELSEWHERE: dict[str, dict[str, dict[str, Any]]] = {
-    "docker": {"privileges": {}, "sockets": {}, "what_others_share": {}, "terminals": {}},
     "bazel": {"privileges": {}, "sockets": {}, "what_others_share": {}, "terminals": {}},
 }
 
@@ -383,11 +380,6 @@ def check_elsewhere(house: House, folder: Path, executor: str) -> None:
     failed = {test["id"]: test["reason"] for test in json.loads(done.stdout)["tests"] if test["outcome"] != "pass"}
     assert (done.code, failed) == (0, {})
     assert [path.name for path in (folder / "victim").iterdir()] == ["kept"]
-
-
-def test_attacks_in_containers(own: House, daemon: Daemon, tmp_path: Path) -> None:
-    check_elsewhere(own, tmp_path, "docker")
-    assert left(daemon) == []
 
 
 def test_attacks_by_bazel(warm: House, tmp_path: Path) -> None:

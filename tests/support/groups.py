@@ -40,7 +40,6 @@ _BY_FILE = {f"tests/{file}.py": group for group, files in _GROUPS.items() for fi
 #: Tests that are in another group than their file.
 _BY_TEST = {
     r"test_agreement\.py::test_docker": "docker",
-    r"test_attacks\.py::test_attacks_in_containers": "docker",
     r"test_attacks\.py::test_attacks_by_bazel": "bazel",
     r"test_agreement\.py::test_(remote|pools|a_second|a_pool)": "remote",
 }

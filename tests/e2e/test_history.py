@@ -238,3 +238,21 @@ def test_both_databases_give_the_same_answers(server: Postgres, tmp_path: Path) 
         store.close()
     assert answers[0] == answers[1]
     assert all(answers[0])
+
+
+def test_a_table_that_a_server_has_lost_is_named(server: Postgres, tmp_path: Path) -> None:
+    """COPY is a call of the driver's own, and so are its errors."""
+    with psycopg.connect(f"postgresql://{server.where}", autocommit=True) as connection:
+        connection.execute("CREATE DATABASE lost")
+    url = "postgresql://" + server.where.replace("/postgres?", "/lost?")
+    house = House(tmp_path / "home")
+    state = house.folders.state
+    Spool(state).add(recording([result("a")]))
+    assert house("history", "push", "--to", url).code == 0
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("DROP TABLE results")
+    Spool(state).add(recording([result("a")], 1))
+    for words in (("push", "--to", url), ("show", "jax/**", "--database", url)):
+        done = house("history", *words)
+        assert (done.code, done.stderr.count("\n")) == (3, 1), done.stderr
+        assert "its table results is missing; restore a backup, or move the database away" in done.stderr

@@ -233,7 +233,7 @@ def test_the_snapshot(store: Store) -> None:
     )
     with store.reading() as connection:
         found = Trends(Questions(store, connection)).snapshot(TIMES[5])
-    assert found.tests == {A: Recorded(1.5, TIMES[2], TIMES[1])}
+    assert found.tests == {A: Recorded(2.0, TIMES[2], TIMES[1])}
     assert found.taken == TIMES[5]
 
 

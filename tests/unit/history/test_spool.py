@@ -92,6 +92,7 @@ def test_a_folder_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
         (b'{"a":' * 100_000, "not JSON"),
         (b"{}", "schema 'None'"),
         (b'{"schema": "mlir-matrix/history-run/v2"}', "this version reads mlir-matrix/history-run/v1"),
+        (b'{"schema": "mlir-matrix/history-run/v0"}', "this version reads mlir-matrix/history-run/v1"),
         (zlib.compress(b"[]"), "schema 'None'"),
         (zlib.compress(b"\xff"), "not JSON"),
     ],
@@ -109,6 +110,42 @@ def test_a_file_that_unpacks_to_more_than_a_run_is_refused(tmp_path: Path, monke
     file.write_bytes(zlib.compress(b" " * (1 << 22)))
     with pytest.raises(SpoolError, match="larger than"):
         read_recording(file)
+
+
+@pytest.mark.parametrize("version", ["0", "", "x", "-2", "1x", "\u00b2"])
+def test_an_unknown_version_is_not_called_newer(tmp_path: Path, version: str) -> None:
+    file = tmp_path / "file"
+    file.write_text(json.dumps({"schema": f"{SCHEMA[:-1]}{version}"}))
+    with pytest.raises(SpoolError, match="this version reads"):
+        read_recording(file)
+
+
+def test_what_has_no_end_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST_BYTES", 1 << 20)
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    with open(tmp_path / "large", "wb") as large:
+        large.write(b"{")
+        large.truncate(1 << 40)
+    for name, why in (("pipe", "not a plain file"), ("zero", "not a plain file"), ("large", "larger than")):
+        with pytest.raises(SpoolError, match=why):
+            read_recording(tmp_path / name)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "bytes"])
+def test_a_run_goes_on_without_the_name_of_its_history(tmp_path: Path, kind: str) -> None:
+    identity = tmp_path / "history" / "id"
+    identity.parent.mkdir()
+    if kind == "pipe":
+        os.mkfifo(identity)
+    elif kind == "link":
+        identity.symlink_to("/dev/zero")
+    else:
+        identity.write_bytes(b"\xff\xfe")
+    spool = Spool(tmp_path)
+    recorded = spool.add({"schema": SCHEMA, "id": new_id()})
+    assert len(spool.files()) == 1
+    assert spool.knows(recorded) is (kind == "bytes")
 
 
 @given(cut=st.integers(0, 200), flip=st.integers(0, 200))

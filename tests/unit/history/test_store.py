@@ -6,7 +6,7 @@ import os
 import resource
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +16,9 @@ import pytest
 from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.history import store as module
 from mlir_matrix.history.checked import check
+from mlir_matrix.history.questions import Questions
 from mlir_matrix.history.store import Store
+from mlir_matrix.history.trends import Trends
 from support.recordings import TIMES, recording, result
 
 LATER = """
@@ -142,7 +144,7 @@ def test_a_migration_that_fails_changes_nothing(store: Store, tmp_path: Path, mo
     monkeypatch.setattr(module, "MIGRATIONS", tmp_path / "migrations")
     monkeypatch.setattr(module, "REVISION", "2")
     newer = Store(f"sqlite:///{store.name}")
-    with pytest.raises(InfrastructureError, match="no such table: absent"), newer.reading():
+    with pytest.raises(InfrastructureError, match="its table absent is missing"), newer.reading():
         pass
     newer.close()
     assert contents(Path(store.name)) == before
@@ -184,3 +186,43 @@ def test_a_server_that_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "No such file" in str(caught.value)
     assert "runs stay on this machine" in str(caught.value)
     assert "secret" not in str(caught.value)
+
+
+QUESTIONS: dict[str, Callable[[Questions], object]] = {
+    "runs": Questions.runs,
+    "show": lambda questions: questions.show(["jax/**"]),
+    "diff": lambda questions: questions.outcomes("latest"),
+    "first-bad": lambda questions: questions.first_bad([]),
+    "snapshot": lambda questions: Trends(questions).snapshot(""),
+}
+
+
+@pytest.mark.parametrize("table", ["alembic_version", "runs", "tests", "behaviours", "sets", "results", "months"])
+def test_a_table_that_is_missing_is_named(store: Store, table: str) -> None:
+    store.add(check(recording([result("a", "crashed")])), TIMES[0])
+    store.close()
+    with sqlite3.connect(store.name) as database:
+        database.execute(f"DROP TABLE {table}")
+    said = []
+    for ask in QUESTIONS.values():
+        other = Store(f"sqlite:///{store.name}")
+        try:
+            with other.reading() as connection:
+                ask(Questions(other, connection))
+        except InfrastructureError as error:
+            said.append(str(error))
+        other.close()
+    assert said
+    assert all(f"its table {table} is missing; restore a backup, or move the database away" in each for each in said)
+
+
+@pytest.mark.parametrize("revision", ["0", "x", "\u00b2"])
+def test_a_schema_that_no_version_has_is_not_called_newer(store: Store, revision: str) -> None:
+    store.add(check(recording([result("a")])), TIMES[0])
+    with sqlite3.connect(store.name) as database:
+        database.execute("UPDATE alembic_version SET version_num = ?", [revision])
+    with (
+        pytest.raises(InfrastructureError, match=r"its schema is .*, which no release of this program has; restore"),
+        Store(f"sqlite:///{store.name}").reading(),
+    ):
+        pass

@@ -84,7 +84,7 @@ def test_one_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     with sqlite3.connect(summary_file(tmp_path)) as database:
         database.execute("PRAGMA user_version = 7")
     before = summary_file(tmp_path).read_bytes()
-    assert "its version is 7, and this program knows 1" in update_summary(tmp_path, [result("a")], TIMES[1])
+    assert "its version is 7, and this program knows 2" in update_summary(tmp_path, [result("a")], TIMES[1])
     assert summary_file(tmp_path).read_bytes() == before
 
 
@@ -103,3 +103,9 @@ def test_a_locked_one_is_left_alone(tmp_path: Path, monkeypatch: object) -> None
 def test_a_folder_that_cannot_be_written_is_a_warning(tmp_path: Path) -> None:
     (tmp_path / "history").write_text("a file")
     assert "not recorded" in update_summary(tmp_path, [result("a")], TIMES[0])
+
+
+def test_a_broken_step_makes_no_test_short(tmp_path: Path) -> None:
+    for day, outcome in enumerate(("pass", "crashed", "crashed", "crashed")):
+        update_summary(tmp_path, [result("a", outcome, seconds=60.0 if outcome == "pass" else 0.05)], TIMES[day])
+    assert read_summary(tmp_path).tests["jax/p/t/a"].seconds == 60.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -44,13 +46,44 @@ def test_what_is_no_run_is_set_aside_and_stops_no_other(tmp_path: Path, store: S
     whole = spool.files()[-1]
     (whole.parent / f"{whole.name}-cut").write_bytes(whole.read_bytes()[:-20])
     (whole.parent / f"{whole.name}-folder").mkdir()
+    os.mkfifo(whole.parent / f"{whole.name}-pipe")
+    (whole.parent / f"{whole.name}-zero").symlink_to("/dev/zero")
     warnings: list[str] = []
     assert ingest(spool, store, TIMES[3], warnings.append) == 2
-    parts = ("upgrade mlir-matrix", "damaged", "cut short", "not a plain file")
+    parts = (
+        "upgrade mlir-matrix",
+        "damaged",
+        "-cut: set aside",
+        *(f"-{kind}: set aside" for kind in ("folder", "pipe", "zero")),
+    )
     assert [part for each in warnings for part in parts if part in each] == list(parts)
-    assert len(list((tmp_path / "history" / "rejected").iterdir())) == 3
+    assert len(list((tmp_path / "history" / "rejected").iterdir())) == 5
     # What a newer program wrote waits for one.
     assert len(spool.files()) == 1
+
+
+def test_what_cannot_be_read_stays_and_stops_no_other(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As root, no file of an ordinary disk refuses to be read."""
+    spool = Spool(tmp_path)
+    for _ in range(2):
+        spool.add(recording([result("a")]))
+    broken = spool.files()[0]
+    real = os.open
+
+    def opened(path: str | Path, *rest: int) -> int:
+        if Path(path) == broken:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return real(path, *rest)
+
+    monkeypatch.setattr(os, "open", opened)
+    warnings: list[str] = []
+    assert ingest(spool, store, TIMES[3], warnings.append) == 1
+    assert (spool.files(), warnings) == (
+        [broken],
+        [f"{broken}: stays there: it cannot be read: Input/output error"],
+    )
 
 
 def test_nothing_is_lost_where_the_database_fails(tmp_path: Path) -> None:

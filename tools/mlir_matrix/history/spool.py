@@ -58,7 +58,7 @@ class Spool:
             os.unlink(self._identity)
 
     def _history(self) -> str:
-        with suppress(OSError), _opened(self._identity) as file:
+        with suppress(OSError, SpoolError), _opened(self._identity) as file:
             return file.read(64).decode(errors="replace")
         return ""
 
@@ -124,9 +124,9 @@ def _opened(path: str | Path) -> BufferedReader:
 def read_recording(file: Path) -> dict[str, Any]:
     """Read the file of a run. Raise SpoolError, NewerRunError, OSError."""
     with _opened(file) as opened:
-        data = opened.read(_MOST_BYTES + 1)
-    if len(data) > _MOST_BYTES:
-        raise SpoolError("larger than 1 GB")
+        if os.fstat(opened.fileno()).st_size > _MOST_BYTES:
+            raise SpoolError("larger than 1 GB")
+        data = opened.read()
     if not data.startswith(b"{"):
         stream = zlib.decompressobj()
         try:
@@ -143,5 +143,5 @@ def read_recording(file: Path) -> dict[str, Any]:
     if schema != SCHEMA:
         what = f"schema {str(schema)[:80]!r}; this version reads {SCHEMA}"
         version = str(schema).removeprefix(SCHEMA[:-1])
-        raise (NewerRunError if version.isdecimal() and int(version) > int(SCHEMA[-1]) else SpoolError)(what)
+        raise (NewerRunError if version.isdecimal() and int(version[:9]) > int(SCHEMA[-1]) else SpoolError)(what)
     return recording  # type: ignore[no-any-return] # JSON

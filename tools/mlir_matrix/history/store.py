@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -265,7 +266,12 @@ def _begin(connection: sa.Connection) -> None:
     connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
 
 
+_MISSES = "its table {} is missing; restore a backup, or move the database away, and a new one is made"
+#: As SQLite and PostgreSQL name a missing table.
+_MISSING = re.compile(r'no such table: (\w+)|relation "(\w+)" does not exist')
 _REMEDIES: Mapping[str, str] = {
+    # Only a database without this table gets tables.
+    "already exists": _MISSES.format("alembic_version"),
     "database is locked": f"another process has locked it for {_PATIENCE} s",
     "database or disk is full": "the disk is full",
     "attempt to write a readonly database": "it cannot be written",
@@ -276,4 +282,6 @@ _REMEDIES: Mapping[str, str] = {
 
 
 def _remedies(words: str) -> str:
+    if found := _MISSING.search(words):
+        return _MISSES.format(found[1] or found[2])
     return next((remedy for start, remedy in _REMEDIES.items() if start in words), words)

@@ -9,15 +9,15 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from statistics import median
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
-from mlir_matrix.history.snapshot import Recorded, Snapshot
+from mlir_matrix.history.snapshot import Recorded, Snapshot, typical_seconds
 from mlir_matrix.judge.results import NOT_RUN, TestResult
 
 #: Executions of a test whose durations count.
 RECENT = 9
-VERSION = 1
+#: Since 2, seconds of failures are negative.
+VERSION = 2
 #: Another run holds the lock while it writes. Seconds.
 _PATIENCE = 5.0
 _CREATE = (
@@ -43,18 +43,13 @@ def read_summary(state: Path, warn: Callable[[str], object] = str) -> Snapshot:
         with _opened(file, "ro") as database:
             rows = database.execute("SELECT test, recent, last_run, last_failure FROM tests").fetchall()
         found = {
-            test: Recorded(_typical(map(float, recent.split(","))), ran, failed) for test, recent, ran, failed in rows
+            test: Recorded(typical_seconds([*map(float, recent.split(","))]), ran, failed)
+            for test, recent, ran, failed in rows
         }
     except (sqlite3.Error, ValueError, TypeError) as error:
         warn(f"{file}: recorded durations cannot be read, so none are used: {error}")
         return Snapshot()
     return Snapshot(found, max((each.last_run for each in found.values()), default=""))
-
-
-def _typical(seconds: Iterable[float]) -> float:
-    """Return the median of the quietest half: a busy machine makes tests slower, and nothing makes them faster."""
-    ordered = sorted(seconds)
-    return median(ordered[: (len(ordered) + 1) // 2])
 
 
 def update_summary(state: Path, results: Iterable[TestResult], ended: str) -> str:
@@ -90,10 +85,11 @@ def _add(file: Path, decided: Iterable[TestResult], ended: str) -> None:
         rows = {}
         for each in decided:
             recent, failed = known.get(each.id, ("", ""))
+            seconds = f"{each.duration_s if each.expected else -each.duration_s:.4f}"
             if not recent:
-                recent = f"{each.duration_s:.4f}"
+                recent = seconds
             elif not each.cached:
-                recent = f"{recent},{each.duration_s:.4f}"
+                recent = f"{recent},{seconds}"
             if recent.count(",") >= RECENT:
                 recent = recent.partition(",")[2]
             failed = failed if each.expected else ended

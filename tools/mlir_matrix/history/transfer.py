@@ -35,8 +35,10 @@ def ingest(spool: Spool, store: Store, stored: str, warn: Warn) -> int:
                 except SpoolError as error:
                     warn(f"{spool.reject(file)}: set aside, because it holds no run: {error}")
                     continue
-                except PermissionError as error:
-                    warn(f"{file}: stays there: {error.strerror}")
+                except FileNotFoundError:
+                    continue
+                except OSError as error:
+                    warn(f"{file}: stays there: it cannot be read: {error.strerror}")
                     continue
                 if run.started > stored:
                     warn(

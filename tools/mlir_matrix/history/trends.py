@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlir_matrix.history.checked import UNKNOWN
 from mlir_matrix.history.questions import Questions
-from mlir_matrix.history.snapshot import Recorded, Snapshot
+from mlir_matrix.history.snapshot import Recorded, Snapshot, typical_seconds
 from mlir_matrix.history.statistics import grows, is_larger, slope, wilson
 from mlir_matrix.history.summary import RECENT
 
@@ -133,16 +133,13 @@ class Trends:
         """Return the recent executions of all tests; the last run of a test may have taken its result from the cache."""
         ended = dict(self._rows("SELECT key, ended FROM runs"))
         names = dict(self._rows("SELECT key, id FROM tests"))
-        joined = self._questions.store.joined("CASE WHEN executed = 1 THEN ms END")
+        joined = self._questions.store.joined("CASE WHEN executed = 1 THEN CASE state WHEN 0 THEN -ms ELSE ms END END")
         statement = f"""
             SELECT test, {joined}, max(run), max(CASE WHEN state = 0 THEN run ELSE 0 END)
             FROM {self._questions.store.in_order} WHERE state < {UNKNOWN} GROUP BY test HAVING max(executed) = 1
         """
         found = {}
         for test, times, last, bad in self._rows(statement):
-            recent = sorted(map(int, times.rsplit(",", RECENT)[-RECENT:]))
-            quietest = recent[: (len(recent) + 1) // 2]
-            # The median; that of the module statistics takes three times as long.
-            seconds = (quietest[(len(quietest) - 1) // 2] + quietest[len(quietest) // 2]) / 2000
+            seconds = typical_seconds([*map(int, times.rsplit(",", RECENT)[-RECENT:])]) / 1000
             found[names[test]] = Recorded(seconds, ended[last], ended[bad] if bad else "")
         return Snapshot(found, taken)

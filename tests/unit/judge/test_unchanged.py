@@ -190,6 +190,7 @@ def test_every_catalog_counts(root: Path, tmp_path: Path, monkeypatch: pytest.Mo
         ((), {"relied": None}),
         ((replace(PASS, cached=False),), {}),
         ((PASS, replace(PASS, expected=False)), {}),
+        ((PASS, replace(UNSUPPORTED, outcome="skipped")), {}),
         ((PASS, replace(UNSUPPORTED, outcome="infra-error")), {}),
         ((replace(PASS, metrics={"a": ("no", "JSON")}),), {}),
     ],
@@ -201,7 +202,7 @@ def test_what_may_differ_the_next_time_is_not_kept(results: Any, more: dict[str,
 
 def test_what_this_cpu_cannot_run_is_kept(tmp_path: Path) -> None:
     """The CPU is part of the fingerprint. A machine without AVX-512 has such tests in every suite."""
-    UnchangedRuns(REQUEST).keep(report(tmp_path, PASS, replace(UNSUPPORTED, outcome="skipped")), Graph())
+    UnchangedRuns(REQUEST).keep(report(tmp_path, PASS, replace(UNSUPPORTED, outcome="skipped", stage="")), Graph())
     assert UnchangedRuns(REQUEST).find() is not None
 
 

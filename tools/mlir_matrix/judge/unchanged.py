@@ -23,12 +23,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.digest import digest_bytes, digest_file, digest_value
 from mlir_matrix.environments.source.permissions import NONE, Permissions
 from mlir_matrix.execute.options import EVERYTHING, ExecutorOptions, Limits, SelectionOptions
 from mlir_matrix.execute.use_log import add_uses, is_of_today
 from mlir_matrix.fingerprint import Fingerprint, machine_identity
-from mlir_matrix.judge.results import NOT_RUN, Run, TestResult
+from mlir_matrix.judge.results import Run, TestResult
 from mlir_matrix.paths import find_home, repository
 
 if TYPE_CHECKING:
@@ -189,8 +190,12 @@ class UnchangedRuns:
 
 
 def _is_lasting(result: TestResult) -> bool:
-    """Return whether a result is what an unchanged run gives again. Devices and the CPU, for which tests are skipped, are known."""
-    return result.expected and (result.cached or result.outcome in NOT_RUN)
+    """Return whether a result is what an unchanged run gives again.
+
+    What is skipped before anything is planned is known by granted devices and the CPU; an environment may become available.
+    """
+    skipped_unplanned = result.outcome == Outcome.SKIPPED and not result.stage
+    return result.expected and (result.cached or result.outcome == Outcome.UNSUPPORTED or skipped_unplanned)
 
 
 def _digest(file: Path | str | None) -> str:

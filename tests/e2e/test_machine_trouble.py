@@ -447,6 +447,23 @@ def test_the_launcher_with_a_relative_home() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_damaged_bytecode(tmp_path: Path) -> None:
+    """That of the program, of workers and of what both start from; a full disk cut it short."""
+    for name in ("packages", "tool"):
+        (tmp_path / name).symlink_to(find_home().cache / name)
+    command = [str(REPOSITORY / "tools" / "matrix"), "run", "mlir/linalg-loops/x86_64/transpose", "--quiet"]
+    first = bare(command, MATRIX_HOME=str(tmp_path))
+    assert first.returncode == 0, first.stderr
+    made = [path for path in (tmp_path / "bytecode").rglob("*.pyc") if path.stat().st_size > 300]
+    assert len({path.name.split(".")[0] for path in made} & {"bisect", "run_tests", "worker", "_methods"}) == 4
+    for path in made:
+        os.truncate(path, 300)
+    shutil.rmtree(tmp_path / "actions")
+    again = bare(command, MATRIX_HOME=str(tmp_path))
+    assert (again.returncode, again.stderr, again.stdout) == (0, first.stderr, first.stdout)
+    assert all(path.stat().st_size > 300 for path in made)
+
+
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize("words", ["plan mlir/linalg-loops/x86_64/transpose", "run mlir/linalg-loops/x86_64/transpose"])
 def test_closed_streams(closed: str, words: str, warm: House) -> None:

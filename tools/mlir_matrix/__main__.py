@@ -1,7 +1,5 @@
 """The program ``matrix``: installed, or straight from a checkout by ``python tools/mlir_matrix``."""
 
-from __future__ import annotations
-
 import os
 import sys
 
@@ -15,9 +13,11 @@ if __name__ == "__main__":
         sys.path.insert(0, _folder)
 if sys.pycache_prefix is None and not os.path.isdir(f"{_here}/cli/__pycache__"):
     # Installed without bytecode, perhaps where nothing can be written.
+    sys.dont_write_bytecode = True
+    from mlir_matrix.actions.runtime import bytecode
     from mlir_matrix.paths import find_home
 
-    sys.pycache_prefix = str(find_home().bytecode)
+    bytecode.keep_in(str(find_home().bytecode))
 
 from mlir_matrix.cli import main  # noqa: E402
 

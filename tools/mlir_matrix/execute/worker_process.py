@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mlir_matrix.actions.runtime.bytecode import options
 from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.catalog.models.base import PYTHON_FILE
 from mlir_matrix.environments.package import with_needs
@@ -51,7 +52,7 @@ def worker_command(
         need for unit in environment.prefixes if isinstance(unit, SourceBuild) for need in unit.needs
     ):
         folders += ["--bind", str(there / need.folder_for(""))]
-    python = [*environment.interpreter.command(store, at=at), "-P", "-s", "-S", "-X", f"pycache_prefix={bytecode}"]
+    python = [*environment.interpreter.command(store, at=at), "-P", "-s", "-S", *options(bytecode)]
     foreign = ["--foreign"] if environment.foreign else []
     return [*python, str(actions / "runtime" / "bootstrap.py"), *folders, *foreign, *arguments]
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from mlir_matrix.actions.runtime.bytecode import options
 from mlir_matrix.environments.source.process import clean_environment
 from mlir_matrix.environments.source.repository import Repository, local_folder
 from mlir_matrix.errors import InfrastructureError, UsageError
@@ -201,8 +202,8 @@ class _Program:
     roots: Sequence[str]
     #: The code of tools, if it differs from the program's.
     actions: str
-    #: Where it keeps its bytecode.
-    bytecode: Path
+    #: Options of its interpreter.
+    interpreter: Sequence[str]
     #: A changed file that can affect every test; empty if there is none.
     cause: str
     notes: Sequence[str] = ()
@@ -222,7 +223,7 @@ def _started(
         "actions": program.actions,
     }
     (folder / "request").write_text(json.dumps(request))
-    words = [sys.executable, "-P", "-s", "-X", f"pycache_prefix={program.bytecode}", "-m", _MODULE]
+    words = [sys.executable, "-P", "-s", *program.interpreter, "-m", _MODULE]
     variables = {"PYTHONPATH": program.folder, "MATRIX_ROOT": program.roots[0], "PYDANTIC_DISABLE_PLUGINS": "1"}
     environment = clean_environment() | variables
     with open(folder / "request") as asked, open(folder / "errors", "w") as errors:
@@ -254,9 +255,10 @@ def _write_files(session: Session, revision: Revision, tree: Path) -> _Program:
     differs = [path for path in causes if path.startswith(f"{PROGRAM}/")]
     if differs:
         if os.path.isfile(f"{roots[0]}/{PROGRAM}/judge/plan_state.py"):
-            return _Program(folder=old, roots=roots, actions="", bytecode=tree.with_name("bytecode"), cause=cause)
+            return _Program(folder=old, roots=roots, actions="", interpreter=("-B",), cause=cause)
         notes.append(f"{differs[0]} changed since then, and that revision cannot be asked for its plan")
-    return _Program(folder=own, roots=roots, actions=actions, bytecode=session.home.bytecode, cause=cause, notes=notes)
+    interpreter = options(session.home.bytecode)
+    return _Program(folder=own, roots=roots, actions=actions, interpreter=interpreter, cause=cause, notes=notes)
 
 
 def _unplanned_changes(revision: Revision, number: int) -> list[str]:

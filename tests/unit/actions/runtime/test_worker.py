@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from mlir_matrix.actions.runtime import bytecode
 from mlir_matrix.actions.runtime.bazel_layout import OUTCOME_MARK
 from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.actions.runtime.worker import Worker
@@ -424,7 +425,7 @@ def test_what_a_worker_imports(tmp_path: Path, words: list[str], expected: Any) 
     )  # fmt: skip
     (folder / "in/tool.py").write_text(LOOK)
     modules = [word for name in ("thing:warm", "antigravity", "absent") for word in ("--module", name)]
-    python = [*command()[:4], "-X", f"pycache_prefix={made}", str(BOOTSTRAP), "--site", str(site)]
+    python = [*command()[:4], *bytecode.options(made), str(BOOTSTRAP), "--site", str(site)]
     request = json.dumps({"requestId": 1, "sandboxDir": str(folder)})
     process = subprocess.Popen(
         [*python, *words, *modules, "--persistent_worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,

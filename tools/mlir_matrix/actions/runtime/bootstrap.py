@@ -10,11 +10,8 @@ files. ``--loader``: the caller had only relative paths for the interpreter and 
 ``--foreign``, a worker's argument: an untrusted catalog chose packages, so that only actions can import any.
 """
 
-from __future__ import annotations
-
 import os
 import sys
-from types import ModuleType
 
 
 def _take(option: str, arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -46,8 +43,12 @@ if __name__ == "__main__":
     # Absolute, because actions change the folder; links are kept.
     _here = os.path.dirname(os.path.abspath(__file__))
     # Not by its folder in sys.path: where this program is installed, other packages are beside it.
-    _package = sys.modules["mlir_matrix"] = ModuleType("mlir_matrix")
+    _package = sys.modules["mlir_matrix"] = type(sys)("mlir_matrix")
     _package.__path__ = [os.path.dirname(os.path.dirname(_here))]
+    from mlir_matrix.actions.runtime import bytecode
+
+    # Before anything is imported that may be damaged.
+    bytecode.keep_as_told()
     _sites = [os.path.abspath(_site) for _site in _sites]
     if "--foreign" not in _rest:
         sys.path.extend(_sites)

@@ -29,7 +29,7 @@ from functools import cache
 from importlib.machinery import PathFinder
 from typing import Any, NoReturn
 
-from mlir_matrix.actions.runtime import contract, isolation, root
+from mlir_matrix.actions.runtime import bytecode, contract, isolation, root
 from mlir_matrix.actions.runtime.bazel_layout import Staged, layout_of
 from mlir_matrix.actions.runtime.child import LAST, REQUEST_FILE, STAY, open_plain, run_forked
 from mlir_matrix.actions.runtime.container import Container
@@ -404,11 +404,8 @@ def _preload(tools: Sequence[str], modules: Sequence[str]) -> None:
 
 def _compile() -> None:
     """Compile all modules of the packages, which runs none: neither actions nor their imports can write bytecode."""
-    import compileall
-    from py_compile import PycInvalidationMode
-
     for site in contract.sites if sys.pycache_prefix else ():
-        compileall.compile_dir(site, quiet=2, invalidation_mode=PycInvalidationMode.TIMESTAMP)
+        bytecode.compile_all(site)
 
 
 def main(arguments: Sequence[str], declared: Sequence[str] | None = None) -> int:

@@ -360,7 +360,12 @@ def test_attacks(target: Target, attack: str) -> None:
 #: By executor, attacks that need no file of the target's, and where their answers differ.
 ELSEWHERE: dict[str, dict[str, dict[str, Any]]] = {
     "bazel": {"privileges": {}, "sockets": {}, "what_others_share": {}, "terminals": {}},
-}
+    # A container has a loopback of its own, a device for no terminal, another owner of /proc, and no shared memory at all.
+    "docker": {
+        "privileges": {"mode": REFUSED}, "sockets": {"network": "Connection refused"},
+        "what_others_share": {"own": FULL, "shm": GONE}, "terminals": {"/dev/tty": "No such device or address"},
+    },
+}  # fmt: skip
 
 
 def check_elsewhere(house: House, folder: Path, executor: str) -> None:
@@ -384,6 +389,10 @@ def check_elsewhere(house: House, folder: Path, executor: str) -> None:
 
 def test_attacks_by_bazel(warm: House, tmp_path: Path) -> None:
     check_elsewhere(warm, tmp_path, "bazel")
+
+
+def test_attacks_in_containers(own: House, tmp_path: Path) -> None:
+    check_elsewhere(own, tmp_path, "docker")
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give the right to namespaces up")

@@ -158,6 +158,84 @@ def test_bounds_of_programs_are_audited_calibrated_and_explained(house: House, t
     assert report.outcomes[f"{cell}/zoo:mlp~as-vectorized"] == "pass"
 
 
+MASK = """\
+    def __init__(self, width=32, window=8, longest=1024):
+        super().__init__()
+        self.a = nn.Linear(width, width)
+        at = torch.arange(longest)
+        self.register_buffer("mask", (at[:, None] - at).abs() > window)
+
+    def forward(self, x):
+        n = x.size(1)
+        scores = (self.a(x) @ x.transpose(1, 2)).masked_fill(self.mask[:n, :n], float("-inf"))
+        return scores.softmax(-1) @ x
+"""
+#: What is too large for a test, and the numbers that are made smaller.
+SCALED = {
+    # Too large by a number that stands only in the constructor.
+    "window": (
+        f"{HEAD}batch, seq = 4, 32\n\nclass Model(nn.Module):\n{MASK}\n"
+        "def get_inputs():\n    return [torch.randn(batch, seq, 32)]\n",
+        "longest from 1024 to 128",
+    ),
+    # The mask is as large as the input: a number in the constructor is equal to one at the top.
+    "whole": (
+        module(
+            "return (x @ x.T).masked_fill(self.mask == 0, 0.0)",
+            init="self.register_buffer('mask', torch.tril(torch.ones(1024, 1024)))",
+            n="1024",
+        ),
+        "N from 1024 to 128, Model.__init__ from 1024 to 128",
+    ),
+}
+#: What says something else where it is small enough, and what it no longer depends on.
+LOST = {
+    "far": (
+        module(
+            "return (x @ x.T).masked_fill(self.far, 0.0)",
+            init="at = torch.arange(N); self.register_buffer('far', (at[:, None] - at).abs() > 500)",
+            n="1024",
+        ),
+        "buffer far",
+    ),
+    "unread": (
+        module("return x @ x.T + y[300:].sum()", n="1024")
+        .replace("forward(self, x)", "forward(self, x, y)")
+        .replace("8)]", "8), torch.rand(N)]"),
+        "input 1",
+    ),
+    "given": (
+        module("return (x @ x.T).masked_fill(y, 0.0)", n="1024")
+        .replace("forward(self, x)", "forward(self, x, y)")
+        .replace("8)]", "8), (torch.arange(N)[:, None] - torch.arange(N)) > 500]"),
+        "input 1",
+    ),
+}
+
+
+def test_what_is_too_large_is_scaled_where_it_does_the_same(house: House, tmp_path: Path) -> None:
+    for name, (text, _) in (SCALED | LOST).items():
+        (tmp_path / "models").mkdir(exist_ok=True)
+        (tmp_path / "models" / f"{name}.py").write_text(text)
+    corpus = tmp_path / "matrix" / "corpora" / "zoo"
+    corpus.mkdir(parents=True)
+    (corpus / "corpus.yaml").write_text(CORPUS)
+    cell = "pytorch/linalg-loops/x86_64"
+    report = house.run(f"{cell}/zoo:*", catalog=tmp_path, code=1)
+    for name, (_, numbers) in SCALED.items():
+        entry = report.tests[f"{cell}/zoo:{name}"]
+        assert (entry["outcome"], entry["scaled"]) == ("pass", numbers), entry
+    for name, (_, lost) in LOST.items():
+        entry = report.tests[f"{cell}/zoo:{name}"]
+        assert entry["outcome"] == "import-failed", entry
+        assert (
+            f"the program no longer depends on {lost} where it is small enough for a test (N from 1024 to "
+            in entry["reason"]
+        )
+    explained = house("explain", f"{cell}/zoo:window", "--catalog", tmp_path).stdout
+    assert "scaled: longest from 1024 to 128" in explained
+
+
 def test_what_programs_cannot_be_asked_is_said(house: House) -> None:
     onnx = "onnx/linalg-loops/x86_64/onnx-nodes:test_abs"
     done = house("golden", "calibrate", onnx, "--seeds", "10")

@@ -3,8 +3,9 @@
 The module is built once by a seed, its inputs drawn by another. What is expected is the same module in float64, so a wrong
 model is not found: oracle and program have one author. A program that is too large for a test is scaled: the largest
 whole number of those at the top of the file and in the functions for inputs is divided by 2 (by 4 where the program is 64 times
-too large), again and again. A number stays if the module does not take its inputs with less, or if less changes nothing. Where no
-number can be made smaller by itself, all that are 8 or more are halved together.
+too large), again and again, with equal numbers in constructors. A number stays if the module does not take its inputs with less,
+or if less hardly helps. Where none can be made smaller by itself, all that are 8 or more are halved together, then those in
+constructors one by one. A program that no longer depends on a buffer or an input is refused.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import numpy
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from mlir_matrix.actions import api
 from mlir_matrix.actions.api import Action, ActionFailed, under_test
@@ -29,8 +31,13 @@ from mlir_matrix.actions.api import Action, ActionFailed, under_test
 DTYPES = {getattr(torch, name): dtype for dtype, name in api.FRAMEWORK_NAMES.items()}
 #: The least size that scaling leaves of a number.
 LEAST = 2
-#: The least number that is halved together with all others that large, where none can be halved by itself.
+#: The least number that is halved together with all others that large, where none can be halved by itself, and that numbers in
+#: constructors follow: less is a kernel or a stride, as a rule.
 TOGETHER = 8
+#: What a smaller number must leave, at most, of what is too large.
+HELPS = 0.9
+#: The most elements of parameters and inputs of a program that is built at full size.
+AFFORDABLE = 2**27
 #: How many times as large as asked for a program may stay that cannot be scaled further.
 BEYOND = 8
 #: Recurrent layers: compilers see their steps, each about so many operators.
@@ -138,8 +145,10 @@ def run(action: Action) -> None:
     options = Options(**action.params["parameters"])
     if options.elements <= 0 or options.gflops <= 0:
         raise ActionFailed("'elements' and 'gflops' of the source must be more than 0")
-    text = api.read_text(action.inputs["source"], "the program").removeprefix("\ufeff")
-    text, scaled = _scaled(text, options)
+    full = api.read_text(action.inputs["source"], "the program").removeprefix("\ufeff")
+    text, scaled = _scaled(full, options)
+    if scaled:
+        _check_scaled(full, text, options, scaled)
     draw = int(action.params["draw"])
 
     def build() -> Built:
@@ -229,41 +238,67 @@ def _input_seed(options: Options, draw: int) -> int:
     return options.seed + 1 + draw * DRAW
 
 
-def _scaled(text: str, options: Options) -> tuple[str, dict[int, int]]:
-    """Return the text of a program that is small enough, and the numbers that scaling replaced, before and after."""
+#: What is scaled: whether a number is in a constructor, and its value. Equal numbers are one size, as a rule.
+Key = tuple[bool, int]
+
+
+class Number(NamedTuple):
+    """A whole number in a file; ``name`` is the variable or parameter that has it, or the function around it."""
+
+    node: ast.Constant
+    name: str
+    key: Key
+
+
+def _scaled(text: str, options: Options) -> tuple[str, str]:
+    """Return the text of a program that is small enough, and what scaling replaced: ``n from 8 to 2``."""
     with under_test():
         tree = ast.parse(text, FILE)
     size = _size(text, options)
     if size is None or size.fits(options):
-        return text, {}
-    places = list(_numbers(tree, {options.inputs, options.arguments}))
-    now = {value: value for _, value in places}
-    fixed = set[int]()
+        return text, ""
+    numbers = list(_numbers(tree, {options.inputs, options.arguments}))
+    now = {number.key: number.key[1] for number in numbers}
+    fixed = set[Key]()
     while not size.fits(options):
         for trial in _trials(now, fixed, size.work(options)):
-            smaller = _size(_replaced(text, places, trial), options)
-            if smaller is not None and smaller.work(options) < size.work(options):
+            smaller = _size(_replaced(text, numbers, trial), options)
+            if smaller is not None and smaller.helps(size, options):
                 now, size = trial, smaller
                 break
         else:
             if size.work(options) > BEYOND:
                 raise ActionFailed(f"{size}; {_most(options)}, and no number in the file can be made smaller")
             break
-    return _replaced(text, places, now), {before: value for before, value in now.items() if value != before}
+    changed = [each for each in numbers if now[each.key] != each.key[1]]
+    words = dict.fromkeys(f"{each.name} from {each.key[1]} to {now[each.key]}" for each in changed)
+    return _replaced(text, numbers, now), ", ".join(words)
 
 
-def _trials(now: Mapping[int, int], fixed: set[int], work: float) -> Iterator[dict[int, int]]:
+def _trials(now: Mapping[Key, int], fixed: set[Key], work: float) -> Iterator[dict[Key, int]]:
     """Yield smaller numbers in the place of those of a program that is so many times too large.
 
-    Equal numbers are one size, as a rule. A number is left alone once it could not be made smaller by itself.
+    A number is left alone once it could not be made smaller by itself, until nothing else can be.
     """
-    for most in sorted({value for value in now.values() if value >= 2 * LEAST} - fixed, reverse=True):
-        for factor in (4, 2) if work > 64 else (2,):
-            yield {before: value // factor if value == most else value for before, value in now.items()}
-        fixed.add(most)
-    large = {before: value // 2 if value >= TOGETHER else value for before, value in now.items()}
-    if large != dict(now):
-        yield large
+    before = set(fixed)
+    outside = {value for (inside, _), value in now.items() if not inside}
+    yield from _alone(now, {(False, value) for value in outside} - fixed, fixed, work)
+    large = {value for value in outside if value >= TOGETHER}
+    for follow in (True, False) if large else ():
+        yield {key: value // 2 if value in large and (follow or not key[0]) else value for key, value in now.items()}
+    yield from _alone(now, {(True, value) for (inside, _), value in now.items() if inside} - fixed, fixed, work)
+    yield from _alone(now, before, fixed, work)
+
+
+def _alone(now: Mapping[Key, int], which: set[Key], fixed: set[Key], work: float) -> Iterator[dict[Key, int]]:
+    """Yield what makes one number smaller, the largest first, with equal ones in constructors or without."""
+    for inside, most in sorted(which, key=lambda key: -key[1]):
+        follow = not inside and most >= TOGETHER and most in (value for (within, _), value in now.items() if within)
+        for factor in ((4, 2) if work > 64 else (2,)) if most >= 2 * LEAST else ():
+            for places in ({False, True}, {False}) if follow else ({inside},):
+                chosen = {key for key, value in now.items() if value == most and key[0] in places}
+                yield {key: value // factor if key in chosen else value for key, value in now.items()}
+        fixed.add((inside, most))
 
 
 def _most(options: Options) -> str:
@@ -281,8 +316,17 @@ class Size:
     def fits(self, options: Options) -> bool:
         return self.work(options) <= 1
 
+    def helps(self, before: Size, options: Options) -> bool:
+        """Return whether what is too large is clearly less than before, and nothing is more."""
+        pairs = list(zip(self._parts(options), before._parts(options), strict=True))
+        clear = self.fits(options) or any(was > 1 and now <= HELPS * was for now, was in pairs)
+        return clear and all(now <= max(was, 1) for now, was in pairs)
+
     def work(self, options: Options) -> float:
-        return max(self.elements / options.elements, self.flops / options.gflops / 1e9, self.calls / options.calls)
+        return max(self._parts(options))
+
+    def _parts(self, options: Options) -> tuple[float, float, float]:
+        return self.elements / options.elements, self.flops / options.gflops / 1e9, self.calls / options.calls
 
     def __str__(self) -> str:
         return (
@@ -358,26 +402,114 @@ def _products(name: str, operands: Sequence[torch.Tensor]) -> float:
     return 1.0
 
 
-def _numbers(tree: ast.Module, functions: Collection[str]) -> Iterator[tuple[ast.Constant, int]]:
-    """Yield the whole numbers in assignments at the top of a file, and in the functions for inputs and arguments."""
+def _numbers(tree: ast.Module, functions: Collection[str]) -> Iterator[Number]:
+    """Yield the whole numbers in assignments at the top of a file, in the functions for inputs and arguments, in constructors."""
     for statement in tree.body:
-        named = isinstance(statement, ast.FunctionDef) and statement.name in functions
-        if named or isinstance(statement, (ast.Assign, ast.AnnAssign)):
-            for node in ast.walk(statement):
-                if isinstance(node, ast.Constant) and type(node.value) is int and node.value > 1:
-                    yield node, node.value
+        if isinstance(statement, ast.ClassDef):
+            for function in filter(_is_constructor, statement.body):
+                yield from _constants(function, f"{statement.name}.__init__", inside=True)
+        elif isinstance(statement, ast.FunctionDef) and statement.name in functions:
+            yield from _constants(statement, statement.name, inside=False)
+        elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
+            yield from _constants(statement, "", inside=False)
 
 
-def _replaced(text: str, places: Sequence[tuple[ast.Constant, int]], values: Mapping[int, int]) -> str:
+def _is_constructor(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.FunctionDef) and statement.name == "__init__"
+
+
+def _constants(node: ast.AST, name: str, *, inside: bool) -> Iterator[Number]:
+    """Yield the whole numbers below a node; ``name`` is that of what is around it."""
+    named: list[tuple[ast.AST, str]] = [(each, name) for each in ast.iter_child_nodes(node)]
+    match node:
+        case ast.Constant(value=int() as value) if type(value) is int and value > 1:
+            yield Number(node, name, (inside, value))
+        case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)) if len(names) == len(values):
+            named = [(value, ast.unparse(each)) for each, value in zip(names, values, strict=True)]
+        case ast.Assign(targets=[target], value=made) | ast.AnnAssign(target=target, value=ast.expr() as made):
+            named = [(made, ast.unparse(target))]
+        case ast.keyword(arg=str(argument), value=made):
+            named = [(made, argument)]
+        case ast.arguments(posonlyargs=first, args=then, defaults=defaults):
+            positional = [*first, *then][len(first) + len(then) - len(defaults) :]
+            pairs = (*zip(positional, defaults, strict=True), *zip(node.kwonlyargs, node.kw_defaults, strict=True))
+            named = [(value, each.arg) for each, value in pairs if value is not None]
+    for each, around in named:
+        yield from _constants(each, around, inside=inside)
+
+
+def _replaced(text: str, numbers: Sequence[Number], values: Mapping[Key, int]) -> str:
     """Return a text with other values of its numbers."""
     data, begins = text.encode(), [0]
     for line in data.splitlines(keepends=True):
         begins.append(begins[-1] + len(line))
-    spans = [(begins[at.lineno - 1] + at.col_offset, begins[(at.end_lineno or 1) - 1] + (at.end_col_offset or 0), value)
-             for at, value in places if values[value] != value]  # fmt: skip
+    spans = [(begins[at.lineno - 1] + at.col_offset, begins[(at.end_lineno or 1) - 1] + (at.end_col_offset or 0), values[key])
+             for at, _, key in numbers if values[key] != key[1]]  # fmt: skip
     for start, end, value in sorted(spans, reverse=True):
-        data = data[:start] + str(values[value]).encode() + data[end:]
+        data = data[:start] + str(value).encode() + data[end:]
     return data.decode()
+
+
+#: The shape, the strides and the offset of a part of a tensor.
+View = tuple[torch.Size, tuple[int, ...], int]
+
+
+class Reads(TorchDispatchMode):  # type: ignore[misc]
+    """Collects the parts of tensors that operators read, by name."""
+
+    def __init__(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        super().__init__()
+        self._names = {tensor.untyped_storage()._cdata: name for name, tensor in tensors.items()}
+        self._tensors = tensors
+        self.views: dict[str, set[View]] = {}
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        for read in [] if function.is_view else _tensors((args, kwargs)):
+            name = self._names.get(read.untyped_storage()._cdata)
+            if name is not None and read.numel():
+                part = read if read.dtype == self._tensors[name].dtype else self._tensors[name]
+                self.views.setdefault(name, set()).add((part.shape, part.stride(), part.storage_offset()))
+        return function(*args, **(kwargs or {}))
+
+
+def _check_scaled(full: str, text: str, options: Options, scaled: str) -> None:
+    """Raise ActionFailed if a scaled program reads nothing, or only equal elements, of a buffer or input whose content counts."""
+    (whole, before), (_, after) = (_reads(each, options) for each in (full, text))
+    small = _given(_build(_module(text), options, 0))
+    lost = [name for name in before.keys() & small.keys() if _is_equal(small[name], after.get(name, ()))]
+    if sum(each.numel() for each in (*whole.state.values(), *whole.tensors)) > AFFORDABLE:
+        lost = [name for name in lost if name not in after]
+    elif lost:
+        large = _given(_build(_module(full), options, 0))
+        lost = [name for name in lost if not _is_equal(large[name], before[name])]
+    if lost:
+        raise ActionFailed(
+            f"the program no longer depends on {' and '.join(sorted(lost))} where it is small enough for a test"
+            f" ({scaled}):"
+            " it reads nothing of that, or only equal elements; raise 'elements', 'gflops' or 'calls' of the source"
+        )
+
+
+def _reads(text: str, options: Options) -> tuple[Built, dict[str, set[View]]]:
+    """Return a module without its elements, and which parts of its buffers and inputs it reads."""
+    with torch.device("meta"), torch.no_grad():
+        built = _build(_module(text), options, 0)
+        reads = Reads(_given(built))
+        with Cost(), reads, under_test(any_frame=True):
+            built.call()
+    return built, reads.views
+
+
+def _given(built: Built) -> dict[str, torch.Tensor]:
+    """Return the buffers and inputs of a module, by what errors call them."""
+    buffers = {f"buffer {name}": each for name, each in built.module.named_buffers()}
+    return buffers | {f"input {at}": each for at, each in enumerate(built.tensors)}
+
+
+def _is_equal(tensor: torch.Tensor, views: Collection[View]) -> bool:
+    """Return whether all elements of some parts of a tensor are equal."""
+    parts = [tensor.as_strided(*view).reshape(-1) for view in views]
+    return all(bool((part == parts[0][0]).all()) for part in parts)
 
 
 @dataclass(frozen=True)
@@ -485,7 +617,7 @@ def _write(
     outputs: Sequence[Output],
     options: Options,
     draw: int,
-    scaled: Mapping[int, int],
+    scaled: str,
 ) -> None:
     footer = PROGRAM.format(
         seed=options.seed % SEEDS,
@@ -512,8 +644,7 @@ def _write(
         )
         for at, each in enumerate(outputs)
     ]
-    about = {"scaled": [f"{before} to {now}" for before, now in scaled.items()]} if scaled else {}
-    api.write_prepared(action, text + footer, inputs, wanted, **about)
+    api.write_prepared(action, text + footer, inputs, wanted, **({"scaled": scaled} if scaled else {}))
 
 
 def _stored(tensor: torch.Tensor) -> numpy.ndarray[Any, Any]:

@@ -45,6 +45,8 @@ class _Chain:
     environments: frozenset[str]
     #: The smallest number of poison values that a kernel ran under; 0 without a kernel.
     poisons: int = 0
+    #: Which numbers of the program were made smaller.
+    scaled: str = ""
     #: The first action that failed.
     failed: str = ""
 
@@ -94,12 +96,14 @@ class ResultMaker:
         cached = done.cached
         environments = self._alone.setdefault(spec.environment, frozenset({spec.environment}))
         poisons = [found] if isinstance(found := done.result.metrics.get("poisons"), int) else []
+        scaled = str(done.result.metrics.get("scaled", ""))
         sources = [self._chains.get(source) or self._unfinished(source) for source in spec.sources]
         inherited = None if done.result.ok else next((before for before in sources if before.failed), None)
         for before in [inherited] if inherited else sources:
             duration += before.duration_s
             cached = cached and before.cached
             poisons += [before.poisons] if before.poisons else []
+            scaled = scaled or before.scaled
         for before in sources:
             if environments <= before.environments:
                 environments = before.environments
@@ -107,7 +111,7 @@ class ResultMaker:
                 environments |= before.environments
         self._failed |= set() if done.result.ok else {action}
         failed = "" if done.result.ok else inherited.failed if inherited else action
-        self._chains[action] = _Chain(duration, cached, environments, min(poisons, default=0), failed)
+        self._chains[action] = _Chain(duration, cached, environments, min(poisons, default=0), scaled, failed)
 
     def _unfinished(self, action: str) -> _Chain:
         needed = (self._graph.actions[name].environment for name in self._graph.needed_by(action))
@@ -174,6 +178,7 @@ class ResultMaker:
             diagnostics=(diagnostics := outcome.get("diagnostics", "")),
             log=str(done.result.metrics.get("log", "")) if not done.result.ok else "",
             weak=weak_outputs(verdict) if verdict else {},
+            scaled=chain.scaled,
             step=_step(chain.failed or action) if outcome["outcome"] != Outcome.PASS else None,
             signal=outcome.get("signal", ""),
             frame=innermost_frame(diagnostics),

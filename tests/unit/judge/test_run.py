@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from mlir_matrix.events import Event, Listener, Tick, ignore
+from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import ActionDone, ActionStarted
 from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.execute.scheduler import Scheduler
@@ -58,6 +59,23 @@ def test_results_come_in_the_plans_order_and_again_from_the_cache(fresh: Session
         (result.id, result.outcome, result.reason) for result in first.results
     ]
     assert not first.interrupted
+
+
+def test_an_action_that_is_made_again_ends_its_test_once(fresh: Session) -> None:
+    """Another action lost what it had given, after its test had its result."""
+    test = planned(fresh).tests[0]
+    plan = planned(fresh).only([test])
+    check = plan.graph.actions[plan.verdicts[test.id]]
+    (made,) = (ref for ref in check.inputs.values() if isinstance(ref, Produced))
+    ends = {test.id: made.action}
+    needed = {name: plan.graph.actions[name] for name in plan.graph.needed_by(made.action)}
+    first = run(fresh, Plan(tests=(test,), graph=Graph(needed), verdicts=ends))
+    Path(ActionCache(fresh.home.actions).blob_path(first.done[made.action].result.outputs[made.output])).write_text("x")
+    heard: list[Event] = []
+    second = run(fresh, Plan(tests=(test,), graph=plan.graph, verdicts=ends), heard.append)
+    assert made.action in second.executed_actions
+    assert [result.outcome for result in second.results] == ["pass"]
+    assert len([event for event in heard if isinstance(event, TestDone)]) == 1
 
 
 def test_the_listener_hears_of_all(fresh: Session) -> None:

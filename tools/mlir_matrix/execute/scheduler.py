@@ -183,7 +183,7 @@ class Scheduler:
     def _redo(self, action: Action, lost: LostBlob, *waiting: Action) -> list[str]:
         """Execute a cached action with damaged outputs again, once, before the actions that wait for it."""
         pending = self._redone.get(action.id)
-        if pending:
+        if pending and waiting:
             pending += [each.id for each in waiting]
             return []
         if pending is not None:
@@ -378,8 +378,8 @@ class Scheduler:
             ),
             None,
         )
-        if made_by is None:
-            # It was rebuilt since then with other bytes, or failed.
+        if made_by is None or self._store.has_blob(lost.digest):
+            # It was rebuilt since then, or failed.
             self._advance([job.action.id, *(twin.id for twin in job.twins)])
             return
         self._advance(self._redo(self._graph.actions[made_by], lost, job.action, *job.twins))

@@ -76,9 +76,11 @@ class _Collector:
         if done.executed:
             self._run.executed_actions.append(action)
         self._maker.note(action, done)
-        for test in self._ends.get(action, ()):
+        for test in list(self._ends.get(action, ())):
             result = self._quarantine.mark(self._maker.finished(test, action, done))
             self._run.results.append(result)
+            # An action whose output is lost ends again.
+            self._ends[action].remove(test)
             self._listener(TestDone(result))
             if self._fail_fast and result.fails:
                 self.surprise = self.surprise or without_copy(test.id)

@@ -185,7 +185,7 @@ SCALED = {
             init="self.register_buffer('mask', torch.tril(torch.ones(1024, 1024)))",
             n="1024",
         ),
-        "N from 1024 to 128, Model.__init__ from 1024 to 128",
+        "N from 1024 to 128, __init__ from 1024 to 128",
     ),
 }
 #: What says something else where it is small enough, and what it no longer depends on.

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from mlir_matrix.bisect.bisection import Bisection, ExplainedChange
 from mlir_matrix.bisect.observations import Point
-from mlir_matrix.report.bisection_words import scaled
 from mlir_matrix.report.schemas.bisect import BehaviourChange, BisectedTest, Bisections, ObservedPoint
 
 
@@ -43,7 +42,6 @@ def _test(reported: Reported) -> BisectedTest:
         ],
         "changes": [_change(found, each) for each in found.changes],
         "problem": found.problem,
-        "scaled": scaled(found),
         "commands": {step: list(lines) for step, lines in found.commands.steps.items()},
         "report": str(reported.report),
         "log": str(reported.log),

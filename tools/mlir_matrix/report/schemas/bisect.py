@@ -68,8 +68,6 @@ class BisectedTest(TypedDict):
     changes: list[BehaviourChange]
     problem: str
     """Why a search has no answer, or one that does not explain all observations; else empty."""
-    scaled: str
-    """Of a program that was too large for a test: which of its numbers were made smaller; else empty."""
     commands: dict[str, list[str]]
     """By step, the command lines that repeat the newest failure without this program."""
     report: str

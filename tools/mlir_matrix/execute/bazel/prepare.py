@@ -34,7 +34,9 @@ _NOT_COMPILED = r"(/.*)?/(tests?|lib2to3|idlelib)/"
 
 
 def prepare(part: str, folder: Path) -> None:
-    """Change a package in place."""
+    """Change a package in place: a copy, no link to an installed one."""
+    if folder.is_symlink():
+        raise SystemExit(f"{folder} is a link to {folder.resolve()}; expected a copy of it")
     if part == "site":
         for headers in folder.glob(HEADERS):
             shutil.rmtree(headers)

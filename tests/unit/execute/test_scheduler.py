@@ -71,7 +71,7 @@ def test_a_lost_input_that_was_made_anew_meanwhile(made: Result, tmp_path: Path)
     found: dict[str, Done] = {}
     scheduler._listener = lambda event: found.__setitem__(event.action.id, event.done)
     scheduler.done[maker.id] = Done(result=made, cached=False, executed=True)
-    scheduler._redone[maker.id] = []
+    scheduler._redone[maker.id] = None
     for digest in made.outputs.values():
         blob = Path(scheduler._store.blob_path(digest))
         blob.parent.mkdir(parents=True)

@@ -78,6 +78,27 @@ def test_an_action_that_is_made_again_ends_its_test_once(fresh: Session) -> None
     assert len([event for event in heard if isinstance(event, TestDone)]) == 1
 
 
+def test_a_listener_that_reads_a_lost_output_hears_of_the_test_again(fresh: Session) -> None:
+    """So does a bisection by IR. The output is of another action than the one that ends the test."""
+    plan = planned(fresh).only(planned(fresh).tests[:1])
+    (test,) = plan.tests
+    check = plan.graph.actions[plan.verdicts[test.id]]
+    (made,) = (ref for ref in check.inputs.values() if isinstance(ref, Produced))
+    digest = run(fresh, plan).done[made.action].result.outputs[made.output]
+    Path(ActionCache(fresh.home.actions).blob_path(digest)).write_text("x")
+    read = ActionCache(fresh.home.actions).read_blob
+    heard: list[bytes] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, TestDone):
+            heard.append(read(digest))
+
+    second = run(fresh, plan, listen)
+    assert second.executed_actions == [made.action]
+    assert [(result.id, result.outcome) for result in second.results] == [(test.id, "pass")]
+    assert heard == [read(digest)]
+
+
 def test_the_listener_hears_of_all(fresh: Session) -> None:
     plan = planned(fresh)
     events: list[Event] = []

@@ -78,10 +78,10 @@ class _Collector:
         self._maker.note(action, done)
         for test in list(self._ends.get(action, ())):
             result = self._quarantine.mark(self._maker.finished(test, action, done))
-            self._run.results.append(result)
-            # An action whose output is lost ends again.
-            self._ends[action].remove(test)
             self._listener(TestDone(result))
+            self._run.results.append(result)
+            # The action ends again where an output is lost: then with the tests that the listener has not taken.
+            self._ends[action].remove(test)
             if self._fail_fast and result.fails:
                 self.surprise = self.surprise or without_copy(test.id)
 

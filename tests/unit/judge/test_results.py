@@ -18,7 +18,7 @@ from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.test_sets import Rule
 from mlir_matrix.judge.result_maker import ResultMaker, innermost_frame
 from mlir_matrix.judge.results import Run, TestResult, exit_code, outcomes_digest, summarise, to_document
-from mlir_matrix.plan.graph import Graph, Produced
+from mlir_matrix.plan.graph import File, Graph, Produced
 from mlir_matrix.report.failure_text import failure_text
 from mlir_matrix.report.schemas.export import adapter
 from mlir_matrix.report.schemas.run import FinishedRun
@@ -180,6 +180,29 @@ def test_what_was_made_smaller_is_told_of_each_outcome(made: Made, steps: tuple[
     assert result.to_json()["scaled"] == "N from 8 to 2"
     assert "scaled: N from 8 to 2\n" in failure_text(result.to_json())
     assert "scaled" not in made.result(case(), done(), *steps).to_json()
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("no, from line 7 of source.py", "no, from line 7 of models/a.py"),
+        ('File "in/source.py", line 7, in forward', 'File "models/a.py", line 7, in forward'),
+        ("_dynamo/source.py:3, resource.py, source.pyc, in/source.mlir", None),
+    ],
+)
+def test_positions_name_the_file_of_the_catalog(made: Made, said: str, expected: str | None) -> None:
+    first = made.maker._graph.actions[made.names[0]]
+    made.maker._graph.actions[first.id] = replace(first, inputs={"source": File(0, "models/a.py")})
+    outcome = {"outcome": "lower-failed", "stage": "lower", "reason": said, "diagnostics": said}
+    failed = Done(result=Result(outcome=outcome), cached=False)
+    result = made.result(case(), done(), failed, failed)
+    assert (result.reason, result.diagnostics) == (f"passes: {expected or said}", expected or said)
+
+
+def test_a_program_that_is_not_imported_is_told_as_scaled(made: Made) -> None:
+    outcome = {"outcome": "import-failed", "stage": "import", "reason": "no", "diagnostics": ""}
+    failed = Done(result=Result(outcome=outcome, metrics={"scaled": "N from 8 to 2"}), cached=False)
+    assert made.result(case(), failed, failed, failed).reason == "import: no; scaled: N from 8 to 2"
 
 
 def test_a_mismatch_shows_its_census(made: Made) -> None:

@@ -128,6 +128,8 @@ def test_what_was_made_smaller_is_told(found: Bisection) -> None:
     smaller = replace(found, points=[scaled, *found.points[1:]])
     assert "  scaled: a_b from 8 to 2\\x1b" in list(map(str, bisection_lines(smaller)))
     assert "made smaller: a\\_b from 8 to 2\\x1b.\n" in markdown(smaller, "")
+    made = document([Reported(bisection=each, report=Path("r"), log=Path("l")) for each in (found, smaller)])
+    assert [each["scaled"] for each in made["tests"]] == ["", "a_b from 8 to 2\x1b"]
 
 
 def test_page(found: Bisection) -> None:

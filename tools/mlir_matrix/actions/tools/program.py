@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mlir_matrix.actions.runtime.bundle import pack, unpack
-from mlir_matrix.actions.runtime.contract import METRICS, Action, write_json
+from mlir_matrix.actions.runtime.contract import Action, write_json
 
 INTERFACE, ARGUMENTS, EXPECTED, RESULTS = "interface", "arguments", "expected", "results"
 ABOUT = "about.json"
@@ -44,19 +44,14 @@ def write_prepared(
     program: str,
     inputs: Sequence[tuple[Mapping[str, Any], str]],
     outputs: Sequence[Expected],
-    **measured: Any,
 ) -> None:
-    """Write all that ``prepare.py`` gives: the text of the program, its inputs (each declared, with its file), its outputs.
-
-    ``measured``: what ``metrics.json`` holds; ``scaled`` says which numbers of the program were made smaller, if any.
-    """
+    """Write all that ``prepare.py`` gives: the text of the program, its inputs (each declared, with its file), its outputs."""
     Path(action.outputs["program"]).write_text(program, encoding="utf-8")
     declared = {"inputs": [each for each, _ in inputs], "outputs": [each.declared for each in outputs]}
     write_json(action.outputs[INTERFACE], declared)
     pack(action.outputs[ARGUMENTS], {each["name"]: file for each, file in inputs})
     reasons = {each.declared["name"]: {"rationale": each.rationale} for each in outputs if each.rationale}
     write_json(ABOUT, reasons)
-    write_json(METRICS, measured)
     files = {f"expected-{each.declared['name']}": each.file for each in outputs}
     files |= {f"bound-{each.declared['name']}": each.bound for each in outputs if each.bound}
     pack(action.outputs[EXPECTED], {**files, ABOUT: ABOUT})

@@ -63,6 +63,17 @@ def test_what_a_link_leads_to_stays(site: Path, part: str) -> None:
     assert files(site) == before
 
 
+@pytest.mark.parametrize(("part", "link"), [("site", "linked"), ("prefix", "usr/lib/linked")])
+def test_what_a_link_inside_leads_to_stays(site: Path, part: str, link: str) -> None:
+    other = written(site.parent / "other", "include/kept.h", "gconv/kept.so")
+    written(site, "usr/lib/own/gconv/gone.so")
+    (site / link).symlink_to(other)
+    prepare(part, site)
+    assert set(files(other)) == {"include/kept.h", "gconv/kept.so"}
+    assert (site / "pack/include").exists() == (part == "prefix")
+    assert (site / "usr/lib/own/gconv").exists() == (part == "site")
+
+
 def test_the_interpreters_modules_are_an_archive(tmp_path: Path) -> None:
     unit = written(
         tmp_path / "unit", f"{LIBRARY}/os.py", f"{LIBRARY}/pack/__init__.py", f"{LIBRARY}/pack/part.py",

@@ -185,7 +185,7 @@ def test_what_was_made_smaller_is_told_of_each_outcome(made: Made, steps: tuple[
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        ("no, from line 7 of source.py", "no, from line 7 of models/a.py"),
+        ("no, from line 7 of source.py.", "no, from line 7 of models/a.py."),
         ('File "in/source.py", line 7, in forward', 'File "models/a.py", line 7, in forward'),
         ("_dynamo/source.py:3, resource.py, source.pyc, in/source.mlir", None),
     ],

@@ -259,7 +259,7 @@ def _in_step(failed: str, outcome: Mapping[str, Any]) -> str:
 
 def _in_source(path: str, text: str) -> str:
     """Return a text with the path of a catalog's file where it names the copy that an action reads."""
-    copy = rf"(?<![\w./-])(?:{INPUT_FOLDER}/)?source{re.escape(PurePosixPath(path).suffix)}(?![\w.-])"
+    copy = rf"(?<![\w./-])(?:{INPUT_FOLDER}/)?source{re.escape(PurePosixPath(path).suffix)}(?![\w-]|\.\w)"
     return re.sub(copy, lambda _: path, text) if path else text
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from support.house import House
@@ -88,7 +89,11 @@ REFUSED = {
     "missing.py": (module("return x", more="import torchvision"), "No module named 'torchvision'"),
     "other.py": (f"{HEAD}class Net(nn.Module): ...\n", "the file defines no Model"),
     "empty.py": ("", "the file defines no Model"),
-    "syntax.py": ("def f(:\n", "SyntaxError: invalid syntax (program.py, line 1)"),
+    "syntax.py": ("def f(:\n", "SyntaxError: invalid syntax (models/syntax.py, line 1)"),
+    "deep/operator.py": (
+        module("return torch.linalg.svdvals(x)"),
+        "on !torch.vtensor<[4,8],f32>, from line 10 of models/deep/operator.py",
+    ),
 }
 
 
@@ -156,6 +161,145 @@ def test_bounds_of_programs_are_audited_calibrated_and_explained(house: House, t
 
     report = house.run("twice", catalog=tmp_path)
     assert report.outcomes[f"{cell}/zoo:mlp~as-vectorized"] == "pass"
+
+
+MASK = """\
+    def __init__(self, width=32, window=8, longest=1024):
+        super().__init__()
+        self.a = nn.Linear(width, width)
+        at = torch.arange(longest)
+        self.register_buffer("mask", (at[:, None] - at).abs() > window)
+
+    def forward(self, x):
+        n = x.size(1)
+        scores = (self.a(x) @ x.transpose(1, 2)).masked_fill(self.mask[:n, :n], float("-inf"))
+        return scores.softmax(-1) @ x
+"""
+#: What is too large for a test, and the numbers that are made smaller.
+SCALED = {
+    # Too large by a number that stands only in the constructor.
+    "window": (
+        f"{HEAD}batch, seq = 4, 32\n\nclass Model(nn.Module):\n{MASK}\n"
+        "def get_inputs():\n    return [torch.randn(batch, seq, 32)]\n",
+        "longest from 1024 to 128",
+    ),
+    # The mask is as large as the input: a number in the constructor is equal to one at the top.
+    "whole": (
+        module(
+            "return (x @ x.T).masked_fill(self.mask == 0, 0.0)",
+            init="self.register_buffer('mask', torch.tril(torch.ones(1024, 1024)))",
+            n="1024",
+        ),
+        "N from 1024 to 128, __init__ from 1024 to 128",
+    ),
+    # A number in a method is equal to one at the top.
+    "method": (
+        module("return (x @ x.T).view(1024, 1024).sum(1)", n="1024"),
+        "N from 1024 to 256, forward from 1024 to 256",
+    ),
+    # Two numbers stay apart that are equal on the way.
+    "apart": (
+        f"{HEAD}S, D = 2048, 64\n\nclass Model(nn.Module):\n    def __init__(self, head=64, longest=8192):\n"
+        "        super().__init__()\n        self.register_buffer('table', torch.rand(longest, head))\n\n"
+        "    def forward(self, x):\n        return x * self.table[:x.size(0)]\n\n"
+        "def get_inputs():\n    return [torch.rand(S, D)]\n",
+        "S from 2048 to 512, D from 64 to 4, head from 64 to 4",
+    ),
+}
+FAR = "at = torch.arange(N); {} = (at[:, None] - at).abs() > 500"
+#: What says something else where it is small enough, and what it no longer depends on.
+LOST = {
+    "far": (
+        module(
+            "return (x @ x.T).masked_fill(self.far, 0.0)",
+            init=FAR.format("far") + "; self.register_buffer('far', far)",
+            n="1024",
+        ),
+        "buffer far",
+    ),
+    "plain": (
+        module("return (x @ x.T).masked_fill(self.far, 0.0)", init=FAR.format("self.far"), n="1024"),
+        "attribute far",
+    ),
+    "outside": (
+        module("return (x @ x.T).masked_fill(FAR, 0.0)", more=FAR.format("FAR"), n="1024"),
+        "global FAR",
+    ),
+    "slice": (module("return x @ x.T + x[700:].sum()", n="1024"), "a part of a tensor"),
+    "unread": (
+        module("return x @ x.T + y[300:].sum()", n="1024")
+        .replace("forward(self, x)", "forward(self, x, y)")
+        .replace("8)]", "8), torch.rand(N)]"),
+        "input 1",
+    ),
+    "given": (
+        module("return (x @ x.T).masked_fill(y, 0.0)", n="1024")
+        .replace("forward(self, x)", "forward(self, x, y)")
+        .replace("8)]", "8), (torch.arange(N)[:, None] - torch.arange(N)) > 500]"),
+        "input 1",
+    ),
+}
+
+
+MOST = "a test has at most 65536 elements, 0.01 billion operations and 600 calls of operators"
+#: What stays too large, and what is said of it.
+STUCK = {
+    "never": (
+        module("return x @ x.T").replace("torch.rand(N, 8)", "torch.rand(int('300'), int('2000'))"),
+        f"the program has 690000 elements, 0.361 billion operations and 2 calls of operators; {MOST};"
+        " no number in it can be made smaller; 'with: {elements: 690000, gflops: 0.361}' serves",
+    ),
+    "weight": (
+        module(
+            "return x @ x.T + self.w.sum()", init="self.w = nn.Parameter(torch.rand(int('600'), int('1200')))", n="512"
+        ),
+        f"the program has 986240 elements, 0.00446 billion operations and 4 calls of operators; {MOST};"
+        " scaling ends at 787584 elements, 0.00112 billion operations and 4 calls of operators (N from 512 to 256);"
+        " 'with: {elements: 787584}' serves",
+    ),
+    "index": (
+        module("return (x @ x.T)[torch.tensor([5, 1000])]", n="1024"),
+        "IndexError: index 1000 is out of bounds for dimension 0 with size 256; scaled: N from 1024 to 256",
+    ),
+}
+#: Those of them that a larger test serves.
+WIDER = "slice", "never", "weight"
+
+
+def test_what_is_too_large_is_scaled_where_it_does_the_same(house: House, tmp_path: Path) -> None:
+    for name, (text, _) in (SCALED | LOST | STUCK).items():
+        (tmp_path / "models").mkdir(exist_ok=True)
+        (tmp_path / "models" / f"{name}.py").write_text(text)
+    corpus = tmp_path / "matrix" / "corpora" / "zoo"
+    corpus.mkdir(parents=True)
+    (corpus / "corpus.yaml").write_text(CORPUS)
+    cell = "pytorch/linalg-loops/x86_64"
+    report = house.run(f"{cell}/zoo:*", catalog=tmp_path, code=1)
+    entries = {name: report.tests[f"{cell}/zoo:{name}"] for name in SCALED | LOST | STUCK}
+    for name, (_, numbers) in SCALED.items():
+        assert (entries[name]["outcome"], entries[name]["scaled"]) == ("pass", numbers), entries[name]
+    for name, (_, lost) in LOST.items():
+        assert (entries[name]["outcome"], entries[name]["reason"].partition("; ")[0]) == (
+            "import-failed",
+            f"the program no longer depends on {lost} where it is small enough for a test ({entries[name]['scaled']}):"
+            " it reads nothing of that, or only equal elements",
+        )
+    for name, (_, reason) in STUCK.items():
+        assert (entries[name]["outcome"], entries[name]["reason"]) == ("import-failed", reason)
+    explained = house("explain", f"{cell}/zoo:window", "--catalog", tmp_path).stdout
+    assert "scaled: longest from 1024 to 128" in explained
+    explained = house("golden", "explain", f"{cell}/zoo:window", "--catalog", tmp_path).stdout
+    assert "\nScaled, because the program is too large for a test: longest from 1024 to 128\n" in explained
+
+    for name in WIDER:
+        served = re.findall(r"'(with: \{.*?\})'", entries[name]["reason"])
+        (corpus.parent / name).mkdir()
+        (corpus.parent / name / "corpus.yaml").write_text(CORPUS.replace(CORPUS.splitlines()[-1], *served))
+    report = house.run(f"{cell}/{{{','.join(f'{name}:{name}' for name in WIDER)}}}", catalog=tmp_path)
+    served = {name: report.tests[f"{cell}/{name}:{name}"] for name in WIDER}
+    assert {name: (each["outcome"], each.get("scaled")) for name, each in served.items()} == {
+        "slice": ("pass", None), "never": ("pass", None), "weight": ("pass", "N from 512 to 256"),
+    }  # fmt: skip
 
 
 def test_what_programs_cannot_be_asked_is_said(house: House) -> None:

@@ -26,6 +26,7 @@ def _packages(rctx):
 
 def _copy(rctx, source, target):
     """Copy a folder by hard links, which take no space and survive `matrix toolchain gc`, or byte by byte."""
+    source += "/."  # where it is a link, the folder that it leads to: what is copied is changed
     if rctx.execute(["cp", "-al", source, target], timeout = 1800).return_code != 0:
         rctx.execute(["rm", "-rf", target])
         done = rctx.execute(["cp", "-a", source, target], timeout = 1800)

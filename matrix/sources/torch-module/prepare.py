@@ -3,18 +3,20 @@
 The module is built once by a seed, its inputs drawn by another. What is expected is the same module in float64, so a wrong
 model is not found: oracle and program have one author. A program that is too large for a test is scaled: the largest
 whole number of those at the top of the file and in the functions for inputs is divided by 2 (by 4 where the program is 64 times
-too large), again and again. A number stays if the module does not take its inputs with less, or if less changes nothing. Where no
-number can be made smaller by itself, all that are 8 or more are halved together.
+too large), again and again, with equal numbers in classes. A number stays if the module does not take its inputs with less,
+or if less hardly helps. Where none can be made smaller by itself, all that are 8 or more are halved together, then those of
+classes and constructors one by one. A program that no longer depends on a buffer or an input is refused.
 """
 
 from __future__ import annotations
 
 import ast
 import linecache
+import math
 import random
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -22,6 +24,7 @@ import numpy
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from mlir_matrix.actions import api
 from mlir_matrix.actions.api import Action, ActionFailed, under_test
@@ -29,8 +32,13 @@ from mlir_matrix.actions.api import Action, ActionFailed, under_test
 DTYPES = {getattr(torch, name): dtype for dtype, name in api.FRAMEWORK_NAMES.items()}
 #: The least size that scaling leaves of a number.
 LEAST = 2
-#: The least number that is halved together with all others that large, where none can be halved by itself.
+#: The least number that is halved together with all others that large, where none can be halved by itself, and that equal numbers
+#: in classes follow: less is a kernel or a stride, as a rule.
 TOGETHER = 8
+#: What a smaller number must leave, at most, of what is too large.
+HELPS = 0.9
+#: The most elements of parameters and inputs of a program that is built at full size.
+AFFORDABLE = 2**27
 #: How many times as large as asked for a program may stay that cannot be scaled further.
 BEYOND = 8
 #: Recurrent layers: compilers see their steps, each about so many operators.
@@ -44,8 +52,8 @@ FAR = 100
 OTHER_SEED = 4_294_967_291
 #: How many seeds NumPy has.
 SEEDS = 2**32
-#: What errors call the program.
-FILE = "program.py"
+#: What errors call the program: the path at which actions see it. Results have the user's own path there.
+FILE = "in/source.py"
 
 #: What makes a file of this form one of the framework's own.
 PROGRAM = """
@@ -138,8 +146,12 @@ def run(action: Action) -> None:
     options = Options(**action.params["parameters"])
     if options.elements <= 0 or options.gflops <= 0:
         raise ActionFailed("'elements' and 'gflops' of the source must be more than 0")
-    text = api.read_text(action.inputs["source"], "the program").removeprefix("\ufeff")
-    text, scaled = _scaled(text, options)
+    full = api.read_text(action.inputs["source"], "the program").removeprefix("\ufeff")
+    text, scaled = _scaled(full, options)
+    if scaled:
+        # Before the program runs: whoever reads why it does not must know.
+        api.write_json("metrics.json", {"scaled": scaled})
+        _check_scaled(full, text, options, scaled)
     draw = int(action.params["draw"])
 
     def build() -> Built:
@@ -147,7 +159,7 @@ def run(action: Action) -> None:
 
     built = build()
     outputs = _outputs(build, action.inputs["error_bounds.py"])
-    _write(action, text, built, outputs, options, draw, scaled)
+    _write(action, text, built, outputs, options, draw)
 
 
 def _module(text: str) -> ModuleType:
@@ -229,45 +241,98 @@ def _input_seed(options: Options, draw: int) -> int:
     return options.seed + 1 + draw * DRAW
 
 
-def _scaled(text: str, options: Options) -> tuple[str, dict[int, int]]:
-    """Return the text of a program that is small enough, and the numbers that scaling replaced, before and after."""
+#: Where numbers are: at the top of the file and in the functions for inputs, in bodies of classes and in constructors, in methods.
+TOP, CLASS, METHOD = range(3)
+#: What is scaled: where numbers are, and their value. Equal numbers are one size, as a rule.
+Key = tuple[int, int]
+
+
+class Number(NamedTuple):
+    """A whole number in a file; ``name`` is the variable or parameter that has it, or the function around it."""
+
+    node: ast.Constant
+    name: str
+    key: Key
+
+
+def _scaled(text: str, options: Options) -> tuple[str, str]:
+    """Return the text of a program that is small enough, and what scaling replaced: ``n from 8 to 2``."""
     with under_test():
         tree = ast.parse(text, FILE)
-    size = _size(text, options)
-    if size is None or size.fits(options):
-        return text, {}
-    places = list(_numbers(tree, {options.inputs, options.arguments}))
-    now = {value: value for _, value in places}
-    fixed = set[int]()
+    full = _size(text, options)
+    if full is None or full.fits(options):
+        return text, ""
+    numbers = list(_numbers(tree, {options.inputs, options.arguments}))
+    now, size = _smaller(text, numbers, full, options)
+    changed = [each for each in numbers if now[each.key] != each.key[1]]
+    words = ", ".join(dict.fromkeys(f"{each.name} from {each.key[1]} to {now[each.key]}" for each in changed))
+    if size.work(options) > BEYOND:
+        ends = f"scaling ends at {size} ({words})" if words else "no number in it can be made smaller"
+        raise ActionFailed(
+            f"the program has {full}; a test has at most {Size(options.elements, 1e9 * options.gflops, options.calls)}; {ends};"
+            f" {_serving(text, numbers, options, size, full)} serves"
+        )
+    return _replaced(text, numbers, now), words
+
+
+def _smaller(text: str, numbers: Sequence[Number], size: Size, options: Options) -> tuple[dict[Key, int], Size]:
+    """Return smaller numbers for a program, as far as they are needed and can be found, and its size with them."""
+    now = {number.key: number.key[1] for number in numbers}
+    fixed = set[Key]()
     while not size.fits(options):
         for trial in _trials(now, fixed, size.work(options)):
-            smaller = _size(_replaced(text, places, trial), options)
-            if smaller is not None and smaller.work(options) < size.work(options):
+            smaller = _size(_replaced(text, numbers, trial), options)
+            if smaller is not None and smaller.helps(size, options):
                 now, size = trial, smaller
                 break
         else:
-            if size.work(options) > BEYOND:
-                raise ActionFailed(f"{size}; {_most(options)}, and no number in the file can be made smaller")
             break
-    return _replaced(text, places, now), {before: value for before, value in now.items() if value != before}
+    return now, size
 
 
-def _trials(now: Mapping[int, int], fixed: set[int], work: float) -> Iterator[dict[int, int]]:
+def _serving(text: str, numbers: Sequence[Number], options: Options, *sizes: Size) -> str:
+    """Return parameters of one of some sizes with which a program is taken; the last size is that of the whole program."""
+    for size in sizes[:-1]:
+        wider = replace(options, **size.over(options))
+        if _smaller(text, numbers, sizes[-1], wider)[1].work(wider) <= BEYOND:
+            return size.parameters(options)
+    return sizes[-1].parameters(options)
+
+
+def _trials(now: Mapping[Key, int], fixed: set[Key], work: float) -> Iterator[dict[Key, int]]:
     """Yield smaller numbers in the place of those of a program that is so many times too large.
 
-    Equal numbers are one size, as a rule. A number is left alone once it could not be made smaller by itself.
+    A number is left alone once it could not be made smaller by itself, until nothing else can be.
     """
-    for most in sorted({value for value in now.values() if value >= 2 * LEAST} - fixed, reverse=True):
-        for factor in (4, 2) if work > 64 else (2,):
-            yield {before: value // factor if value == most else value for before, value in now.items()}
-        fixed.add(most)
-    large = {before: value // 2 if value >= TOGETHER else value for before, value in now.items()}
-    if large != dict(now):
-        yield large
+    before = set(fixed)
+    top = {key for key in now if key[0] == TOP}
+    yield from _alone(now, top - fixed, fixed, work)
+    large = {key for key in top if now[key] >= TOGETHER}
+    for keys in _with_followers(now, large) if large else ():
+        yield _divided(now, keys, 2)
+    yield from _alone(now, {key for key in now if key[0] == CLASS} - fixed, fixed, work)
+    yield from _alone(now, before, fixed, work)
 
 
-def _most(options: Options) -> str:
-    return f"a test has at most {options.elements} elements, {options.gflops:g} billion operations and {options.calls} calls"
+def _alone(now: Mapping[Key, int], which: set[Key], fixed: set[Key], work: float) -> Iterator[dict[Key, int]]:
+    """Yield what makes one number smaller, the largest first."""
+    for key in sorted(which, key=lambda key: (-now[key], key)):
+        for factor in ((4, 2) if work > 64 else (2,)) if now[key] >= 2 * LEAST else ():
+            for keys in _with_followers(now, {key}):
+                yield _divided(now, keys, factor)
+        fixed.add(key)
+
+
+def _with_followers(now: Mapping[Key, int], keys: set[Key]) -> list[set[Key]]:
+    """Return numbers with the equal ones in classes, with those outside of methods, and without any."""
+    equal = {(now[key], key[1]) for key in keys if now[key] >= TOGETHER}
+    follow = {key for key, value in now.items() if (value, key[1]) in equal}
+    found = [keys | {key for key in follow if key[0] <= last} for last in (METHOD, CLASS, TOP)]
+    return [each for at, each in enumerate(found) if each not in found[:at]]
+
+
+def _divided(now: Mapping[Key, int], keys: set[Key], factor: int) -> dict[Key, int]:
+    return {key: value // factor if key in keys else value for key, value in now.items()}
 
 
 @dataclass(frozen=True)
@@ -281,13 +346,30 @@ class Size:
     def fits(self, options: Options) -> bool:
         return self.work(options) <= 1
 
+    def helps(self, before: Size, options: Options) -> bool:
+        """Return whether what is too large is clearly less than before, and nothing is more."""
+        pairs = list(zip(self._parts(options), before._parts(options), strict=True))
+        clear = self.fits(options) or any(was > 1 and now <= HELPS * was for now, was in pairs)
+        return clear and all(now <= max(was, 1) for now, was in pairs)
+
     def work(self, options: Options) -> float:
-        return max(self.elements / options.elements, self.flops / options.gflops / 1e9, self.calls / options.calls)
+        return max(self._parts(options))
+
+    def _parts(self, options: Options) -> tuple[float, float, float]:
+        return self.elements / options.elements, self.flops / options.gflops / 1e9, self.calls / options.calls
+
+    def over(self, options: Options) -> dict[str, Any]:
+        """Return the parameters of the source that are too small for it, with values that are not."""
+        # In thousandths, rounded up.
+        wanted = {"elements": self.elements, "gflops": math.ceil(self.flops / 1e6) / 1e3, "calls": self.calls}
+        return {name: value for name, value in wanted.items() if value > getattr(options, name)}
+
+    def parameters(self, options: Options) -> str:
+        return f"'with: {{{', '.join(f'{name}: {value}' for name, value in self.over(options).items())}}}'"
 
     def __str__(self) -> str:
         return (
-            f"the program has {self.elements} elements, {self.flops / 1e9:.3g} billion operations and {self.calls} calls"
-            " of operators"
+            f"{self.elements} elements, {self.flops / 1e9:.3g} billion operations and {self.calls} calls of operators"
         )
 
 
@@ -358,26 +440,127 @@ def _products(name: str, operands: Sequence[torch.Tensor]) -> float:
     return 1.0
 
 
-def _numbers(tree: ast.Module, functions: Collection[str]) -> Iterator[tuple[ast.Constant, int]]:
-    """Yield the whole numbers in assignments at the top of a file, and in the functions for inputs and arguments."""
+def _numbers(tree: ast.Module, functions: Collection[str]) -> Iterator[Number]:
+    """Yield the whole numbers in assignments at the top of a file, in the functions for inputs and arguments, and in classes."""
     for statement in tree.body:
-        named = isinstance(statement, ast.FunctionDef) and statement.name in functions
-        if named or isinstance(statement, (ast.Assign, ast.AnnAssign)):
-            for node in ast.walk(statement):
-                if isinstance(node, ast.Constant) and type(node.value) is int and node.value > 1:
-                    yield node, node.value
+        inside = isinstance(statement, ast.ClassDef)
+        for each in statement.body if isinstance(statement, ast.ClassDef) else [statement]:
+            if isinstance(each, ast.FunctionDef) and (inside or each.name in functions):
+                place = METHOD if inside and each.name != "__init__" else CLASS if inside else TOP
+                yield from _constants(each, each.name, place)
+            elif isinstance(each, (ast.Assign, ast.AnnAssign)):
+                yield from _constants(each, "", CLASS if inside else TOP)
 
 
-def _replaced(text: str, places: Sequence[tuple[ast.Constant, int]], values: Mapping[int, int]) -> str:
+def _constants(node: ast.AST, name: str, place: int) -> Iterator[Number]:
+    """Yield the whole numbers below a node; ``name`` is that of what is around it."""
+    named: list[tuple[ast.AST, str]] = [(each, name) for each in ast.iter_child_nodes(node)]
+    match node:
+        case ast.Constant(value=int() as value) if type(value) is int and value > 1:
+            yield Number(node, name, (place, value))
+        case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)) if len(names) == len(values):
+            named = [(value, ast.unparse(each)) for each, value in zip(names, values, strict=True)]
+        case ast.Assign(targets=[target], value=made) | ast.AnnAssign(target=target, value=ast.expr() as made):
+            named = [(made, ast.unparse(target))]
+        case ast.keyword(arg=str(argument), value=made):
+            named = [(made, argument)]
+        case ast.arguments(posonlyargs=first, args=then, defaults=defaults):
+            positional = [*first, *then][len(first) + len(then) - len(defaults) :]
+            pairs = (*zip(positional, defaults, strict=True), *zip(node.kwonlyargs, node.kw_defaults, strict=True))
+            named = [(value, each.arg) for each, value in pairs if value is not None]
+    for each, around in named:
+        yield from _constants(each, around, place)
+
+
+def _replaced(text: str, numbers: Sequence[Number], values: Mapping[Key, int]) -> str:
     """Return a text with other values of its numbers."""
     data, begins = text.encode(), [0]
     for line in data.splitlines(keepends=True):
         begins.append(begins[-1] + len(line))
-    spans = [(begins[at.lineno - 1] + at.col_offset, begins[(at.end_lineno or 1) - 1] + (at.end_col_offset or 0), value)
-             for at, value in places if values[value] != value]  # fmt: skip
+    spans = [(begins[at.lineno - 1] + at.col_offset, begins[(at.end_lineno or 1) - 1] + (at.end_col_offset or 0), values[key])
+             for at, _, key in numbers if values[key] != key[1]]  # fmt: skip
     for start, end, value in sorted(spans, reverse=True):
-        data = data[:start] + str(values[value]).encode() + data[end:]
+        data = data[:start] + str(value).encode() + data[end:]
     return data.decode()
+
+
+#: The shape, the strides and the offset of a part of a tensor.
+View = tuple[torch.Size, tuple[int, ...], int]
+
+
+class Reads(TorchDispatchMode):  # type: ignore[misc]
+    """Collects the parts of tensors that operators read, by name; and whether an operator reads a tensor without elements."""
+
+    def __init__(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        super().__init__()
+        self._names = {tensor.untyped_storage()._cdata: name for name, tensor in tensors.items()}
+        self._tensors = tensors
+        self.views: dict[str, set[View]] = {}
+        self.reads_nothing = False
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        for read in [] if function.is_view else _tensors((args, kwargs)):
+            self.reads_nothing = self.reads_nothing or not read.numel()
+            name = self._names.get(read.untyped_storage()._cdata)
+            if name is not None and read.numel():
+                part = read if read.dtype == self._tensors[name].dtype else self._tensors[name]
+                self.views.setdefault(name, set()).add((part.shape, part.stride(), part.storage_offset()))
+        return function(*args, **(kwargs or {}))
+
+
+def _check_scaled(full: str, text: str, options: Options, scaled: str) -> None:
+    """Raise ActionFailed if a scaled program no longer depends on what a buffer or an input holds."""
+    try:
+        lost = _lost(full, text, options)
+    except BaseException:  # noqa: BLE001 - code of others, which may be too large to build; what is wrong with it shows when it runs
+        return
+    whole = _size(full, options)
+    if lost and whole:
+        raise ActionFailed(
+            f"the program no longer depends on {' and '.join(sorted(lost))} where it is small enough for a test ({scaled}):"
+            f" it reads nothing of that, or only equal elements; {whole.parameters(options)} leaves it as it is"
+        )
+
+
+def _lost(full: str, text: str, options: Options) -> list[str]:
+    """Return the tensors of which a scaled program reads nothing, or only equal elements, unlike the whole one."""
+    (elements, before), (_, after) = (_reads(each, options) for each in (full, text))
+    small = _given(text, options)[1]
+    lost = [name for name in before.views.keys() & small.keys() if _is_equal(small[name], after.views.get(name, ()))]
+    if elements > AFFORDABLE:
+        lost = [name for name in lost if name not in after.views]
+    elif lost:
+        large = _given(full, options)[1]
+        lost = [name for name in lost if not _is_equal(large[name], before.views[name])]
+    return lost or (["a part of a tensor"] if after.reads_nothing and not before.reads_nothing else [])
+
+
+def _reads(text: str, options: Options) -> tuple[int, Reads]:
+    """Return how many elements a module and its inputs have, and what it reads of these."""
+    with torch.device("meta"), torch.no_grad():
+        built, given = _given(text, options)
+        reads = Reads(given)
+        with Cost(), reads:
+            built.call()
+    return sum(each.numel() for each in (*built.module.parameters(), *given.values())), reads
+
+
+def _given(text: str, options: Options) -> tuple[Built, dict[str, torch.Tensor]]:
+    """Return a module, and the tensors that its author did not draw: buffers, inputs, other attributes and global variables."""
+    module = _module(text)
+    built = _build(module, options, 0)
+    found = {f"global {name}": each for name, each in vars(module).items()}
+    for path, part in built.module.named_modules():
+        found |= {f"attribute {path}{path and '.'}{name}": each for name, each in vars(part).items()}
+    found |= {f"buffer {name}": each for name, each in built.module.named_buffers()}
+    found |= {f"input {at}": each for at, each in enumerate(built.tensors)}
+    return built, {name: each for name, each in found.items() if isinstance(each, torch.Tensor)}
+
+
+def _is_equal(tensor: torch.Tensor, views: Collection[View]) -> bool:
+    """Return whether all elements of some parts of a tensor are equal."""
+    parts = [tensor.as_strided(*view).reshape(-1) for view in views]
+    return all(bool((part == parts[0][0]).all()) for part in parts)
 
 
 @dataclass(frozen=True)
@@ -485,7 +668,6 @@ def _write(
     outputs: Sequence[Output],
     options: Options,
     draw: int,
-    scaled: Mapping[int, int],
 ) -> None:
     footer = PROGRAM.format(
         seed=options.seed % SEEDS,
@@ -512,8 +694,7 @@ def _write(
         )
         for at, each in enumerate(outputs)
     ]
-    about = {"scaled": [f"{before} to {now}" for before, now in scaled.items()]} if scaled else {}
-    api.write_prepared(action, text + footer, inputs, wanted, **about)
+    api.write_prepared(action, text + footer, inputs, wanted)
 
 
 def _stored(tensor: torch.Tensor) -> numpy.ndarray[Any, Any]:

@@ -17,22 +17,24 @@ from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.execute.action_cache import LostBlob, Result
-from mlir_matrix.execute.job import Done, Job
+from mlir_matrix.execute.job import ActionDone, Done, Job
 from mlir_matrix.execute.local_pool import LocalPool
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.execute.sandbox import Prepared
 from mlir_matrix.execute.scheduler import Scheduler
 from mlir_matrix.execute.worker_pool import PackageSupply, PoolFactory
 from mlir_matrix.paths import Home, find_home
-from mlir_matrix.plan.graph import Graph, Produced
+from mlir_matrix.plan.graph import Action, Graph, Produced
 
 OK = {"outcome": "ok", "stage": "lower"}
 FAILED = Result(outcome=failure("lower", "timed-out", "no answer within 1 s"))
 
 
-@pytest.mark.parametrize("made", [FAILED, Result(outcome=OK, outputs={"ir": "b" * 64})], ids=["failed", "other bytes"])
-def test_a_lost_input_that_was_made_anew_meanwhile(made: Result, tmp_path: Path) -> None:
-    """Two jobs wait for one damaged blob; the second comes to it when the first has had it made again."""
+LOST = LostBlob("a" * 64, "was damaged and has been removed")
+
+
+def chain(folder: Path) -> tuple[Any, list[Action]]:
+    """A scheduler that has not begun, with an action and one that reads its output."""
     graph = Graph()
     ids = []
     for name in ("made", "reads"):
@@ -50,23 +52,56 @@ def test_a_lost_input_that_was_made_anew_meanwhile(made: Result, tmp_path: Path)
         )
     environment = ResolvedEnvironment.__new__(ResolvedEnvironment)
     object.__setattr__(environment, "digest", "e")
-    found: dict[str, Done] = {}
     scheduler: Any = Scheduler(
-        graph, roots=[tmp_path], environments={"mlir": environment}, home=Home(cache=tmp_path, state=tmp_path, actions=tmp_path),
+        graph, roots=[folder], environments={"mlir": environment}, home=Home(cache=folder, state=folder, actions=folder),
         limits=Limits(jobs=1), make_pool=cast(Any, None),
     )  # fmt: skip
-    scheduler._listener = lambda event: found.__setitem__(event.action.id, event.done)
-    reads = graph.actions[ids[1]]
-    scheduler.done[ids[0]] = Done(result=made, cached=False, executed=True)
     scheduler._install = lambda: None
-    job = Job(reads, Prepared("k" * 64, reads, ()), environment)
+    return scheduler, [graph.actions[each] for each in ids]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [FAILED, Result(outcome=OK, outputs={"ir": "b" * 64}), Result(outcome=OK, outputs={"ir": LOST.digest})],
+    ids=["failed", "other bytes", "the same bytes"],
+)
+def test_a_lost_input_that_was_made_anew_meanwhile(made: Result, tmp_path: Path) -> None:
+    """Two jobs wait for one damaged blob; the second comes to it when the first has had it made again."""
+    scheduler, (maker, reads) = chain(tmp_path)
+    found: dict[str, Done] = {}
+    scheduler._listener = lambda event: found.__setitem__(event.action.id, event.done)
+    scheduler.done[maker.id] = Done(result=made, cached=False, executed=True)
+    scheduler._redone[maker.id] = None
+    for digest in made.outputs.values():
+        blob = Path(scheduler._store.blob_path(digest))
+        blob.parent.mkdir(parents=True)
+        blob.touch()
+    job = Job(reads, Prepared("k" * 64, reads, ()), scheduler._environments["mlir"])
     scheduler._jobs[job.prepared.key] = job
-    scheduler._find_again(job, LostBlob("a" * 64, "was damaged and has been removed"))
+    scheduler._find_again(job, LOST)
     assert job.prepared.key not in scheduler._jobs
     if made is FAILED:
         assert found[reads.id].result.outcome["outcome"] == "timed-out"
     else:
         assert [waiting.action for waiting in scheduler._jobs.values()] == [reads]
+
+
+def test_an_output_that_is_lost_again_ends_those_that_wait_for_it(tmp_path: Path) -> None:
+    """What listens to the second end reads it, too; the actions that wait for it must not wait for ever."""
+    scheduler, (maker, reads) = chain(tmp_path)
+    ended: dict[str, str] = {}
+
+    def listen(event: ActionDone) -> None:
+        if event.done.result.ok:
+            raise LOST
+        ended[event.action.id] = event.done.result.outcome["reason"]
+
+    scheduler._listener = listen
+    scheduler._redone[maker.id] = [reads.id]
+    result = Result(outcome=OK, outputs={"ir": LOST.digest})
+    scheduler._advance(scheduler._settle(maker, Done(result=result, cached=False, executed=True)))
+    assert ended.keys() == {maker.id, reads.id}
+    assert all(reason.endswith("and again after it was rebuilt") for reason in ended.values()), ended
 
 
 # The end of a run in which nothing can happen any more

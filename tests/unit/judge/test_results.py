@@ -18,7 +18,8 @@ from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.test_sets import Rule
 from mlir_matrix.judge.result_maker import ResultMaker, innermost_frame
 from mlir_matrix.judge.results import Run, TestResult, exit_code, outcomes_digest, summarise, to_document
-from mlir_matrix.plan.graph import Graph, Produced
+from mlir_matrix.plan.graph import File, Graph, Produced
+from mlir_matrix.report.failure_text import failure_text
 from mlir_matrix.report.schemas.export import adapter
 from mlir_matrix.report.schemas.run import FinishedRun
 
@@ -55,11 +56,20 @@ def case(expects: str = "", name: str = "mlp") -> Test:
     return Test("/".join((*cell, name)), *cell, name, "", None, None, None, "in by suite.yaml:1:1", rule, True)
 
 
-def done(outcome: str = "ok", *, cached: bool = False, seconds: float = 1.0, poisons: int = 0, **outputs: str) -> Done:
+def done(
+    outcome: str = "ok",
+    *,
+    cached: bool = False,
+    seconds: float = 1.0,
+    poisons: int = 0,
+    scaled: str = "",
+    **outputs: str,
+) -> Done:
     words = {"outcome": outcome, "stage": "judge" if outcome == "ok" else "lower"}
     if outcome != "ok":
         words |= {"reason": "it failed", "diagnostics": "error: no"}
-    metrics = {"log": "said", "poisons": poisons} if poisons else {"log": "said"}
+    measured = {"poisons": poisons, "scaled": scaled}
+    metrics = {"log": "said", **{name: value for name, value in measured.items() if value}}
     result = Result(outcome=words, outputs=outputs, usage={"wall_s": seconds}, metrics=metrics)
     return Done(result=result, cached=cached)
 
@@ -157,6 +167,42 @@ def test_a_pass_under_one_poison_value_says_so(made: Made, poisons: int) -> None
     result = made.result(case(), done(), done(poisons=poisons), done(verdict="good"))
     assert result.metrics == {"max_ulp": 2, "poisons": poisons}
     assert ("one poison value only" in result.reason) == (poisons == 1)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [(done(), done(verdict="good")), (done("lower-failed"), done("lower-failed"))],
+    ids=["a pass", "a failure that is passed on"],
+)
+def test_what_was_made_smaller_is_told_of_each_outcome(made: Made, steps: tuple[Done, Done]) -> None:
+    result = made.result(case(), done(scaled="N from 8 to 2"), *steps)
+    assert result.scaled == "N from 8 to 2"
+    assert result.to_json()["scaled"] == "N from 8 to 2"
+    assert "scaled: N from 8 to 2\n" in failure_text(result.to_json())
+    assert "scaled" not in made.result(case(), done(), *steps).to_json()
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("no, from line 7 of source.py.", "no, from line 7 of models/a.py."),
+        ('File "in/source.py", line 7, in forward', 'File "models/a.py", line 7, in forward'),
+        ("_dynamo/source.py:3, resource.py, source.pyc, in/source.mlir", None),
+    ],
+)
+def test_positions_name_the_file_of_the_catalog(made: Made, said: str, expected: str | None) -> None:
+    first = made.maker._graph.actions[made.names[0]]
+    made.maker._graph.actions[first.id] = replace(first, inputs={"source": File(0, "models/a.py")})
+    outcome = {"outcome": "lower-failed", "stage": "lower", "reason": said, "diagnostics": said}
+    failed = Done(result=Result(outcome=outcome), cached=False)
+    result = made.result(case(), done(), failed, failed)
+    assert (result.reason, result.diagnostics) == (f"passes: {expected or said}", expected or said)
+
+
+def test_a_program_that_is_not_imported_is_told_as_scaled(made: Made) -> None:
+    outcome = {"outcome": "import-failed", "stage": "import", "reason": "no", "diagnostics": ""}
+    failed = Done(result=Result(outcome=outcome, metrics={"scaled": "N from 8 to 2"}), cached=False)
+    assert made.result(case(), failed, failed, failed).reason == "import: no; scaled: N from 8 to 2"
 
 
 def test_a_mismatch_shows_its_census(made: Made) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from mlir_matrix.events import Event, Listener, Tick, ignore
+from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import ActionDone, ActionStarted
 from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.execute.scheduler import Scheduler
@@ -58,6 +59,44 @@ def test_results_come_in_the_plans_order_and_again_from_the_cache(fresh: Session
         (result.id, result.outcome, result.reason) for result in first.results
     ]
     assert not first.interrupted
+
+
+def test_an_action_that_is_made_again_ends_its_test_once(fresh: Session) -> None:
+    """Another action lost what it had given, after its test had its result."""
+    test = planned(fresh).tests[0]
+    plan = planned(fresh).only([test])
+    check = plan.graph.actions[plan.verdicts[test.id]]
+    (made,) = (ref for ref in check.inputs.values() if isinstance(ref, Produced))
+    ends = {test.id: made.action}
+    needed = {name: plan.graph.actions[name] for name in plan.graph.needed_by(made.action)}
+    first = run(fresh, Plan(tests=(test,), graph=Graph(needed), verdicts=ends))
+    Path(ActionCache(fresh.home.actions).blob_path(first.done[made.action].result.outputs[made.output])).write_text("x")
+    heard: list[Event] = []
+    second = run(fresh, Plan(tests=(test,), graph=plan.graph, verdicts=ends), heard.append)
+    assert made.action in second.executed_actions
+    assert [result.outcome for result in second.results] == ["pass"]
+    assert len([event for event in heard if isinstance(event, TestDone)]) == 1
+
+
+def test_a_listener_that_reads_a_lost_output_hears_of_the_test_again(fresh: Session) -> None:
+    """So does a bisection by IR. The output is of another action than the one that ends the test."""
+    plan = planned(fresh).only(planned(fresh).tests[:1])
+    (test,) = plan.tests
+    check = plan.graph.actions[plan.verdicts[test.id]]
+    (made,) = (ref for ref in check.inputs.values() if isinstance(ref, Produced))
+    digest = run(fresh, plan).done[made.action].result.outputs[made.output]
+    Path(ActionCache(fresh.home.actions).blob_path(digest)).write_text("x")
+    read = ActionCache(fresh.home.actions).read_blob
+    heard: list[bytes] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, TestDone):
+            heard.append(read(digest))
+
+    second = run(fresh, plan, listen)
+    assert second.executed_actions == [made.action]
+    assert [(result.id, result.outcome) for result in second.results] == [(test.id, "pass")]
+    assert heard == [read(digest)]
 
 
 def test_the_listener_hears_of_all(fresh: Session) -> None:

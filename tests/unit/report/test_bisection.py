@@ -120,6 +120,18 @@ def test_markdown(found: Bisection) -> None:
     assert "````text\nbad <op> | [red]\n```\nline two\\x1b[2J\n````" in said
 
 
+def test_what_was_made_smaller_is_told(found: Bisection) -> None:
+    assert "scaled" not in "".join(map(str, bisection_lines(found)))
+    assert "made smaller" not in markdown(found, "")
+    first = found.points[0].observations[0]
+    scaled = Point(0, [replace(first, result=replace(first.result, scaled="a_b from 8 to 2\x1b"))])
+    smaller = replace(found, points=[scaled, *found.points[1:]])
+    assert "  scaled: a_b from 8 to 2\\x1b" in list(map(str, bisection_lines(smaller)))
+    assert "made smaller: a\\_b from 8 to 2\\x1b.\n" in markdown(smaller, "")
+    made = document([Reported(bisection=each, report=Path("r"), log=Path("l")) for each in (found, smaller)])
+    assert [each["scaled"] for each in made["tests"]] == ["", "a_b from 8 to 2\x1b"]
+
+
 def test_page(found: Bisection) -> None:
     made = page(markdown(found, "matrix bisect '<script>alert(1)</script>'"))
     assert "<title>mlir/p/t/w: broke in llvm 18.1.8, differs in llvm 19.1.7</title>" in made

@@ -77,6 +77,13 @@ def test_numerics_attributes_say_who_states_them_and_which_count() -> None:
     assert "  math = true, by pipeline p (p.yaml:3:1), overridden by a more specific statement" in lines
 
 
+def test_what_was_made_smaller_is_told() -> None:
+    assert "Scaled" not in text_of(document())
+    assert "\nScaled, because the program is too large for a test: N from 8 to 2\\x1b\n" in text_of(
+        document(scaled="N from 8 to 2\x1b")
+    )
+
+
 def test_layers_of_other_workloads_are_counted_for_people_and_listed_for_programs() -> None:
     shown = document()
     assert [layer["applies"] for layer in shown["outputs"][0]["layers"]] == [True, False, True]

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import click
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.actions.tools.program import INTERFACE
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show_each, warn
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.errors import InfrastructureError, UsageError
+from mlir_matrix.execute.action_cache import ActionCache
+from mlir_matrix.execute.lookup import cached_result
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.execute.plan_document import action_document, environment_document
 from mlir_matrix.execute.worker_process import bound
@@ -24,9 +27,10 @@ from mlir_matrix.expand.select import choose, identifiers, whole_catalog
 from mlir_matrix.expand.suite import varied
 from mlir_matrix.judge.oracles import ask, oracles_of
 from mlir_matrix.names import OF, is_glob
-from mlir_matrix.plan.graph import Action
+from mlir_matrix.plan.graph import Action, Graph
 from mlir_matrix.report.progress import shown
-from mlir_matrix.session import Session
+from mlir_matrix.session import Environment, Session
+from mlir_matrix.text import harmless
 
 
 @verb(
@@ -144,9 +148,12 @@ def _details(current: Session, test: Test, *, text: bool) -> dict[str, Rows]:
         (output, layer) for output in _outputs(current, test) for layer in current.considered_layers(test, output)
     ]
     layers += _oracle(current, test)
+    scaled = {action.id: _scaled(current, plan.graph, action, found) for action in chain}
     return {
         "actions": [
-            {action.id: _action_words(action)} if text else dict(action_document(action, plan.graph))
+            {action.id: _action_words(action), "scaled": scaled[action.id]}
+            if text
+            else {**action_document(action, plan.graph), **({"scaled": scaled[action.id]} if scaled[action.id] else {})}
             for action in chain
         ],
         "environments": environments,
@@ -187,6 +194,15 @@ def _action_words(action: Action) -> str:
     # A program, a Python file of a catalog, or a tool of the package.
     what = command[0] if command else action.params.get("tool", action.tool)
     return f"{what} in {action.environment}" + (f", with {' and '.join(devices)} if granted" if devices else "")
+
+
+def _scaled(current: Session, graph: Graph, action: Action, environments: Mapping[str, Environment]) -> str:
+    """Return which numbers of a program were made smaller when it was prepared; empty if it was not."""
+    if INTERFACE not in action.outputs:
+        return ""
+    store = ActionCache(current.home.actions)
+    result = cached_result(graph, action.id, roots=current.catalog.roots, environments=environments, store=store)
+    return harmless(str(result.metrics.get("scaled", ""))) if result else ""
 
 
 def _readable(environment: ResolvedEnvironment | UnavailableEnvironment, current: Session) -> list[str]:

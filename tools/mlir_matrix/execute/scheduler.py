@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import selectors
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
@@ -81,8 +81,8 @@ class Scheduler:
         self._retries = Retries()
         #: Reasons why environments cannot be used, by digest.
         self._broken: dict[str, str] = {}
-        #: Actions whose cached outputs were damaged, with the readers that wait for their second execution.
-        self._redone: dict[str, list[str]] = {}
+        #: Actions whose cached outputs were damaged, with the readers that wait for their second execution; None after it.
+        self._redone: dict[str, list[str] | None] = {}
         #: Jobs that another run executes.
         self._waiting = WaitingJobs()
         self._running = 0
@@ -173,25 +173,31 @@ class Scheduler:
             if self._listener(ActionDone(action, done)):
                 self._stopping = True
         except LostBlob as lost:
-            return self._redo(action, lost)
+            # Who listens may read outputs of all actions that this one depends on.
+            before = (self._graph.actions[name] for name in self._graph.needed_by(action.id) if name != action.id)
+            made_by = next((each for each in before if lost.digest in self._outputs(each)), None)
+            return self._redo(made_by, lost, action) if made_by else self._redo(action, lost)
         ready = self._ready.complete(action.id, failed=not done.result.ok)
         if action.id in self._redone:
-            ready += self._redone[action.id]
-            self._redone[action.id] = []
+            ready += self._redone[action.id] or []
+            self._redone[action.id] = None
         return ready
+
+    def _outputs(self, action: Action) -> Collection[str]:
+        return self.done[action.id].result.outputs.values() if action.id in self.done else ()
 
     def _redo(self, action: Action, lost: LostBlob, *waiting: Action) -> list[str]:
         """Execute a cached action with damaged outputs again, once, before the actions that wait for it."""
-        pending = self._redone.get(action.id)
-        if pending:
+        if action.id not in self._redone:
+            self._lookup.forget_results()
+            self._redone[action.id] = [each.id for each in waiting]
+            return [action.id]
+        pending = self._redone[action.id]
+        if pending is not None and waiting:
             pending += [each.id for each in waiting]
             return []
-        if pending is not None:
-            reason = f"{lost}, and again after it was rebuilt"
-            return [key for each in waiting or (action,) for key in self._settle(each, infra_error(each, reason))]
-        self._lookup.forget_results()
-        self._redone[action.id] = [each.id for each in waiting]
-        return [action.id]
+        reason = f"{lost}, and again after it was rebuilt"
+        return [key for each in waiting or (action,) for key in self._settle(each, infra_error(each, reason))]
 
     def _without_execution(self, action: Action) -> Done | None:
         """Return the end of an action that fails early or is cached. Queue any other, and return None."""
@@ -378,8 +384,8 @@ class Scheduler:
             ),
             None,
         )
-        if made_by is None:
-            # It was rebuilt since then with other bytes, or failed.
+        if made_by is None or self._store.has_blob(lost.digest):
+            # It was rebuilt since then, or failed.
             self._advance([job.action.id, *(twin.id for twin in job.twins)])
             return
         self._advance(self._redo(self._graph.actions[made_by], lost, job.action, *job.twins))

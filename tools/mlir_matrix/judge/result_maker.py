@@ -7,18 +7,19 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
 from mlir_matrix.actions.runtime.child import failure
 from mlir_matrix.actions.runtime.collect import is_measurable
+from mlir_matrix.actions.runtime.contract import INPUT_FOLDER
 from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
 from mlir_matrix.execute.action_cache import LostBlob
 from mlir_matrix.execute.job import BUILDING, Done
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.judge.goldens import reference_failure
 from mlir_matrix.judge.results import NOT_RUN, TestResult, weak_words
-from mlir_matrix.plan.graph import Graph, Produced
+from mlir_matrix.plan.graph import File, Graph, Produced
 from mlir_matrix.plan.parameters import found_place
 from mlir_matrix.text import catalog_options
 
@@ -45,6 +46,10 @@ class _Chain:
     environments: frozenset[str]
     #: The smallest number of poison values that a kernel ran under; 0 without a kernel.
     poisons: int = 0
+    #: Which numbers of the program were made smaller.
+    scaled: str = ""
+    #: The file of a catalog that is imported.
+    source: str = ""
     #: The first action that failed.
     failed: str = ""
 
@@ -94,12 +99,17 @@ class ResultMaker:
         cached = done.cached
         environments = self._alone.setdefault(spec.environment, frozenset({spec.environment}))
         poisons = [found] if isinstance(found := done.result.metrics.get("poisons"), int) else []
+        scaled = str(done.result.metrics.get("scaled", ""))
+        read = spec.inputs.get("source")
+        source = read.path if isinstance(read, File) else ""
         sources = [self._chains.get(source) or self._unfinished(source) for source in spec.sources]
         inherited = None if done.result.ok else next((before for before in sources if before.failed), None)
         for before in [inherited] if inherited else sources:
             duration += before.duration_s
             cached = cached and before.cached
             poisons += [before.poisons] if before.poisons else []
+            scaled = scaled or before.scaled
+            source = source or before.source
         for before in sources:
             if environments <= before.environments:
                 environments = before.environments
@@ -107,7 +117,7 @@ class ResultMaker:
                 environments |= before.environments
         self._failed |= set() if done.result.ok else {action}
         failed = "" if done.result.ok else inherited.failed if inherited else action
-        self._chains[action] = _Chain(duration, cached, environments, min(poisons, default=0), failed)
+        self._chains[action] = _Chain(duration, cached, environments, min(poisons, default=0), scaled, source, failed)
 
     def _unfinished(self, action: str) -> _Chain:
         needed = (self._graph.actions[name].environment for name in self._graph.needed_by(action))
@@ -153,6 +163,7 @@ class ResultMaker:
             verdict = {"outcome": Outcome.INFRA_ERROR, "reason": reason, "outputs": [], "metrics": {}}
         if chain.poisons:
             metrics["poisons"] = chain.poisons
+        diagnostics = _in_source(chain.source, outcome.get("diagnostics", ""))
         pins, environments = self._environments(chain.environments)
         expected, expectation = _compare(test, outcome["outcome"])
         # An expected mismatch must not hide that no comparison was possible.
@@ -163,7 +174,7 @@ class ResultMaker:
             outcome=outcome["outcome"],
             stage=outcome["stage"],
             expected=expected,
-            reason=_in_step(chain.failed, outcome) + (_ONE_POISON if chain.poisons == 1 else ""),
+            reason=_reason(chain, outcome),
             duration_s=chain.duration_s,
             cached=chain.cached,
             pins=pins,
@@ -171,9 +182,10 @@ class ResultMaker:
             metrics=metrics,
             expectation=expectation,
             verdict=cast("Verdict | None", verdict),
-            diagnostics=(diagnostics := outcome.get("diagnostics", "")),
+            diagnostics=diagnostics,
             log=str(done.result.metrics.get("log", "")) if not done.result.ok else "",
             weak=weak_outputs(verdict) if verdict else {},
+            scaled=chain.scaled,
             step=_step(chain.failed or action) if outcome["outcome"] != Outcome.PASS else None,
             signal=outcome.get("signal", ""),
             frame=innermost_frame(diagnostics),
@@ -230,11 +242,25 @@ class ResultMaker:
         return self._known[names]
 
 
+def _reason(chain: _Chain, outcome: Mapping[str, Any]) -> str:
+    """Return the reason of an outcome, with what its chain of actions adds to it."""
+    reason = _in_source(chain.source, _in_step(chain.failed, outcome))
+    if outcome["outcome"] == Outcome.IMPORT_FAILED and chain.scaled not in reason:
+        reason += f"; scaled: {chain.scaled}"
+    return reason + (_ONE_POISON if chain.poisons == 1 else "")
+
+
 def _in_step(failed: str, outcome: Mapping[str, Any]) -> str:
     """Return the reason of an outcome, with the step that failed; other actions are named ``import/…``, ``run/…``."""
     reason, name = str(outcome.get("reason", "")), _step(failed)["name"]
     is_own = not name or "/" in name or outcome["outcome"] in NOT_RUN or outcome["outcome"] == Outcome.INFRA_ERROR
     return reason if is_own else f"{name}: {reason}"
+
+
+def _in_source(path: str, text: str) -> str:
+    """Return a text with the path of a catalog's file where it names the copy that an action reads."""
+    copy = rf"(?<![\w./-])(?:{INPUT_FOLDER}/)?source{re.escape(PurePosixPath(path).suffix)}(?![\w-]|\.\w)"
+    return re.sub(copy, lambda _: path, text) if path else text
 
 
 def _step(action: str) -> DecidingStep:

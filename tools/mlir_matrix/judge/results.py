@@ -32,7 +32,7 @@ SCHEMA = "mlir-matrix/results/v1"
 #: Outcomes of tests that did not run.
 NOT_RUN = frozenset({Outcome.UNSUPPORTED, Outcome.SKIPPED})
 #: Keys of an entry that are absent where they are empty.
-_TEXTS = ("signal", "frame", "diagnostics", "kept", "repeat")
+_TEXTS = ("scaled", "signal", "frame", "diagnostics", "kept", "repeat")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +70,8 @@ class TestResult:
     weak: Mapping[str, Sequence[str]] = field(default_factory=dict)
     #: The action that decided an outcome other than a pass.
     step: DecidingStep | None = None
+    #: Of a program that was too large for a test: which of its numbers were made smaller.
+    scaled: str = ""
     #: Of a crash: the name of the signal.
     signal: str = ""
     #: The innermost frame of a stack in the diagnostics.

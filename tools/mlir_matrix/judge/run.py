@@ -76,10 +76,12 @@ class _Collector:
         if done.executed:
             self._run.executed_actions.append(action)
         self._maker.note(action, done)
-        for test in self._ends.get(action, ()):
+        for test in list(self._ends.get(action, ())):
             result = self._quarantine.mark(self._maker.finished(test, action, done))
-            self._run.results.append(result)
             self._listener(TestDone(result))
+            self._run.results.append(result)
+            # The action ends again where an output is lost: then with the tests that the listener has not taken.
+            self._ends[action].remove(test)
             if self._fail_fast and result.fails:
                 self.surprise = self.surprise or without_copy(test.id)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mlir_matrix.bisect.bisection import Bisection, ExplainedChange
 from mlir_matrix.bisect.observations import Point
+from mlir_matrix.report.bisection_words import scaled
 from mlir_matrix.report.schemas.bisect import BehaviourChange, BisectedTest, Bisections, ObservedPoint
 
 
@@ -35,6 +36,7 @@ def _test(reported: Reported) -> BisectedTest:
     return {
         "id": found.test,
         "component": found.axis.component,
+        "scaled": scaled(found),
         "points": [_point(found, each) for each in found.points],
         "behaviours": [
             {"name": letter, "outcome": signature.outcome, "description": str(signature)}

@@ -12,7 +12,7 @@ from mlir_matrix.bisect.observations import Point
 from mlir_matrix.bisect.releases import point_name
 from mlir_matrix.judge.signature import Signature
 from mlir_matrix.paths import launcher
-from mlir_matrix.report.bisection_words import flaky, sentence, unchanged
+from mlir_matrix.report.bisection_words import flaky, scaled, sentence, unchanged
 from mlir_matrix.text import harmless
 
 _DIAGNOSTICS = 40
@@ -40,6 +40,8 @@ def _lines(found: Bisection, command: str) -> Iterator[str]:
         yield f"| {escaped(point_name(axis, point.index))} | {words} |"
     if axis.left_out:
         yield from ("", f"Left out, because they come as Python bindings: {escaped(', '.join(axis.left_out))}.")
+    if words := scaled(found):
+        yield from ("", f"The program was too large for a test; made smaller: {escaped(words)}.")
     if found.problem:
         doubt = f"there is no certain answer: {found.problem}" if found.changes else found.problem
         yield from ("", escaped(sentence(doubt)))

@@ -12,7 +12,7 @@ from mlir_matrix.bisect.bisection import Bisection, ExplainedChange
 from mlir_matrix.bisect.observations import Point
 from mlir_matrix.bisect.releases import point_name
 from mlir_matrix.paths import launcher
-from mlir_matrix.report.bisection_words import flaky, sentence, unchanged
+from mlir_matrix.report.bisection_words import flaky, scaled, sentence, unchanged
 from mlir_matrix.text import counted, harmless, shortened
 
 _DIFF_LINES = 14
@@ -45,6 +45,8 @@ def _lines(found: Bisection) -> Iterator[str | Text]:
     for signature, letter in found.behaviours.items():
         yield f"  [bold]{letter}[/]  {escape(str(signature))}"
     yield from _unknown(found)
+    if words := scaled(found):
+        yield f"  scaled: {escape(words)}"
     yield ""
     if found.problem and found.changes:
         yield f"[yellow]no certain answer:[/] {escape(found.problem)}"

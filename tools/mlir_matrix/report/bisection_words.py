@@ -25,6 +25,11 @@ def unchanged(found: Bisection, explained: ExplainedChange) -> str:
     return f"all steps before {steps[0]} give the same" if steps else _RUNS_DIFFER
 
 
+def scaled(found: Bisection) -> str:
+    """Say which numbers of a program were made smaller for a test; nothing if none was."""
+    return next((point.shown.result.scaled for point in reversed(found.points) if point.shown.result.scaled), "")
+
+
 def sentence(text: str) -> str:
     """Return what is said in a line as a sentence."""
     return f"{text[:1].upper()}{text[1:]}."

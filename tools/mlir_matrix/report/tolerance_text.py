@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from mlir_matrix.catalog.models.base import FLOATS, Output, Workload
 from mlir_matrix.plan.parameters import sizes
+from mlir_matrix.text import harmless
 from mlir_matrix.tolerances.bounds import EPS, substituted
 from mlir_matrix.tolerances.numerics import NumericsAttribute, shown
 from mlir_matrix.tolerances.resolve import BOUNDS, Resolved
@@ -40,17 +41,19 @@ def explained(
     magnitudes: Mapping[str, Mapping[str, Any]],
     last: Verdict | None,
     oracle: str | None = None,
+    scaled: str = "",
 ) -> GoldenExplanation:
     """Return the document of ``matrix golden explain``.
 
     ``magnitudes`` has the sizes of elements in goldens, ``last`` is the last verdict, ``oracle`` says what a program in a form of
-    others is compared with.
+    others is compared with, ``scaled`` which of its numbers were made smaller.
     """
     verdicts = {output["name"]: output for output in last["outputs"]} if last else {}
     return {
         "schema": "mlir-matrix/golden-explanation/v1",
         "id": identifier,
         "summary": {"attributes": len(attributes), "outputs": len(workload.outputs)},
+        "scaled": scaled,
         "attributes": [
             {"name": one.name, "value": one.value, "by": one.by, "position": one.position, "counts": one.counts}
             for one in attributes
@@ -142,6 +145,8 @@ def tolerance_lines(document: GoldenExplanation) -> Iterator[str]:
     """Yield the lines of the text."""
     yield document["id"]
     yield ""
+    if document["scaled"]:
+        yield f"Scaled, because the program is too large for a test: {harmless(document['scaled'])}"
     yield "Numerics attributes" if document["attributes"] else "Numerics attributes: none"
     for attribute in document["attributes"]:
         value = f"{attribute['name']} = {shown(attribute['value'])}, by {attribute['by']} ({attribute['position']})"

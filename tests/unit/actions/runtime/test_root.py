@@ -26,3 +26,12 @@ def test_a_script_needs_an_interpreter_and_no_other_file(tmp_path: Path, name: s
     found = set(needed_by(str(program)))
     assert str(program) in found
     assert (str(named) in found) == ("/bin/sh" in found) == expected
+
+
+@pytest.mark.parametrize("names", [("one",), ("one", "two")], ids=["itself", "each other"])
+def test_scripts_that_name_themselves_as_their_interpreter(tmp_path: Path, names: tuple[str, ...]) -> None:
+    paths = [str(tmp_path / name) for name in names]
+    for path, interpreter in zip(paths, (*paths[1:], paths[0]), strict=True):
+        Path(path).write_text(f"#!{interpreter}\n")
+        Path(path).chmod(0o755)
+    assert set(needed_by(paths[0])) == set(paths)

@@ -52,6 +52,28 @@ def test_packages_go_without_tests_stubs_and_headers(site: Path) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("part", ["site", "prefix"])
+def test_what_a_link_leads_to_stays(site: Path, part: str) -> None:
+    """A unit is a copy. A link is none: it leads to the installed package."""
+    written(site, "usr/share/doc/kept")
+    before = files(site)
+    (site.parent / "unit").symlink_to(site)
+    with pytest.raises(subprocess.CalledProcessError):
+        prepare(part, site.parent / "unit")
+    assert files(site) == before
+
+
+@pytest.mark.parametrize(("part", "link"), [("site", "linked"), ("prefix", "usr/lib/linked")])
+def test_what_a_link_inside_leads_to_stays(site: Path, part: str, link: str) -> None:
+    other = written(site.parent / "other", "include/kept.h", "gconv/kept.so")
+    written(site, "usr/lib/own/gconv/gone.so")
+    (site / link).symlink_to(other)
+    prepare(part, site)
+    assert set(files(other)) == {"include/kept.h", "gconv/kept.so"}
+    assert (site / "pack/include").exists() == (part == "prefix")
+    assert (site / "usr/lib/own/gconv").exists() == (part == "site")
+
+
 def test_the_interpreters_modules_are_an_archive(tmp_path: Path) -> None:
     unit = written(
         tmp_path / "unit", f"{LIBRARY}/os.py", f"{LIBRARY}/pack/__init__.py", f"{LIBRARY}/pack/part.py",

@@ -74,14 +74,14 @@ def is_kept(outcome: Mapping[str, str]) -> bool:
 
 
 def metrics_of(folder: str, *, ok: bool) -> dict[str, Any]:
-    """Return what an action measured; of a failed action, its commands and what it printed."""
+    """Return what an action measured; of a failed action, its commands, what it printed, and how its program was scaled."""
     try:
         found = read_json(f"{folder}/{METRICS}")
     except (OSError, ValueError, RecursionError):
         found = {}
     if ok:
         return found
-    return {"log": read_log(folder)} | ({"commands": found["commands"]} if "commands" in found else {})
+    return {"log": read_log(folder)} | {name: found[name] for name in ("commands", "scaled") if name in found}
 
 
 def remove_folder(folder: str) -> None:

@@ -114,8 +114,11 @@ def _shell(loader: str) -> Iterator[str]:
         yield from needed_by(SHELL, loader)
 
 
-def needed_by(program: str, loader: str = "") -> Iterator[str]:
-    """Yield a program of the machine, and the libraries or the interpreter that it needs."""
+def needed_by(program: str, loader: str = "", scripts: int = 5) -> Iterator[str]:
+    """Yield a program of the machine, and the libraries or the interpreter that it needs.
+
+    ``scripts``: how many interpreters may be scripts themselves. Linux follows five (``exec_binprm`` in fs/exec.c).
+    """
     loader = loader or next((path for path in _mapped() if os.path.basename(path).startswith("ld-")), "")
     yield program
     try:
@@ -126,8 +129,10 @@ def needed_by(program: str, loader: str = "") -> Iterator[str]:
     if first.startswith(b"#!"):
         words = os.fsdecode(first[2:]).split()
         # A script of a catalog's build may name any file.
-        runs = words and os.path.isabs(words[0]) and os.path.isfile(words[0]) and os.access(words[0], os.X_OK)
-        yield from needed_by(words[0], loader) if runs else ()
+        runs = (
+            scripts and words and os.path.isabs(words[0]) and os.path.isfile(words[0]) and os.access(words[0], os.X_OK)
+        )
+        yield from needed_by(words[0], loader, scripts - 1) if runs else ()
     elif loader:
         # The loader resolves and does not run it; it fails for a static program, which needs nothing.
         listed = subprocess.run(

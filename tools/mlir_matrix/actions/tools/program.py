@@ -44,18 +44,14 @@ def write_prepared(
     program: str,
     inputs: Sequence[tuple[Mapping[str, Any], str]],
     outputs: Sequence[Expected],
-    **about: Any,
 ) -> None:
-    """Write all that ``prepare.py`` gives: the text of the program, its inputs (each declared, with its file), its outputs.
-
-    ``about``: what else ``about.json`` holds.
-    """
+    """Write all that ``prepare.py`` gives: the text of the program, its inputs (each declared, with its file), its outputs."""
     Path(action.outputs["program"]).write_text(program, encoding="utf-8")
     declared = {"inputs": [each for each, _ in inputs], "outputs": [each.declared for each in outputs]}
     write_json(action.outputs[INTERFACE], declared)
     pack(action.outputs[ARGUMENTS], {each["name"]: file for each, file in inputs})
     reasons = {each.declared["name"]: {"rationale": each.rationale} for each in outputs if each.rationale}
-    write_json(ABOUT, about | reasons)
+    write_json(ABOUT, reasons)
     files = {f"expected-{each.declared['name']}": each.file for each in outputs}
     files |= {f"bound-{each.declared['name']}": each.bound for each in outputs if each.bound}
     pack(action.outputs[EXPECTED], {**files, ABOUT: ABOUT})

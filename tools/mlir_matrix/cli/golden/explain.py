@@ -51,7 +51,7 @@ def command(tests: tuple[str, ...], current: Session, limits: Limits, form: str)
 
 def _explained(current: Session, test: Test, limits: Limits) -> GoldenExplanation:
     document = current.catalog.workloads[test.workload].document
-    magnitudes, oracle = _magnitudes(current, test, limits), None
+    (magnitudes, scaled), oracle = _magnitudes(current, test, limits), None
     if document.source:
         document = declared(document, magnitudes)
         oracle = current.catalog.sources[str(document.source)].document.oracle
@@ -67,6 +67,7 @@ def _explained(current: Session, test: Test, limits: Limits) -> GoldenExplanatio
         magnitudes=magnitudes,
         last=_last_verdict(current, test),
         oracle=oracle,
+        scaled=scaled,
     )
 
 
@@ -84,8 +85,8 @@ def _find(current: Session, arguments: Sequence[str]) -> list[Test]:
     return found
 
 
-def _magnitudes(current: Session, test: Test, limits: Limits) -> Mapping[str, Mapping[str, Any]]:
-    """Return the median and the largest element of each golden; nothing if the goldens cannot be read."""
+def _magnitudes(current: Session, test: Test, limits: Limits) -> tuple[Mapping[str, Mapping[str, Any]], str]:
+    """Return the median and the largest element of each golden, none if they cannot be read, and how a program was scaled."""
     workload, bounds = current.catalog.workloads[test.workload], None
     if is_prepared(current.catalog, workload):
         bounds = {dtype: bounds_of(current.catalog, current.tolerance(test, dtype)) for dtype in sorted(FLOATS)}
@@ -93,13 +94,15 @@ def _magnitudes(current: Session, test: Test, limits: Limits) -> Mapping[str, Ma
     graph, action = plan_magnitudes(
         current.catalog, workload, current.pins.reference("numpy"), pins=pins, bounds=bounds
     )
-    done = run_graph(current, graph, limits=limits)[action].result
+    results = run_graph(current, graph, limits=limits)
+    scaled = "".join(str(each.result.metrics.get("scaled", "")) for each in results.values())
+    done = results[action].result
     if not done.ok:
         what = "goldens are not measured" if bounds is None else f"{test.id}: the program cannot be prepared"
         warn(f"{what}: {done.outcome['reason']}")
-        return {}
+        return {}, scaled
     store = ActionCache(current.home.actions)
-    return cast("dict[str, dict[str, Any]]", json.loads(store.read_blob(done.outputs["magnitudes"])))
+    return cast("dict[str, dict[str, Any]]", json.loads(store.read_blob(done.outputs["magnitudes"]))), scaled
 
 
 def _last_verdict(current: Session, test: Test) -> Verdict | None:

@@ -34,9 +34,11 @@ _NOT_COMPILED = r"(/.*)?/(tests?|lib2to3|idlelib)/"
 
 
 def prepare(part: str, folder: Path) -> None:
-    """Change a package in place."""
+    """Change a package in place: a copy, no link to an installed one."""
+    if folder.is_symlink():
+        raise SystemExit(f"{folder} is a link to {folder.resolve()}; expected a copy of it")
     if part == "site":
-        for headers in folder.glob(HEADERS):
+        for headers in _own(folder, HEADERS):
             shutil.rmtree(headers)
         for tests in [path.parent for path in folder.rglob("tests/__init__.py")]:
             shutil.rmtree(tests, ignore_errors=True)
@@ -44,13 +46,19 @@ def prepare(part: str, folder: Path) -> None:
             stub.unlink()
         _compile(folder, beside=False)
         return
-    for each in [found for pattern in LEFT_OUT for found in folder.glob(pattern)]:
+    for each in _own(folder, *LEFT_OUT):
         shutil.rmtree(each, ignore_errors=True)
     if part == "interpreter":
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
         library = folder / f"usr/lib/python{version}"
         _compile(library, beside=True)
         _archive(library, library.with_name(f"python{version.replace('.', '')}.zip"))
+
+
+def _own(folder: Path, *patterns: str) -> list[Path]:
+    """Return what patterns find in a folder, without what only a link leads to: that may be of another package."""
+    found = [each for pattern in patterns for each in folder.glob(pattern)]
+    return [each for each in found if each.resolve() == folder.resolve() / each.relative_to(folder)]
 
 
 def _compile(folder: Path, *, beside: bool) -> None:

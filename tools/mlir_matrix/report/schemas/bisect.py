@@ -62,6 +62,8 @@ class BisectedTest(TypedDict):
 
     id: str
     component: str
+    scaled: str
+    """Of a program that was too large for a test: which of its numbers were made smaller; else empty."""
     points: list[ObservedPoint]
     """What was observed, the oldest release or commit first."""
     behaviours: list[ObservedBehaviour]

@@ -109,6 +109,8 @@ class GoldenExplanation(TypedDict):
     schema: Literal["mlir-matrix/golden-explanation/v1"]
     id: str
     summary: ExplanationSummary
+    scaled: str
+    """Of a program that was too large for a test: which of its numbers were made smaller; else empty."""
     attributes: list[ExplainedAttribute]
     outputs: list[ExplainedOutput]
 

@@ -100,6 +100,8 @@ class TestEntry(NamedTest):
     """The full text of the error."""
     step: NotRequired[DecidingStep]
     """Absent for a pass, and if nothing ran."""
+    scaled: NotRequired[str]
+    """Of a program that was too large for a test: which of its numbers were made smaller, `seq_len from 4096 to 128`."""
     signal: NotRequired[str]
     """Of a crash: the name of the signal, such as `SIGSEGV`."""
     frame: NotRequired[str]

@@ -55,6 +55,12 @@ MODELS = {
     "by name.py": module("return x - x.mean()").replace(GIVEN, "{'x': torch.rand(N, 8)}"),
     "one input.py": module("return x - x.mean()").replace(GIVEN, "torch.rand(N, 8)"),
     "two processes.py": module("return x + 1", more="import os\nos.fork()"),
+    "nothing given.py": module("return 2 * torch.arange(12.0).view(3, 4)")
+    .replace("self, x", "self")
+    .replace(GIVEN, "[]"),
+    "constants in bf16.py": module("return x * torch.tensor([0.5, 3.5], dtype=torch.bfloat16).repeat(4)").replace(
+        GIVEN, "[torch.rand(N, 8).bfloat16()]"
+    ),
 }
 #: Models that cannot be tested, and a part of the reason.
 REFUSED = {
@@ -101,7 +107,10 @@ def test_each_model_has_an_outcome_of_its_own(house: House, tmp_path: Path) -> N
     corpus = tmp_path / "matrix" / "corpora" / "zoo"
     corpus.mkdir(parents=True)
     (corpus / "corpus.yaml").write_text(CORPUS)
-    report = house.run("pytorch/linalg-loops/x86_64/zoo:*", catalog=tmp_path, code=1)
+    model = "pytorch/tosa-model/tosa-model"
+    given = (f"{model}/zoo:nothing_given", f"{model}/zoo:constants_in_bf16", f"{model}+precise/zoo:constants_in_bf16")
+    report = house.run("pytorch/linalg-loops/x86_64/zoo:*", *given, catalog=tmp_path, code=1)
+    assert [report.tests.pop(each)["outcome"] for each in given] == ["pass", "pass", "pass"]
     found = {test["workload"].removeprefix("zoo:"): test for test in report.tests.values()}
     names = {name: name.removesuffix(".py").replace("/", ".").replace(" ", "_") for name in texts}
     assert {name: found[names[name]]["outcome"] for name in texts} == {

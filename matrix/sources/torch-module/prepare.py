@@ -497,8 +497,6 @@ def _write(
         training=options.training,
     )
     tensors = [*built.state.items(), *((f"input {at}", each) for at, each in enumerate(built.tensors))]
-    if not tensors:
-        raise ActionFailed("the module has no parameters and takes no tensors, so nothing can be compiled")
     inputs = [
         (_declared(f"{at}-{_safe(name)}", name, tensor), _save(f"argument-{at}.npy", _stored(tensor)))
         for at, (name, tensor) in enumerate(tensors)

@@ -55,6 +55,7 @@ MODELS = {
     "by name.py": module("return x - x.mean()").replace(GIVEN, "{'x': torch.rand(N, 8)}"),
     "one input.py": module("return x - x.mean()").replace(GIVEN, "torch.rand(N, 8)"),
     "two processes.py": module("return x + 1", more="import os\nos.fork()"),
+    "nan.py": module("return x * float('nan'), x / 0"),
     "nothing given.py": module("return 2 * torch.arange(12.0).view(3, 4)")
     .replace("self, x", "self")
     .replace(GIVEN, "[]"),
@@ -73,7 +74,6 @@ REFUSED = {
     "write.py": (module("x.mul_(2)\n        return x"), "writes to its inputs"),
     "nothing.py": (module("return 3"), "the module returns no tensor, but an object of type int"),
     "none of it.py": (module("return x[:0]"), "output 0 has no elements"),
-    "nan.py": (module("return x * float('nan')"), "output 0 is NaN everywhere"),
     "sparse.py": (module("return x.to_sparse()"), "output 0 is sparse, nested or quantized"),
     "deep.py": (module("for _ in range(5000): x = [x]\n        return x"), "RecursionError"),
     "no float64.py": (
@@ -119,6 +119,7 @@ def test_each_model_has_an_outcome_of_its_own(house: House, tmp_path: Path) -> N
     for name, (_, reason) in REFUSED.items():
         assert reason in found[names[name]]["reason"], name
     assert 0 < found["norms"]["metrics"]["error_used"] < 1
+    assert found["nan"]["weak"] == {"0-0": ["NaN everywhere"], "1-1": ["the mean everywhere"]}
 
 
 #: Operators that no rule knows, an in-place write to a part, a decision, and a large sum.

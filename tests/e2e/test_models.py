@@ -56,6 +56,13 @@ MODELS = {
     "by name.py": module("return x - x.mean()").replace(GIVEN, "{'x': torch.rand(N, 8)}"),
     "one input.py": module("return x - x.mean()").replace(GIVEN, "torch.rand(N, 8)"),
     "two processes.py": module("return x + 1", more="import os\nos.fork()"),
+    "nan.py": module("return x * float('nan'), x / 0"),
+    "nothing given.py": module("return 2 * torch.arange(12.0).view(3, 4)")
+    .replace("self, x", "self")
+    .replace(GIVEN, "[]"),
+    "constants in bf16.py": module("return x * torch.tensor([0.5, 3.5], dtype=torch.bfloat16).repeat(4)").replace(
+        GIVEN, "[torch.rand(N, 8).bfloat16()]"
+    ),
 }
 #: Models that cannot be tested, and a part of the reason.
 REFUSED = {
@@ -68,7 +75,6 @@ REFUSED = {
     "write.py": (module("x.mul_(2)\n        return x"), "writes to its inputs"),
     "nothing.py": (module("return 3"), "the module returns no tensor, but an object of type int"),
     "none of it.py": (module("return x[:0]"), "output 0 has no elements"),
-    "nan.py": (module("return x * float('nan')"), "output 0 is NaN everywhere"),
     "sparse.py": (module("return x.to_sparse()"), "output 0 is sparse, nested or quantized"),
     "deep.py": (module("for _ in range(5000): x = [x]\n        return x"), "RecursionError"),
     "no float64.py": (
@@ -106,7 +112,10 @@ def test_each_model_has_an_outcome_of_its_own(house: House, tmp_path: Path) -> N
     corpus = tmp_path / "matrix" / "corpora" / "zoo"
     corpus.mkdir(parents=True)
     (corpus / "corpus.yaml").write_text(CORPUS)
-    report = house.run("pytorch/linalg-loops/x86_64/zoo:*", catalog=tmp_path, code=1)
+    model = "pytorch/tosa-model/tosa-model"
+    given = (f"{model}/zoo:nothing_given", f"{model}/zoo:constants_in_bf16", f"{model}+precise/zoo:constants_in_bf16")
+    report = house.run("pytorch/linalg-loops/x86_64/zoo:*", *given, catalog=tmp_path, code=1)
+    assert [report.tests.pop(each)["outcome"] for each in given] == ["pass", "pass", "pass"]
     found = {test["workload"].removeprefix("zoo:"): test for test in report.tests.values()}
     names = {name: name.removesuffix(".py").replace("/", ".").replace(" ", "_") for name in texts}
     assert {name: found[names[name]]["outcome"] for name in texts} == {
@@ -115,6 +124,7 @@ def test_each_model_has_an_outcome_of_its_own(house: House, tmp_path: Path) -> N
     for name, (_, reason) in REFUSED.items():
         assert reason in found[names[name]]["reason"], name
     assert 0 < found["norms"]["metrics"]["error_used"] < 1
+    assert found["nan"]["weak"] == {"0-0": ["NaN everywhere"], "1-1": ["the mean everywhere"]}
 
 
 #: Operators that no rule knows, an in-place write to a part, a decision, and a large sum.

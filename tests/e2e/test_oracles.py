@@ -61,7 +61,7 @@ def test_in_words(house: House, catalog: Downstream) -> None:
         "  A          factor/interpreter/times/misjudged  mismatch: It interprets.",
         "  B          factor/other/times/misjudged        mismatch: Another author wrote it.",
         "",
-        "y, f32 4, atol 9.54e-07, rtol 9.54e-07: elements that differ by more, and the largest difference",
+        "y, f32 4, a bound of each element: elements that differ by more, and the largest difference",
         "          A       B       reference",
         "    test  3, 1.5  3, 1.5  3, 1",
         "    A             =, 0    1, 1",
@@ -82,3 +82,52 @@ def test_what_has_no_oracles(house: House, catalog: Downstream, tmp_path: Path) 
         done = house("explain", test, "--oracles", "--catalog", catalog.root, "-q")
         assert (done.code, done.stdout) == (2, "")
         assert message in done.stderr
+
+
+#: A form of programs: a factor, whose second element has a bound of its own that is 49 times the error allowed to others.
+PREPARE = """\
+from pathlib import Path
+
+import numpy as np
+
+from mlir_matrix.actions import api
+
+
+def run(action):
+    np.save("x.npy", np.arange(4, dtype=np.float32))
+    np.save("y.npy", 2 * np.arange(4, dtype=np.float64))
+    np.save("bound.npy", np.float64([0, 0.5, 0.5, 0.5]) / 49)
+    spec = {"shape": [4], "dtype": "f32", "dynamic": []}
+    wanted = api.Expected(declared={"name": "y", **spec}, file="y.npy", bound="bound.npy", rationale="derived: by hand.")
+    api.write_prepared(action, "2", [({"name": "x", **spec}, "x.npy")], [wanted])
+"""
+SOURCE = "description: Doubles.\ngives: factor.txt\nmembers: ['*.any']\nenvironment: numpy\n"
+
+
+def test_programs_with_a_bound_of_each_element(house: House, catalog: Downstream) -> None:
+    """One oracle crashes: its outputs agree with nobody's. The test is 49 times over the bound of its second element."""
+    catalog.write("matrix/sources/any/prepare.py", PREPARE)
+    catalog.write("matrix/sources/any/source.yaml", SOURCE)
+    catalog.write("matrix/corpora/zoo/corpus.yaml", "description: Doubles.\nsource: any\nfolder: zoo\n")
+    catalog.write("zoo/double.any", "")
+    crash = {"tool.py": "import os\n\n\ndef run(action):\n    os.abort()\n"}
+    compiler(catalog, "crashing", files=crash, more="oracle: It tried.\n")
+    found = asked(house, catalog, "factor/shifted/times/zoo:double")
+    assert found["sentence"] == "the test is wrong: both oracles agree with the reference, none with the test"
+    (output,) = found["outputs"]
+    assert {(pair["one"], pair["other"]): pair["differ"] for pair in output["pairs"]} == {
+        ("test", "B"): 3, ("test", "C"): 3, ("B", "C"): 0,
+        ("test", "reference"): 3, ("B", "reference"): 0, ("C", "reference"): 0,
+    }  # fmt: skip
+    assert (output["own_bounds"], output["elements"][0]["index"]) == (True, [3])
+    assert [each.get("unusable", "") for each in found["witnesses"]] == [
+        "", "", "crashing: SIGABRT while at stage codegen", "", "",
+    ]  # fmt: skip
+    text = house("explain", found["id"], "--oracles", "--catalog", catalog.root, "-q").stdout
+    assert "\ny, f32 4, a bound of each element: elements that differ" in text
+    # Where nothing can be prepared, nothing is compared.
+    catalog.write("matrix/sources/any/prepare.py", "from mlir_matrix.actions import api\n\n\ndef run(action):\n"
+                  "    raise api.ActionFailed('no program')\n")  # fmt: skip
+    nothing = asked(house, catalog, "factor/plain/times/zoo:double")
+    assert (nothing["conclusion"], nothing["outputs"], nothing["summary"]["oracles"]) == ("undecided", [], 0)
+    assert nothing["witnesses"][0]["unusable"] == "no program"

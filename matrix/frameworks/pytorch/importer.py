@@ -62,7 +62,8 @@ def _export(function: Callable[..., Any], inputs: Sequence[Tensor]) -> ExportedP
     # DYNAMIC, not AUTO: a program that needs a certain size is an error, not silently a static one.
     dynamic = tuple(dict.fromkeys(sorted(tensor["dynamic"]), Dim.DYNAMIC) or None for tensor in inputs)
     with under_test():
-        return torch.export.export(Program(function), examples, dynamic_shapes=(dynamic,))
+        # A program without inputs has no ``*args`` that shapes could be given for.
+        return torch.export.export(Program(function), examples, dynamic_shapes=(dynamic,) if dynamic else None)
 
 
 def _save(program: ExportedProgram, path: str) -> None:

@@ -26,7 +26,7 @@ def saved(tmp_path: Path) -> Any:
 
 
 def compared(spec: Any, files: Any) -> Any:
-    return compare_all(spec, dict.fromkeys(set(files) - {"reference"}, spec), files, "reference")
+    return compare_all(spec, dict.fromkeys(set(files) - {"reference"}, (spec, None)), files, "reference")
 
 
 def test_pairs_and_elements(saved: Any) -> None:
@@ -69,7 +69,28 @@ def test_unfit_files(saved: Any, tmp_path: Path) -> None:
 
 def test_two_may_differ_by_the_tolerances_of_both(saved: Any) -> None:
     files = saved(test=np.float32([1.5]), reference=np.float64([1]), a=np.float32([0.5]))
-    found = compare_all(spec(shape=(1,), atol=0.5), {"test": spec(atol=0.5), "a": spec(atol=0.4)}, files, "reference")
+    bounds = {"test": (spec(atol=0.5), None), "a": (spec(atol=0.4), None)}
+    found = compare_all(spec(shape=(1,), atol=0.5), bounds, files, "reference")
     assert {(pair["one"], pair["other"]): pair["differ"] for pair in found["pairs"]} == {
         ("test", "a"): 1, ("test", "reference"): 0, ("a", "reference"): 1,
     }  # fmt: skip
+
+
+def test_elements_have_bounds_of_their_own(saved: Any) -> None:
+    """A bound that is infinite is unknown; then ``atol`` and ``rtol`` hold."""
+    files = saved(test=np.float32([1.5, 2, 3.5]), reference=np.float64([1, 2, 3]), a=np.float32([1.5, 2.5, 3]))
+    own = saved(bound=np.float64([0.4, 9, np.inf]))["bound"]
+    bounds = {"test": (spec(atol=0.6), own), "a": (spec(atol=0.1), None)}
+    found = compare_all(spec(atol=0.6), bounds, files, "reference")
+    assert {(pair["one"], pair["other"]): pair["differ"] for pair in found["pairs"]} == {
+        ("test", "a"): 0, ("test", "reference"): 1, ("a", "reference"): 2,
+    }  # fmt: skip
+    assert (found["own_bounds"], [each["index"] for each in found["elements"]]) == (True, [[0]])
+
+
+def test_sorted_elements_have_the_largest_bound_of_their_row(saved: Any) -> None:
+    files = saved(test=np.float32([[1.5, 0], [4, 3]]), reference=np.float64([[0, 1], [3, 3]]))
+    own = saved(bound=np.float64([[0, 0.5], [0.2, 0.1]]))["bound"]
+    of_rows = spec(shape=(2, 2), compare="order-free")
+    found = compare_all(of_rows, {"test": (of_rows, own)}, files, "reference")
+    assert (found["pairs"][0]["differ"], found["elements"][0]["index"]) == (1, [1, 1])

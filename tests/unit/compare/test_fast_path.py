@@ -127,7 +127,14 @@ def test_subnormal_doubles_are_counted_alike(library: ctypes.CDLL, seed: int, po
 
 
 @pytest.mark.parametrize(
-    "criteria", [Criteria(nan="refuse"), Criteria(atol=1e-310), Criteria(atol=math.inf), Criteria(max_ulp=2.0**60)]
+    "criteria",
+    [
+        Criteria(bounds=np.ones(3)),
+        Criteria(nan="refuse"),
+        Criteria(atol=1e-310),
+        Criteria(atol=math.inf),
+        Criteria(max_ulp=2.0**60),
+    ],
 )
 def test_what_compiled_code_does_not_do_is_left_to_numpy(criteria: Criteria) -> None:
     assert not native.takes("f32", criteria)

@@ -99,3 +99,28 @@ def test_order_free_says_that_indices_are_after_sorting() -> None:
 def test_what_is_right_is_one_line() -> None:
     text = render(verdict([1.0, 2.0], [1.0, 2.0]))
     assert text == "output y: f32 [2], pass: all 2 elements are right; the worst error takes 0 % of its bound"
+
+
+def test_elements_with_bounds_of_their_own_show_what_decided() -> None:
+    """The tolerance of all elements decides nothing, so that none of its numbers is printed."""
+    dtypes.save_npy("a.npy", np.float32([1, 2.5, 3, 4]))
+    dtypes.save_npy("e.npy", np.float64([1, 2, 2.875, 4]))
+    dtypes.save_npy("b.npy", np.float64([0.5, 0.125, 0.0625, 0.5]))
+    spec: Any = {
+        "name": "y", "dtype": "f32", "shape": [4], "compare": "numeric", "atol": 4e-06, "rtol": 1e-07, "derived": True,
+        "atol_text": "of each element", "rtol_text": "of each element", "layer": "l", "rationale": "derived: r",
+    }  # fmt: skip
+    text = render(judge([spec], {"actual-y": "a.npy", "expected-y": "e.npy", "bound-y": "b.npy"}))
+    assert text.splitlines()[:9] == [
+        "output y: f32 [4], mismatch: 2 of 4 elements are wrong (50 %)",
+        "  of these  2 over the bound",
+        "  where     only indices 1 to 2 along axis 0 of 4",
+        "  bound     each element has its own",
+        "  from      l",
+        "  because   derived: r",
+        "  worst     at [1]: expected 2, actual 2.5, off by 0.5, 4 times its bound of",
+        "            0.125",
+        "  largest   absolute 0.5, relative 0.25, 2097152 ulp: 4 times its bound",
+    ]
+    assert "atol" not in text
+    assert "rtol" not in text

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from mlir_matrix.judge.oracles import conclude
+from mlir_matrix.judge.oracles import _document, conclude
 
 
 @pytest.mark.parametrize(
@@ -51,3 +54,18 @@ def test_without_outputs_of_the_test_or_a_golden() -> None:
 def test_oracles_that_differ() -> None:
     found = conclude(2, with_test=0, with_reference=0, test_is_right=False, alike=False)
     assert found == ("undecided", "undecided: test, reference and oracles all differ from each other")
+
+
+def test_what_its_judge_refuses_is_suspected() -> None:
+    """Outputs of a test that agree with the reference and the oracle do not make a mismatch right."""
+    names = ["test", "reference", "A"]
+    pairs: Any = [{"pairs": [{"one": one, "other": other, "differ": 0} for one in names for other in names]}]
+    told = {}
+    for outcome in ("pass", "mismatch"):
+        witnesses: Any = [{"name": "test", "outcome": outcome}, {"name": "reference"}, {"name": "A"}]
+        test: Any = SimpleNamespace(id="a/b/c/d")
+        told[outcome] = _document(test, witnesses, names, pairs)["sentence"]
+    assert told == {
+        "pass": "nothing is suspected: the only oracle agrees with the reference",
+        "mismatch": "undecided: of 1 oracle, 1 agree with the reference and 1 with the test",
+    }

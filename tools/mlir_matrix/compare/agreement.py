@@ -13,13 +13,19 @@ from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.census import plain
 from mlir_matrix.actions.numerics.criteria import Criteria
 from mlir_matrix.actions.numerics.dtypes import Array, Doubles
+from mlir_matrix.actions.runtime.contract import Action
+from mlir_matrix.actions.tools import judge
+from mlir_matrix.actions.tools.program import EXPECTED, INTERFACE, RESULTS
 from mlir_matrix.compare.fast_path import gate
 
 if TYPE_CHECKING:
-    from mlir_matrix.actions.params import JudgedOutput
+    from mlir_matrix.actions.params import JudgedOutput, ProgramJudgeParams
     from mlir_matrix.report.schemas.oracles import ComparedOutput, DisputedElement, Pair
 
 _SHOWN = 5
+Files = Mapping[str, str | Path]
+#: The bounds of a witness: those of the output, and the file with that of each element, if there is one.
+Bound = tuple["JudgedOutput", "str | Path | None"]
 #: A number as JSON has it, whose type is wider than that of the documents.
 _plain: Any = plain
 
@@ -36,35 +42,64 @@ def unfit(path: str | Path, spec: JudgedOutput, *, golden: bool = False) -> str:
     return f"{spec['name']} is {array.dtype} {list(array.shape)}, not {expected} {spec['shape']}"
 
 
-def compare_all(
-    spec: JudgedOutput, bounds: Mapping[str, JudgedOutput], files: Mapping[str, str | Path], reference: str
-) -> ComparedOutput:
+def open_program(
+    params: ProgramJudgeParams, bundles: Mapping[str, str | Path], folder: Path
+) -> tuple[list[JudgedOutput], dict[str, str | Path]]:
+    """Return the outputs of a program in a form of others, and the files that its judge compares; nothing if it has none."""
+    if INTERFACE not in bundles or EXPECTED not in bundles:
+        return [], {}
+    action = Action(params=params, inputs={name: str(path) for name, path in bundles.items()}, outputs={})
+    results = {"actual": action.inputs[RESULTS]} if RESULTS in bundles else {}
+    specs, files = judge.of_program(action, folder, **results)
+    return specs, dict(files)
+
+
+def compare_all(spec: JudgedOutput, bounds: Mapping[str, Bound], files: Files, reference: str) -> ComparedOutput:
     """Compare the output of all witnesses, by name, pair by pair; the one named ``reference`` has doubles.
 
-    ``bounds`` has the tolerances of the witnesses. A pair may differ by the sum of its two.
+    ``bounds`` has those of the witnesses. A pair may differ by the sum of its two.
     """
     arrays = {name: _load(path, spec, golden=name == reference) for name, path in files.items()}
+    decoded = {name: each if name == reference else dtypes.decode(each, spec["dtype"]) for name, each in arrays.items()}
     pairs: list[Pair] = []
     # Of a pair, the reference is the expected one.
     for one, other in combinations(sorted(arrays, key=lambda name: name == reference), 2):
-        criteria = _criteria([bounds[name] for name in (one, other) if name in bounds])
+        criteria = _criteria([bounds[name] for name in (one, other) if name in bounds], decoded[other])
         counts, _ = gate(arrays[one], arrays[other], spec["dtype"], criteria, golden=other == reference)
         pairs.append({"one": one, "other": other, "differ": counts.wrong, "max_abs": _plain(counts.max_abs)})
-    own = _criteria([spec])
+    own = next(iter(bounds.values()), (spec, None))
+    exact = spec["compare"] == "exact"
     return {
         "name": spec["name"], "dtype": spec["dtype"], "shape": spec["shape"], "compare": spec["compare"],
-        "atol": _plain(own.atol), "rtol": _plain(own.rtol), "pairs": pairs,
-        "elements": _disputed(arrays, spec, own, reference) if any(pair["differ"] for pair in pairs) else [],
+        "atol": _plain(0.0 if exact else spec["atol"]), "rtol": _plain(0.0 if exact else spec["rtol"]),
+        "own_bounds": own[1] is not None, "pairs": pairs,
+        "elements": _disputed(decoded, own) if any(pair["differ"] for pair in pairs) else [],
     }  # fmt: skip
 
 
-def _criteria(specs: Sequence[JudgedOutput]) -> Criteria:
-    if any(spec["compare"] == "exact" for spec in specs):
+def _criteria(bounds: Sequence[Bound], expected: Array) -> Criteria:
+    if any(spec["compare"] == "exact" for spec, _ in bounds):
         return Criteria()
-    ulps = [spec.get("max_ulp") or 0.0 for spec in specs]
-    return Criteria(
-        atol=sum(spec["atol"] for spec in specs), rtol=sum(spec["rtol"] for spec in specs), max_ulp=sum(ulps) or None
-    )
+    atol, rtol = (sum(spec[name] for spec, _ in bounds) for name in ("atol", "rtol"))
+    ulps = sum(spec.get("max_ulp") or 0.0 for spec, _ in bounds) or None
+    elements = any(path is not None for _, path in bounds)
+    own = sum(_bound(each, expected) for each in bounds).reshape(-1) if elements else None
+    return Criteria(atol=atol, rtol=rtol, max_ulp=ulps, bounds=own)
+
+
+def _bound(bound: Bound, expected: Array) -> Any:
+    """Return the bound of each element, where it has none of its own by ``atol`` and ``rtol``."""
+    spec, path = bound
+    if spec["compare"] == "exact":
+        return np.zeros(expected.shape)
+    with np.errstate(all="ignore"):
+        plain = spec["atol"] + spec["rtol"] * np.abs(dtypes.numbers(expected))
+    if path is None:
+        return plain
+    own = dtypes.load_npy(str(path))
+    if spec["compare"] == "order-free" and own.ndim:
+        own = judge.of_rows(own)
+    return np.where(np.isfinite(own), own, plain)
 
 
 def _load(path: str | Path, spec: JudgedOutput, *, golden: bool) -> Array:
@@ -75,18 +110,15 @@ def _load(path: str | Path, spec: JudgedOutput, *, golden: bool) -> Array:
     return np.take_along_axis(array, np.argsort(values, axis=-1, kind="stable"), axis=-1)
 
 
-def _disputed(
-    arrays: Mapping[str, Array], spec: JudgedOutput, criteria: Criteria, reference: str
-) -> list[DisputedElement]:
-    """Return the elements with the largest differences between any two, as shares of the tolerance."""
-    decoded = {name: each if name == reference else dtypes.decode(each, spec["dtype"]) for name, each in arrays.items()}
+def _disputed(decoded: Mapping[str, Array], own: Bound) -> list[DisputedElement]:
+    """Return the elements with the largest differences between any two, as shares of their bounds."""
     first = next(iter(decoded.values()))
     share: Doubles = np.zeros(first.shape)
     with np.errstate(all="ignore"):
         for one, other in combinations(decoded.values(), 2):
             equal = (one == other) | ((one != one) & (other != other))  # noqa: PLR0124 - only NaN differs from itself
             apart = np.abs(dtypes.numbers(one) - dtypes.numbers(other))
-            bound = criteria.atol + criteria.rtol * np.abs(dtypes.numbers(other))
+            bound = _bound(own, other)
             worse = np.where(equal, 0.0, np.where(np.isnan(apart), np.inf, apart / np.maximum(bound, 1e-300)))
             share = np.maximum(share, worse)
     order = np.argsort(-share, axis=None, kind="stable")[:_SHOWN]

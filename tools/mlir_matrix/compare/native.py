@@ -65,7 +65,8 @@ class _Bounds(ctypes.Structure):
 def takes(dtype: str, criteria: Criteria) -> bool:
     """Return whether compiled code supports this type and these criteria."""
     usual = all(bound == 0 or _LEAST < bound < float("inf") for bound in (criteria.atol, criteria.rtol))
-    return dtype in _DTYPES and criteria.plain and usual and (criteria.max_ulp is None or criteria.max_ulp < 2**53)
+    ulps = criteria.max_ulp is None or criteria.max_ulp < 2**53
+    return dtype in _DTYPES and criteria.plain and criteria.bounds is None and usual and ulps
 
 
 def count(actual: Any, expected: Any, dtype: str, criteria: Criteria) -> list[Counts] | None:

@@ -61,7 +61,7 @@ def _kinds(output: Mapping[str, Any]) -> list[str]:
     alone = [
         f"{output[f'over_{name}']} ({_share(output[f'over_{name}'], output)}) over {name}"
         for name, bound in (("atol", "atol"), ("rtol", "rtol"), ("ulp", "ulp_bound"))
-        if output["compare"] != "exact" and output.get(bound)
+        if output["compare"] != "exact" and output.get(bound) and not output.get("own_bounds")
     ]
     return ["  of these  " + ", ".join(kinds)] + (["  alone     " + ", ".join(alone)] if len(alone) > 1 else [])
 
@@ -91,7 +91,7 @@ def _norms(output: Mapping[str, Any]) -> list[str]:
 
 def _crossed(output: Mapping[str, Any], bound: str, other: str, decades: Sequence[Sequence[Any]]) -> list[str]:
     """Return the histogram of the other error for elements over one bound."""
-    if not output.get(bound) or not decades:
+    if not output.get(bound) or not decades or output.get("own_bounds"):
         return []
     return [f"  {other} error of those over {bound} {_number(output[bound])}", *_histogram(decades)]
 
@@ -101,8 +101,9 @@ def _layer(output: Mapping[str, Any]) -> list[str]:
     if output["compare"] == "exact":
         return ["  bound     none: the elements must be equal"]
     ulp = f", or {_bound(output, 'ulp_bound')} ulp" if output.get("ulp_bound") is not None else ""
+    plain = f"atol {_bound(output, 'atol')}, rtol {_bound(output, 'rtol')}"
     return [
-        f"  bound     atol {_bound(output, 'atol')}, rtol {_bound(output, 'rtol')}{ulp}",
+        f"  bound     {'each element has its own' if output.get('own_bounds') else plain}{ulp}",
         *([f"  from      {output['layer']}"] if output.get("layer") else []),
         *_wrap(str(output.get("rationale", "")), "  because   "),
     ]
@@ -118,10 +119,20 @@ def _needed(output: Mapping[str, Any]) -> list[str]:
         return ["  to pass   no tolerance would do: NaN and infinities must match"]
     if output["compare"] == "exact":
         return []
+    if output.get("own_bounds"):
+        return _wrap(_decided(output["worst"][0]), "  worst     ")
     atol, rtol = _up(output["atol_needed"]), _up(output["rtol_needed"])
     least = f"an rtol of at least {rtol}" if rtol != "inf" else "(no rtol: 0 is expected somewhere)"
     ulp = f", or {_count(output['ulp_needed'])} ulp" if output.get("ulp_bound") is not None else ""
     return [f"  to pass   an atol of at least {atol}, or {least}{ulp}"]
+
+
+def _decided(worst: Mapping[str, Any]) -> str:
+    """Say what decides where no tolerance of all elements does."""
+    return (
+        f"at {_shape(worst['index'])}: expected {_exact(worst['expected'])}, actual {_exact(worst['actual'])}, off by "
+        f"{_number(worst['abs'])}, {_number(worst['used'])} times its bound of {_number(worst['bound'])}"
+    )
 
 
 def _table(output: Mapping[str, Any]) -> list[str]:

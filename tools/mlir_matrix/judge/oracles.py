@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from string import ascii_uppercase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.actions.tools.program import INTERFACE
 from mlir_matrix.catalog.golden_files import is_sketched
 from mlir_matrix.errors import UsageError
 from mlir_matrix.events import Listener, ignore
@@ -28,6 +31,9 @@ if TYPE_CHECKING:
     from mlir_matrix.report.schemas.oracles import ComparedOutput, Conclusion, Oracles, Witness
 
 _TEST, _REFERENCE = "test", "reference"
+Files = Mapping[str, str | Path]
+#: The outputs of a test with their bounds, and the files of its judge by name: ``actual-NAME``, ``expected-NAME``, ``bound-NAME``.
+Judged = tuple[Sequence["JudgedOutput"], Files]
 
 
 def oracles_of(current: Session, test: Test) -> list[Test]:
@@ -43,15 +49,15 @@ def oracles_of(current: Session, test: Test) -> list[Test]:
     if not names:
         raise UsageError("the catalog has no oracle: a pipeline or a target with the key 'oracle' is one")
     found: dict[str, Test] = {}
-    tests = current.tests([f"*/*/*/{test.workload}"])
-    broken = _expected_failures(current, tests)
+    able = [each for each in current.tests([f"*/*/*/{test.workload}"]) if each.selected and each.executes]
+    able = [each for each in able if each.pipeline != test.pipeline and _why(current, each)]
+    broken = _expected_failures(current, able)
 
     def rank(each: Test) -> tuple[bool, bool, bool]:
         return each.id in broken, each.framework == test.framework, each.target != test.target
 
-    for each in sorted(tests, key=rank):
-        if each.selected and each.executes and each.pipeline != test.pipeline and _why(current, each):
-            found.setdefault(each.pipeline, each)
+    for each in sorted(able, key=rank):
+        found.setdefault(each.pipeline, each)
     if not found:
         raise UsageError(f"no oracle takes the workload {test.workload} here; oracles: {', '.join(sorted(names))}")
     return [found[name] for name in sorted(found)]
@@ -78,57 +84,69 @@ def _why(current: Session, test: Test) -> str | None:
 
 def ask(current: Session, test: Test, oracles: Sequence[Test], limits: Limits, listener: Listener = ignore) -> Oracles:
     """Run a test and its oracles; compare their outputs with each other and with the golden."""
-    from mlir_matrix.compare.agreement import compare_all  # imports NumPy
-
     plan = current.plan([test, *oracles])
-    judge = plan.graph.actions[plan.verdicts[test.id]]
-    specs: Sequence[JudgedOutput] = judge.params["outputs"]
-    bounds = {_TEST: specs}
-    expected = _expected(current, plan, test)
+    sketched = _add_sketched(current, plan, test)
     run = run_plan(current, plan, limits=limits, fail_fast=False, listener=listener)
     if run.interruption is not None:
         raise run.interruption
-    files = {_TEST: _outputs(current, plan, run, test), _REFERENCE: _reference(current, run, expected)}
+    with tempfile.TemporaryDirectory() as scratch:
+        judged = {
+            name: _judged(current, plan, run, each, Path(scratch, name))
+            for name, each in zip(_names(len(oracles)), (test, *oracles), strict=True)
+        }
+        reference = _named("expected-", judged[_TEST][1]) | _found(current, run, sketched)
+        return _compared(current, run, dict(zip(judged, (test, *oracles), strict=True)), judged, reference)
+
+
+def _names(oracles: int) -> list[str]:
+    """Return what the test and its oracles are called."""
+    return [_TEST, *(ascii_uppercase[at] if at < len(ascii_uppercase) else f"O{at}" for at in range(oracles))]
+
+
+def _compared(
+    current: Session, run: Run, tests: Mapping[str, Test], judged: Mapping[str, Judged], reference: Files
+) -> Oracles:
+    """Compare what a test, its oracles and the golden give; each is judged by its own bounds."""
+    from mlir_matrix.compare.agreement import compare_all  # imports NumPy
+
+    specs = judged[_TEST][0]
+    files = {name: _named("actual-", found) for name, (_, found) in judged.items()} | {_REFERENCE: reference}
     results = {result.id: result for result in run.results}
-    first = results[test.id]
-    witnesses: list[Witness] = [
-        {"name": _TEST, "test": test.id, "outcome": first.outcome, "reason": first.reason},
-        {"name": _REFERENCE},
-    ]
-    for number, oracle in enumerate(oracles):
-        name = ascii_uppercase[number] if number < len(ascii_uppercase) else f"O{number}"
-        files[name] = _outputs(current, plan, run, oracle)
-        bounds[name] = plan.graph.actions[plan.verdicts[oracle.id]].params["outputs"]
-        result = results[oracle.id]
-        why = _why(current, oracle) or ""
-        witnesses.append(
-            {"name": name, "test": oracle.id, "oracle": why, "outcome": result.outcome, "reason": result.reason}
-        )
+    witnesses: list[Witness] = []
+    for name, test in tests.items():
+        result = results[test.id]
+        witness: Witness = {"name": name, "test": test.id, "outcome": result.outcome, "reason": result.reason}
+        if name == _TEST:
+            witnesses += [witness, {"name": _REFERENCE}]
+        else:
+            witnesses.append({**witness, "oracle": _why(current, test) or ""})
     for witness in witnesses:
         name = witness["name"]
-        if why := _unusable(files[name], specs, golden=name == _REFERENCE):
+        own = _named("bound-", judged[name][1]) if name in judged else {}
+        if why := _unusable(files[name], specs, own, golden=name == _REFERENCE):
             witness["unusable"] = why if name == _REFERENCE or files[name] else witness["reason"]
     usable = [witness["name"] for witness in witnesses if "unusable" not in witness]
     outputs = []
     for number, spec in enumerate(specs):
-        told = {name: each[number] for name, each in bounds.items()}
-        outputs.append(compare_all(spec, told, {name: files[name][spec["name"]] for name in usable}, _REFERENCE))
-    return _document(test, witnesses, usable, outputs)
+        output = spec["name"]
+        compared = [name for name in usable if name in judged]
+        bounds = {name: (judged[name][0][number], judged[name][1].get(f"bound-{output}")) for name in compared}
+        outputs.append(compare_all(spec, bounds, {name: files[name][output] for name in usable}, _REFERENCE))
+    return _document(tests[_TEST], witnesses, usable, outputs)
 
 
-def _expected(current: Session, plan: Plan, test: Test) -> Mapping[str, Input]:
-    """Return the goldens by output; of a sketched one the reference, which is added to the plan."""
+def _add_sketched(current: Session, plan: Plan, test: Test) -> Mapping[str, Input]:
+    """Return by output the reference of goldens of which a sketch is stored, which is added to the plan."""
     workload = current.catalog.workloads[test.workload]
-    judge = plan.graph.actions[plan.verdicts[test.id]]
-    outputs = workload.document.outputs
-    if any(is_sketched(workload.document, output) for output in outputs.values()):
+    if any(is_sketched(workload.document, output) for output in workload.document.outputs.values()):
         return add_expected(plan.graph, current.catalog, workload, current.pins.reference("numpy"))
-    return {name: judge.inputs[f"expected-{name}"] for name in outputs}
+    return {}
 
 
-def _reference(current: Session, run: Run, expected: Mapping[str, Input]) -> dict[str, str | Path]:
+def _found(current: Session, run: Run, wanted: Mapping[str, Input]) -> dict[str, str | Path]:
+    """Return the files of inputs, by name, of those that there are."""
     store, found = ActionCache(current.home.actions), dict[str, str | Path]()
-    for name, ref in expected.items():
+    for name, ref in wanted.items():
         if isinstance(ref, File):
             found[name] = current.catalog.roots[ref.root] / ref.path
         elif ref.action in run.done and run.done[ref.action].result.ok:
@@ -136,20 +154,32 @@ def _reference(current: Session, run: Run, expected: Mapping[str, Input]) -> dic
     return found
 
 
-def _outputs(current: Session, plan: Plan, run: Run, test: Test) -> dict[str, str | Path]:
-    """Return the files of a test's outputs; nothing if it did not run to its end."""
+def _judged(current: Session, plan: Plan, run: Run, test: Test, scratch: Path) -> Judged:
+    """Return what the judge of a test compares, opened into a folder if its files are bundles of a program."""
+    from mlir_matrix.compare.agreement import open_program  # imports NumPy
+
     judge = plan.graph.actions[plan.verdicts[test.id]]
-    actual = {name.removeprefix("actual-"): ref for name, ref in judge.inputs.items() if name.startswith("actual-")}
-    return _reference(current, run, actual)
+    files = _found(current, run, judge.inputs)
+    params: Any = judge.params
+    return open_program(params, files, scratch) if INTERFACE in judge.inputs else (params["outputs"], files)
 
 
-def _unusable(files: Mapping[str, str | Path], specs: Sequence[JudgedOutput], *, golden: bool) -> str:
+def _named(prefix: str, files: Files) -> dict[str, str | Path]:
+    """Return the files of one kind by output."""
+    return {name.removeprefix(prefix): path for name, path in files.items() if name.startswith(prefix)}
+
+
+def _unusable(files: Files, specs: Sequence[JudgedOutput], bounds: Files, *, golden: bool) -> str:
+    """Return why the outputs of a witness cannot be compared; empty if they can."""
     from mlir_matrix.compare.agreement import unfit  # imports NumPy
 
     missing = [spec["name"] for spec in specs if spec["name"] not in files]
-    if missing:
-        return f"no output {', '.join(missing)}"
-    return "; ".join(filter(None, (unfit(files[spec["name"]], spec, golden=golden) for spec in specs)))
+    if missing or not specs:
+        return f"no output {', '.join(missing)}".rstrip()
+    found = [unfit(files[spec["name"]], spec, golden=golden) for spec in specs]
+    # A bound is a double, as a golden of floating point is.
+    found += [unfit(bounds[spec["name"]], {**spec, "dtype": "f64"}) for spec in specs if spec["name"] in bounds]
+    return "; ".join(filter(None, found))
 
 
 def _document(test: Test, witnesses: list[Witness], usable: Sequence[str], outputs: list[ComparedOutput]) -> Oracles:
@@ -167,7 +197,8 @@ def _document(test: Test, witnesses: list[Witness], usable: Sequence[str], outpu
         len(oracles),
         with_test=len(with_test),
         with_reference=len(with_reference),
-        test_is_right=agree(_TEST, _REFERENCE),
+        # The judge decides what a pair of all outputs cannot: a mismatch is never right.
+        test_is_right=agree(_TEST, _REFERENCE) and witnesses[0].get("outcome") == Outcome.PASS,
         alike=all(agree(one, other) for one, other in combinations(oracles, 2)),
         missing=[name for name in (_TEST, _REFERENCE) if name not in usable],
     )

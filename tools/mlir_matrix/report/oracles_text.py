@@ -43,6 +43,7 @@ def _output(output: ComparedOutput) -> Iterator[str]:
         return
     sizes = "x".join(map(str, output["shape"])) or "scalar"
     bound = "exact" if output["compare"] == "exact" else f"atol {output['atol']:.3g}, rtol {output['rtol']:.3g}"
+    bound = "a bound of each element" if output["own_bounds"] else bound
     yield ""
     yield f"{output['name']}, {output['dtype']} {sizes}, {bound}: elements that differ by more, and the largest difference"
     pairs = {

@@ -101,6 +101,23 @@ def test_exact_holds_for_floating_point_too() -> None:
     assert compare([neighbour], [0.1], compare="exact")["outcome"] == "mismatch"
 
 
+@pytest.mark.parametrize("dtype", ["f64", "f32", "f16"])
+@pytest.mark.parametrize(
+    ("value", "other", "weak"),
+    [
+        (np.nan, 0.0, "NaN everywhere"),
+        (np.inf, -np.inf, "the mean everywhere"),
+        (-np.inf, np.nan, "the mean everywhere"),
+    ],
+)
+def test_nothing_but_nan_or_infinities_is_right_and_weak(value: float, other: float, weak: str, dtype: str) -> None:
+    found = compare([value] * 3, [value] * 3, dtype)
+    assert (found["outcome"], found["outputs"][0]["weak"]) == ("pass", [weak])
+    found = compare([value, value, other], [value] * 3, dtype)
+    assert (found["outcome"], found["outputs"][0]["wrong"]) == ("mismatch", 1)
+    assert compare([other] * 3, [value] * 3, dtype)["outputs"][0]["wrong"] == 3
+
+
 @pytest.mark.parametrize("dtype", ["f32", "f16", "i32"])
 def test_order_free_looks_at_rows_as_sets(dtype: str) -> None:
     assert compare([[3, 1, 2], [4, 6, 5]], [[1, 2, 3], [6, 5, 4]], dtype, "order-free")["outcome"] == "pass"

@@ -146,6 +146,7 @@ class Census:
             **{name: plain(value) for name, value in asdict(self._counts).items()},
             "wrong_percent": round(100.0 * self.wrong / max(1, self.elements), 4),
             "over_bound": self._over,
+            **({} if self._criteria.bounds is None else {"own_bounds": True}),
             **{f"{name}_needed": plain(value) for name, value in self._needed.items()},
             "norms": {
                 name: {key: plain(value) for key, value in norm.items()} for name, norm in self._moments.norms().items()

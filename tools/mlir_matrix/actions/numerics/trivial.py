@@ -16,7 +16,7 @@ from mlir_matrix.actions.numerics.criteria import Criteria, compare_block
 from mlir_matrix.actions.numerics.dtypes import Array, Doubles
 from mlir_matrix.actions.tools import sketch
 
-ZEROS, ONES, MEAN = "all zeros", "all ones", "the mean everywhere"
+ZEROS, ONES, MEAN, NAN = "all zeros", "all ones", "the mean everywhere", "NaN everywhere"
 #: Elements of the first block; each further one has twice as many.
 _FIRST = 1 << 9
 
@@ -50,6 +50,8 @@ def passing_sketch(rows: Doubles, dtype: str, criteria: Criteria) -> list[str]:
 
 def _constants(expected: Array, dtype: str, criteria: Criteria) -> list[str]:
     """Return the constants that pass. The mean of one element is no trivial output."""
+    if criteria.nan == "same" and _is_nan(expected):
+        return [NAN]
     values = {ZEROS: 0.0, ONES: 1.0}
     if expected.size > 1:
         with np.errstate(all="ignore"):
@@ -59,10 +61,17 @@ def _constants(expected: Array, dtype: str, criteria: Criteria) -> list[str]:
         try:
             stored = dtypes.encode(np.array([value]), dtype)
         except dtypes.DtypeError:
-            # Where NaN or an infinity is expected no constant passes.
+            # Where NaN is expected beside numbers no constant passes.
             continue
         made.setdefault(stored.tobytes(), (name, np.broadcast_to(stored, (expected.size,))))
     return [name for name, stored in made.values() if _passes(stored, expected, dtype, criteria)]
+
+
+def _is_nan(expected: Array) -> bool:
+    """Return whether every element is NaN; what is not shows in the first block."""
+    flat = expected.reshape(-1)
+    blocks = (flat[start : start + BLOCK] for start in range(0, flat.size, BLOCK))
+    return expected.dtype.kind == "f" and all(np.isnan(block).all() for block in blocks)
 
 
 def _passes(stored: Array, expected: Array, dtype: str, criteria: Criteria) -> bool:

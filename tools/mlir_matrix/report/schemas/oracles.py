@@ -57,6 +57,8 @@ class ComparedOutput(TypedDict):
     atol: Number
     """Of the test."""
     rtol: Number
+    own_bounds: bool
+    """Whether elements have bounds of their own; `atol` and `rtol` are then those of elements without."""
     pairs: list[Pair]
     elements: list[DisputedElement]
     """At most 5, the largest differences first; of an order-free output after sorting."""

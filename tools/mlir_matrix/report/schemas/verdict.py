@@ -81,6 +81,8 @@ class Measured(TypedDict, total=False):
     wrong: int | None
     wrong_percent: float | None
     over_bound: int | None
+    own_bounds: bool | None
+    """True if elements have bounds of their own; what is said of `atol` and `rtol` then decides nothing."""
     nan_mismatches: int | None
     inf_mismatches: int | None
     max_abs: Number | None

@@ -27,6 +27,9 @@ class OddError(BaseException):
         raise ValueError("no text")
 
 
+NO_LIBRARY = "cannot open shared object file: No such file or directory"
+
+
 @pytest.fixture
 def tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     """A tool that does what a test puts under ``run``, in a folder of its own."""
@@ -80,6 +83,13 @@ def raising(error: BaseException) -> Any:
         (OSError(errno.ENOSPC, "No space left on device"), "infra-error", "No space left"),
         (OSError(errno.EIO, "Input/output error"), "infra-error", "Input/output"),
         (OSError(errno.ENOENT, "No such file"), "lower-failed", "FileNotFoundError"),
+        (
+            ImportError(f"libx.so.1: {NO_LIBRARY}"),
+            "infra-error",
+            "a library of the environment is missing: ImportError",
+        ),
+        (OSError(f"libx.so.1: {NO_LIBRARY}"), "lower-failed", "OSError: libx.so.1"),
+        (ModuleNotFoundError("No module named 'x'"), "lower-failed", "ModuleNotFoundError: No module"),
         (MemoryError(), "lower-failed", "out of memory"),
         (RecursionError("deep"), "lower-failed", "RecursionError: deep"),
         (KeyboardInterrupt(), "lower-failed", "KeyboardInterrupt"),

@@ -56,6 +56,8 @@ _NODE = re.compile(r"(?<=Cannot select: )0x[0-9a-f]+: ")
 _FRAME = re.compile(r'File "([^"]+)"')
 #: What programs that were started say when the disk is full; the last is Zig.
 _DISK_FULL = re.compile(r"No space left on device|NoSpaceLeft")
+#: What glibc says where an extension module of a package needs a library that is not there.
+_NO_LIBRARY = "cannot open shared object file"
 #: Bytes free on the disk below which a failure may be for want of room, and an output may be cut short.
 _SCARCE, _NONE = 16 << 20, 64 << 10
 _LONGEST = 200_000
@@ -338,6 +340,8 @@ def _failed(stage: str, error: BaseException, tool: str) -> dict[str, str]:
             reason = f"{tool} {error}" if isinstance(error, ToolError) else f"{tool} raised {_first_line(error)}"
             reason += f" (line {line})" if (line := _own_line(error)) else ""
             return failure(stage, Outcome.INFRA_ERROR, reason, _trace(error))
+        case ImportError() if _NO_LIBRARY in (reason := _first_line(error)):
+            return failure(stage, Outcome.INFRA_ERROR, f"a library of the environment is missing: {reason}")
         case SystemExit():
             return failure(
                 stage, outcome, f"the source ended its process: SystemExit({error.code!r:.100})", _trace(error)

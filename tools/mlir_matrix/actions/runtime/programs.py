@@ -6,6 +6,7 @@ may be the machine's instead. Only the command line of the worker has their path
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -51,6 +52,14 @@ _spent: list[float] = []
 #: The command lines of the action's programs, for reports: names of programs, paths relative to the action's folder.
 _commands: list[list[str]] = []
 _MAJOR = re.compile(r"\d+")
+#: What glibc says of a program that it cannot load (elf/rtld.c, elf/dl-version.c), and the exit codes that follow.
+_NOT_LOADED = re.compile(
+    r"^\S+: (?:error while loading shared libraries: .+|symbol lookup error: .+|\S+: version `.+' not found \(.+\))$",
+    re.MULTILINE,
+)
+_NOT_LOADED_CODES = (1, 127)
+#: Errors of a file that is no program of this machine.
+_NO_PROGRAM = (errno.ENOENT, errno.EACCES, errno.ENOEXEC)
 
 
 @cache
@@ -161,17 +170,23 @@ def execute(
     ended it, MachineFailed where the environment has no such program.
     """
     begin = time.perf_counter()
-    done = subprocess.run(
-        [*command(program, libraries=libraries), *arguments],
-        # Compilers fold constants by libm, which is not to choose by this CPU what they are.
-        env={
-            "LC_ALL": "C", "HOME": os.getcwd(), "TMPDIR": os.getcwd(), "PATH": "",
-            "GLIBC_TUNABLES": isolation.CLEAN_ENVIRONMENT["GLIBC_TUNABLES"], **variables,
-        },
-        stdin=subprocess.DEVNULL, capture_output=True, check=False,
-        # A function to call would need a copy of this process, which takes longer to make than most programs' start.
-        preexec_fn=None if isolation.ends_together else isolation.die_with_parent,
-    )  # fmt: skip
+    words = [*command(program, libraries=libraries), *arguments]
+    try:
+        done = subprocess.run(
+            words,
+            # Compilers fold constants by libm, which is not to choose by this CPU what they are.
+            env={
+                "LC_ALL": "C", "HOME": os.getcwd(), "TMPDIR": os.getcwd(), "PATH": "",
+                "GLIBC_TUNABLES": isolation.CLEAN_ENVIRONMENT["GLIBC_TUNABLES"], **variables,
+            },
+            stdin=subprocess.DEVNULL, capture_output=True, check=False,
+            # A function to call would need a copy of this process, which takes longer to make than most programs' start.
+            preexec_fn=None if isolation.ends_together else isolation.die_with_parent,
+        )  # fmt: skip
+    except OSError as error:
+        if error.errno not in _NO_PROGRAM:
+            raise
+        raise MachineFailed(f"{program} does not start: {error.strerror}") from error
     _spent.append(time.perf_counter() - begin)
     _commands.append([program, *arguments])
     with open(METRICS, "w", encoding="utf-8") as file:
@@ -183,8 +198,16 @@ def execute(
     return clean(said)
 
 
+def check_started(code: int, said: str) -> None:
+    """Raise MachineFailed if a program has not started because the loader refuses it or a library: no source is to blame."""
+    found = _NOT_LOADED.search(said) if code in _NOT_LOADED_CODES else None
+    if found:
+        raise MachineFailed(f"a program does not start: {found[0]}")
+
+
 def refuse(code: int, said: str, *, failure: str) -> NoReturn:
     """Raise the error for a program that failed; ``said`` is all that it printed."""
+    check_started(code, said)
     text = clean(said)
     if code < 0:
         raise ActionCrashed(signal_name(-code), diagnostics=text)

@@ -100,7 +100,8 @@ def _call(action: Action[RunParams]) -> None:
 def execute(command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None) -> tuple[int, str, str]:
     """Run a kernel within limits. Return its exit status (minus a signal's number), stdout and stderr.
 
-    It sees no variables but those given: nothing of the machine can be found by name.
+    Raise MachineFailed if what runs it does not start. It sees no variables but those given: nothing of the machine can be
+    found by name.
     """
     with (folder / "stdout").open("w+b") as stdout, (folder / "stderr").open("w+b") as stderr, _limits():
         done = subprocess.run(
@@ -113,7 +114,9 @@ def execute(command: Sequence[str], folder: Path, environment: Mapping[str, str]
             preexec_fn=None if isolation.ends_together else isolation.die_with_parent,
             check=False,
         )
-        return done.returncode, _text(stdout.fileno()), _text(stderr.fileno())
+        said = _text(stderr.fileno())
+        programs.check_started(done.returncode, said)
+        return done.returncode, _text(stdout.fileno()), said
 
 
 def check_written(action: Action[RunParams]) -> None:

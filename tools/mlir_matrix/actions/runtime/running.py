@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -26,6 +27,9 @@ from mlir_matrix.actions.runtime.container import Container
 from mlir_matrix.actions.runtime.contract import MachineFailed, signal_name
 from mlir_matrix.actions.runtime.outcomes import Outcome
 
+#: How many times its limit an action may take in wall time while other processes of the machine take the CPU from it.
+BUSY = 4
+
 
 @dataclass
 class Running:
@@ -49,6 +53,16 @@ class Running:
     #: User and system time, in seconds, of the actions before this one.
     before: tuple[float, float] = (0.0, 0.0)
     timed_out: bool = False
+    #: CPU time when the limit was last looked at, in seconds.
+    cpu_s: float = 0.0
+
+    def goes_on(self, now: float) -> bool:
+        """Return whether it may go on after its limit in wall time: it computes, and has not had its limit in CPU time.
+
+        One that has had less than a ``BUSY``-th of a CPU waits for something else.
+        """
+        self.cpu_s = _cpu_seconds(self.pidfd) - sum(self.before)
+        return (now - self.started) / BUSY <= self.cpu_s < self.timeout_s
 
     def kill(self) -> None:
         if self.space is not None:
@@ -59,6 +73,26 @@ class Running:
         except (ProcessLookupError, PermissionError):
             # Not yet a group leader, or already gone; a child that is no leader yet has run no tool.
             return
+
+
+def _cpu_seconds(pidfd: int) -> float:
+    """Return the CPU time of a process and its descendants; of those that have ended, if their parents have waited for them.
+
+    0 where /proc does not show them.
+    """
+    ticks, found = 0, list[str]()
+    with contextlib.suppress(OSError), open(f"/proc/self/fdinfo/{pidfd}", encoding="ascii") as file:
+        # Its number in the namespace of /proc, which need not be ours.
+        found += [line.split()[1] for line in file if line.startswith("Pid:")]
+    for pid in found:
+        # Each may end meanwhile.
+        with contextlib.suppress(OSError):
+            with open(f"/proc/{pid}/stat", "rb") as stat:
+                ticks += sum(map(int, stat.read().rpartition(b")")[2].split()[11:15]))
+            for thread in os.listdir(f"/proc/{pid}/task") if len(found) < isolation.PROCESSES else ():
+                with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:
+                    found += file.read().split()
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 class Ends:
@@ -91,7 +125,9 @@ class Ends:
         """Return the outcome of a child that left none. Raise MachineFailed."""
         log = read_log(task.folder)
         if task.timed_out:
-            return failure(task.stage, Outcome.TIMED_OUT, f"no answer within {task.timeout_s:g} s (--timeout)", log)
+            of_what = " of CPU time" if task.cpu_s >= task.timeout_s else ""
+            reason = f"no answer within {task.timeout_s:g} s{of_what} (--timeout)"
+            return failure(task.stage, Outcome.TIMED_OUT, reason, log)
         if wants_room(task.folder, log):
             raise MachineFailed("the machine failed: the disk is full, or nearly")
         if os.WIFSIGNALED(status):

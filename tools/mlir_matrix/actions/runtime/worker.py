@@ -262,7 +262,11 @@ class Worker:
     def _end_overdue(self) -> None:
         now = time.monotonic()
         for task in self._running.values():
-            if not task.timed_out and now >= task.deadline:
+            if task.timed_out or now < task.deadline:
+                continue
+            if task.goes_on(now):
+                task.deadline = now + min(1.0, task.timeout_s / 8)
+            else:
                 task.timed_out = True
                 task.kill()
                 task.deadline = now + 3600

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import faulthandler
 import importlib
 import io
 import json
@@ -15,6 +16,7 @@ import mmap
 import os
 import re
 import resource
+import signal
 import stat
 import sys
 import traceback
@@ -40,6 +42,8 @@ OUTCOME_FILE = "outcome.json"
 LOG_FILE = "log.txt"
 #: Sent to a waiting child: run the next action, and after it wait again, or end.
 STAY, LAST = b"s", b"l"
+#: Asks an action that is late where it is: it prints its stack, as far as that is Python's.
+LATE = signal.SIGXCPU
 #: Exit code of a child that could not write its outcome because the machine failed.
 EXIT_MACHINE = 74
 
@@ -174,6 +178,8 @@ def run_forked(
             _redirect(line)
             isolation.drop_privileges()
             _move_home(os.getcwd())
+            signal.signal(LATE, _abort_programs)
+            faulthandler.register(LATE, file=2, chain=True)
             # The worker of foreign packages cannot import them; an action is confined by now.
             sys.path.extend(site for site in sites if site not in sys.path)
         except OSError as error:
@@ -206,6 +212,15 @@ def _perform_all(request: Mapping[str, Any], folder: str, line: int) -> dict[str
         with open(REQUEST_FILE, encoding="utf-8") as text:
             request = json.load(text)
     return outcome
+
+
+def _abort_programs(_signal: int, _frame: object) -> None:
+    """Have the programs that this action waits for abort: LLVM's then print which pass runs, and the tool keeps that."""
+    for thread in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{thread}/children", encoding="ascii") as file:
+            for pid in file.read().split():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGABRT)
 
 
 def _flush() -> None:
@@ -359,7 +374,16 @@ def _first_line(error: BaseException) -> str:
 
 
 def _trace(error: BaseException) -> str:
-    """Return the traceback without folders of this machine, so that it is the same text everywhere."""
+    """Return the traceback, the same text everywhere."""
+    try:
+        text = "".join(traceback.format_exception(error))
+    except Exception:  # noqa: BLE001 - its class is code under test, too
+        text = "".join(traceback.format_tb(error.__traceback__))
+    return without_folders(text)
+
+
+def without_folders(text: str) -> str:
+    """Return tracebacks without folders of this machine."""
 
     def shorten(match: re.Match[str]) -> str:
         parts = match.group(1).replace("\\", "/").split("/")
@@ -368,8 +392,4 @@ def _trace(error: BaseException) -> str:
                 return f'File "{"/".join(parts[parts.index(anchor) :])}"'
         return f'File "{"/".join(parts[-2:])}"' if match.group(1).startswith("/") else match.group(0)
 
-    try:
-        text = "".join(traceback.format_exception(error))
-    except Exception:  # noqa: BLE001 - its class is code under test, too
-        text = "".join(traceback.format_tb(error.__traceback__))
     return _FRAME.sub(shorten, text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import socket
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from mlir_matrix.actions.runtime import isolation
 from mlir_matrix.actions.runtime.bazel_layout import Staged
 from mlir_matrix.actions.runtime.child import (
     EXIT_MACHINE,
+    LATE,
     MACHINE_ERRORS,
     OUTCOME_FILE,
     because,
@@ -20,6 +22,7 @@ from mlir_matrix.actions.runtime.child import (
     failure,
     read_log,
     wants_room,
+    without_folders,
     write_outcome,
 )
 from mlir_matrix.actions.runtime.collect import read_failure
@@ -27,6 +30,8 @@ from mlir_matrix.actions.runtime.container import Container
 from mlir_matrix.actions.runtime.contract import MachineFailed, signal_name
 from mlir_matrix.actions.runtime.outcomes import Outcome
 
+#: What LLVM's programs print when they abort, the innermost pass last.
+_PASS = re.compile(r"^\d+\.\s+Running (pass ['\"].{1,100}?['\"] on \w+ ['\"].{1,80}?['\"])", re.MULTILINE)
 #: How many times its limit an action may take in wall time while other processes of the machine take the CPU from it.
 BUSY = 4
 
@@ -63,6 +68,11 @@ class Running:
         """
         self.cpu_s = _cpu_seconds(self.pidfd) - sum(self.before)
         return (now - self.started) / BUSY <= self.cpu_s < self.timeout_s
+
+    def ask_where(self) -> None:
+        """Have it say where it is, in its log or in the diagnostics of its outcome."""
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(self.pidfd, LATE)
 
     def kill(self) -> None:
         if self.space is not None:
@@ -127,7 +137,11 @@ class Ends:
         if task.timed_out:
             of_what = " of CPU time" if task.cpu_s >= task.timeout_s else ""
             reason = f"no answer within {task.timeout_s:g} s{of_what} (--timeout)"
-            return failure(task.stage, Outcome.TIMED_OUT, reason, log)
+            aborted = read_failure(task.folder)
+            said = (aborted["diagnostics"] if aborted is not None else "") + without_folders(log)
+            if running := _PASS.findall(said):
+                reason += f", in {running[-1]}"
+            return failure(task.stage, Outcome.TIMED_OUT, reason, said)
         if wants_room(task.folder, log):
             raise MachineFailed("the machine failed: the disk is full, or nearly")
         if os.WIFSIGNALED(status):

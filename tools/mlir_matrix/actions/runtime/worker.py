@@ -35,6 +35,9 @@ from mlir_matrix.actions.runtime.child import LAST, REQUEST_FILE, STAY, open_pla
 from mlir_matrix.actions.runtime.container import Container
 from mlir_matrix.actions.runtime.running import Ends, Running
 
+#: Seconds in which an action that is late can say where it is.
+_LAST_WORDS_S = 1.0
+
 
 class Worker:
     """The parent: starts a child per request, ends it at its time limit, answers when it is done."""
@@ -262,14 +265,17 @@ class Worker:
     def _end_overdue(self) -> None:
         now = time.monotonic()
         for task in self._running.values():
-            if task.timed_out or now < task.deadline:
+            if now < task.deadline:
                 continue
-            if task.goes_on(now):
+            if task.timed_out:
+                task.kill()
+                task.deadline = now + 3600
+            elif task.goes_on(now):
                 task.deadline = now + min(1.0, task.timeout_s / 8)
             else:
                 task.timed_out = True
-                task.kill()
-                task.deadline = now + 3600
+                task.ask_where()
+                task.deadline = now + _LAST_WORDS_S
 
     def _finish(self, task: Running) -> None:
         self._selector.unregister(task.pidfd)

@@ -53,7 +53,7 @@ def run(action):
 #: By compiler: outcome, stage, the step that decides and the reason.
 CASES = {
     "crashes": ("crashed", "codegen", "crashes", "SIGSEGV while at stage codegen"),
-    "hangs": ("timed-out", "codegen", "hangs", "no answer within 5 s"),
+    "hangs": ("timed-out", "codegen", "hangs", "no answer within 5 s (--timeout)"),
     "prints": ("codegen-failed", "codegen", "prints", "exit code 1: the last line of 100 megabytes"),
     "links": ("codegen-failed", "codegen", "links", "FileNotFoundError: [Errno 2] No such file or directory"),
     "escapes": ("codegen-failed", "codegen", "escapes", "Read-only file system: '/etc/misfit'"),

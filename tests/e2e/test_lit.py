@@ -48,6 +48,8 @@ TESTS = {
     "shell.mlir": f"// RUN: for i in 1 2; do mlir-opt %s; done\n{IR}",
     "rm.mlir": f"// RUN: rm -rf /\n{IR}",
     "empty.mlir": "",
+    # Compilers print the line that they reject.
+    "loader.mlir": "// RUN: mlir-opt %s\nmlir-opt: error while loading shared libraries: libMLIR.so.22: no such file\n",
 }
 OUTCOMES = {
     "sum": ("pass", ""),
@@ -62,13 +64,14 @@ OUTCOMES = {
     "shell": ("import-failed", "line 1: 'for' is no program of the pinned LLVM: for i in 1 2"),
     "rm": ("import-failed", "line 1: '/' is not below the test's own folder: rm -rf /"),
     "empty": ("import-failed", "the test is empty"),
+    "loader": ("lower-failed", "mlir-opt of RUN line 1 fails with exit code 1: custom op 'mlir' is unknown"),
 }
 
 
-#: An LLVM of one's own whose mlir-opt starts only to say its version, and then says what glibc does.
+#: A program of an LLVM of one's own that starts where it is pinned, and in no action.
 UNLOADED = """\
 #!/bin/sh
-test "$1" = --version && echo 'LLVM version 22.1.0' && exit
+test -n "$PATH" && echo 'LLVM version 22.1.0' && exit
 echo "$0: error while loading shared libraries: libMLIR.so.22: cannot open shared object file: No such file" >&2
 exit 127
 """

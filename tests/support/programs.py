@@ -1,4 +1,4 @@
-"""Programs of this machine that its loader refuses."""
+"""Programs and extension modules that the machine's loader refuses."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ LOST_LIBRARY = (
 NEW_VERSION = (b"GLIBC_2.34", b"GLIBC_9.34"), "version `GLIBC_9.34' not found"
 
 
-def unloadable(path: Path, change: tuple[bytes, bytes]) -> Path:
-    """Make a program of the machine's ``cat`` with another name in it."""
-    text = Path("/bin/cat").read_bytes()
+def unloadable(path: Path, change: tuple[bytes, bytes], of: str = "/bin/cat") -> Path:
+    """Make a copy of a program or a library with another name in it."""
+    text = Path(of).read_bytes()
     assert change[0] in text
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text.replace(*change))

@@ -213,7 +213,7 @@ def run_command(command: dict[str, Any], given: str, printed: str, exported: dic
                 ).returncode  # fmt: skip
         with open(printed if together else said, "rb") as output:
             text = output.read(_LONGEST).decode("utf-8", "replace")
-        check_started(code, text)
+        check_started(words, code, text)
     except OSError as problem:
         if problem.filename in (None, *words[:1]) or problem.errno in (errno.ENOSPC, errno.EDQUOT):
             raise  # the machine's

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 
-from mlir_matrix.actions.runtime.contract import MachineFailed
-from mlir_matrix.actions.runtime.programs import check_started
+from mlir_matrix.actions.runtime.programs import not_loaded
 from mlir_matrix.catalog.releases import number
 from mlir_matrix.digest import digest_file, digest_value
 from mlir_matrix.environments.package import Provider
@@ -130,8 +129,6 @@ def version_of(path: str) -> str:
     except subprocess.SubprocessError:
         return ""
     text = done.stdout.decode("utf-8", "replace")
-    try:
-        check_started(done.returncode, text)
-    except MachineFailed as error:
-        raise InfrastructureError(str(error)) from None
+    if why := not_loaded(done.returncode, text):
+        raise InfrastructureError(f"a program does not start: {why}")
     return text if done.returncode == 0 else ""

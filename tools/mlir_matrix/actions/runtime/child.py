@@ -355,13 +355,17 @@ def _failed(stage: str, error: BaseException, tool: str) -> dict[str, str]:
             reason = f"{tool} {error}" if isinstance(error, ToolError) else f"{tool} raised {_first_line(error)}"
             reason += f" (line {line})" if (line := _own_line(error)) else ""
             return failure(stage, Outcome.INFRA_ERROR, reason, _trace(error))
-        case ImportError() if _NO_LIBRARY in (reason := _first_line(error)):
+        case ImportError() if _NO_LIBRARY in (reason := _first_line(error)) and _is_of_package(error.path):
             return failure(stage, Outcome.INFRA_ERROR, f"a library of the environment is missing: {reason}")
         case SystemExit():
             return failure(
                 stage, outcome, f"the source ended its process: SystemExit({error.code!r:.100})", _trace(error)
             )
     return failure(stage, outcome, _first_line(error), _trace(error))
+
+
+def _is_of_package(path: str | None) -> bool:
+    return path is not None and path.startswith(tuple(f"{site}/" for site in sites))
 
 
 def _first_line(error: BaseException) -> str:

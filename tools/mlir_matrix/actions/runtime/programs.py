@@ -194,20 +194,36 @@ def execute(
     # Errors first: a reason quotes the first line where none begins with «error».
     said = bounded(done.stderr) + bounded(done.stdout)
     if done.returncode != 0:
+        check_started(command(program, libraries=libraries), done.returncode, said)
         refuse(done.returncode, said, failure=failure or f"{program} fails with exit code {done.returncode}")
     return clean(said)
 
 
-def check_started(code: int, said: str) -> None:
-    """Raise MachineFailed if a program has not started because the loader refuses it or a library: no source is to blame."""
+def check_started(words: Sequence[str], code: int, said: str) -> None:
+    """Raise MachineFailed if the loader refuses the program that ``words`` start, or a library: no source is to blame.
+
+    Programs also print what their sources say. So the loader has the last word, on a command line without a source.
+    """
+    if not words or not not_loaded(code, said):
+        return
+    done = subprocess.run(
+        [*words, "--version"],
+        # Symbols, too, are then looked up at the start.
+        env={"LC_ALL": "C", "PATH": "", "LD_BIND_NOW": "1"},
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+    )  # fmt: skip
+    if why := not_loaded(done.returncode, done.stdout.decode("utf-8", "replace")):
+        raise MachineFailed(f"a program does not start: {why}")
+
+
+def not_loaded(code: int, said: str) -> str:
+    """Return the loader's words where a program seems not to have started, from its exit code and what it printed."""
     found = _NOT_LOADED.search(said) if code in _NOT_LOADED_CODES else None
-    if found:
-        raise MachineFailed(f"a program does not start: {found[0]}")
+    return found[0] if found else ""
 
 
 def refuse(code: int, said: str, *, failure: str) -> NoReturn:
     """Raise the error for a program that failed; ``said`` is all that it printed."""
-    check_started(code, said)
     text = clean(said)
     if code < 0:
         raise ActionCrashed(signal_name(-code), diagnostics=text)

@@ -93,15 +93,17 @@ def _call(action: Action[RunParams]) -> None:
         runner = action.params.get("runner", [])
         words = [*programs.command(runner[0]), *runner[1:]] if runner else []
         command = [*words, str(kernel), *driver_arguments(action)]
-        judge(*execute(command, Path(folder)))
+        code, printed, complaint = execute(command, Path(folder))
+    # The kernel needs no loader.
+    programs.check_started(words, code, complaint)
+    judge(code, printed, complaint)
     check_written(action)
 
 
 def execute(command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None) -> tuple[int, str, str]:
     """Run a kernel within limits. Return its exit status (minus a signal's number), stdout and stderr.
 
-    Raise MachineFailed if what runs it does not start. It sees no variables but those given: nothing of the machine can be
-    found by name.
+    It sees no variables but those given: nothing of the machine can be found by name.
     """
     with (folder / "stdout").open("w+b") as stdout, (folder / "stderr").open("w+b") as stderr, _limits():
         done = subprocess.run(
@@ -114,9 +116,7 @@ def execute(command: Sequence[str], folder: Path, environment: Mapping[str, str]
             preexec_fn=None if isolation.ends_together else isolation.die_with_parent,
             check=False,
         )
-        said = _text(stderr.fileno())
-        programs.check_started(done.returncode, said)
-        return done.returncode, _text(stdout.fileno()), said
+        return done.returncode, _text(stdout.fileno()), _text(stderr.fileno())
 
 
 def check_written(action: Action[RunParams]) -> None:

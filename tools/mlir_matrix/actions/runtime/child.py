@@ -216,11 +216,9 @@ def _perform_all(request: Mapping[str, Any], folder: str, line: int) -> dict[str
 
 def _abort_programs(_signal: int, _frame: object) -> None:
     """Have the programs that this action waits for abort: LLVM's then print which pass runs, and the tool keeps that."""
-    for thread in os.listdir("/proc/self/task"):
-        with open(f"/proc/self/task/{thread}/children", encoding="ascii") as file:
-            for pid in file.read().split():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(int(pid), signal.SIGABRT)
+    for pid in isolation.children():
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGABRT)
 
 
 def _flush() -> None:

@@ -90,18 +90,16 @@ def _cpu_seconds(pidfd: int) -> float:
 
     0 where /proc does not show them.
     """
-    ticks, found = 0, list[str]()
+    ticks, found = 0, list[int]()
     with contextlib.suppress(OSError), open(f"/proc/self/fdinfo/{pidfd}", encoding="ascii") as file:
         # Its number in the namespace of /proc, which need not be ours.
-        found += [line.split()[1] for line in file if line.startswith("Pid:")]
+        found += [int(line.split()[1]) for line in file if line.startswith("Pid:")]
     for pid in found:
-        # Each may end meanwhile.
-        with contextlib.suppress(OSError):
-            with open(f"/proc/{pid}/stat", "rb") as stat:
-                ticks += sum(map(int, stat.read().rpartition(b")")[2].split()[11:15]))
-            for thread in os.listdir(f"/proc/{pid}/task") if len(found) < isolation.PROCESSES else ():
-                with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:
-                    found += file.read().split()
+        # It may end meanwhile.
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as stat:
+            ticks += sum(map(int, stat.read().rpartition(b")")[2].split()[11:15]))
+        if len(found) < isolation.PROCESSES:
+            found += isolation.children(pid)
     return ticks / os.sysconf("SC_CLK_TCK")
 
 

@@ -333,7 +333,7 @@ class Worker:
         """
         until = time.monotonic() + 2
         own = self._running.keys() | {task.pid for task in self._waiting.values()}
-        while (orphans := _children() - own) and time.monotonic() < until:
+        while (orphans := {*isolation.children()} - own) and time.monotonic() < until:
             for pid in orphans:
                 with contextlib.suppress(ProcessLookupError, ChildProcessError):
                     os.kill(pid, signal.SIGKILL)
@@ -353,14 +353,6 @@ def _times(report: bytes, task: Running) -> tuple[float, float, int]:
     if task.waits or not all(0 <= value < 1e12 for value in (user, system, rss)):
         raise ValueError("a child reports what it cannot have used")
     return user, system, rss
-
-
-def _children() -> set[int]:
-    try:
-        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
-            return {int(word) for word in file.read().split()}
-    except OSError:
-        return set()
 
 
 class _RequestParser(argparse.ArgumentParser):

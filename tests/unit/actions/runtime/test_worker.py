@@ -242,23 +242,22 @@ def test_an_action_continues_another_in_its_process(talk: Talk) -> None:
         assert outcome(folder).get("diagnostics", "") == ("third\n" if number == 3 else "")
 
 
-#: Computes most of the time, as on a machine with other load, for as long as it has had fewer ticks than the last number says.
+#: Computes half of the time, as on a machine with other load: fifteen times four ticks of CPU time, 40 ms.
 BUSY = """\
-while read -r _ _ _ _ _ _ _ _ _ _ _ _ _ own _ < /proc/self/stat; test $own -lt {}
+next=0
+while next=$((next + 4)); test $next -le 60
 do
-    at=0; while test $at -lt 40000; do at=$((at + 1)); done
-    sleep 0.01
+    until read -r _ _ _ _ _ _ _ _ _ _ _ _ _ own _ < /proc/self/stat; test $own -ge $next
+    do at=0; while test $at -lt 2000; do at=$((at + 1)); done; done
+    sleep 0.04
 done
 """
 
 
-def test_an_action_without_a_whole_cpu_goes_on_until_it_has_had_its_limit(talk: Talk) -> None:
-    folder = talk.ask(1, BUSY.format(90), options=["--timeout-s", "1"])
+def test_an_action_without_a_whole_cpu_goes_on(talk: Talk) -> None:
+    folder = talk.ask(1, BUSY, options=["--timeout-s", "1"])
     assert talk.answer()["usage"]["wall_s"] > 1
     assert outcome(folder) == {"outcome": "ok", "stage": "run"}
-    folder = talk.ask(2, BUSY.format(1000), options=["--timeout-s", "0.5"])
-    assert 0.5 < talk.answer()["usage"]["wall_s"] < 5
-    assert outcome(folder)["reason"] == "no answer within 0.5 s of CPU time (--timeout)"
 
 
 def test_where_a_late_action_was_is_said(talk: Talk) -> None:

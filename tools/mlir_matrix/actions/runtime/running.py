@@ -7,7 +7,9 @@ import os
 import re
 import signal
 import socket
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from glob import iglob
 
 from mlir_matrix.actions.runtime import isolation
 from mlir_matrix.actions.runtime.bazel_layout import Staged
@@ -51,6 +53,8 @@ class Running:
     timeout_s: float
     staged: Staged | None
     memory_mb: int
+    #: When its limit was last looked at; before that, when it started.
+    looked: float
     #: Where the child reports an action that is done, and waits for the next; None for a child that runs one action.
     line: socket.socket | None = None
     #: Whether it waits.
@@ -58,16 +62,23 @@ class Running:
     #: User and system time, in seconds, of the actions before this one.
     before: tuple[float, float] = (0.0, 0.0)
     timed_out: bool = False
-    #: CPU time when the limit was last looked at, in seconds.
+    #: CPU time at that time, in seconds, and how long each of its threads had then waited for a CPU.
     cpu_s: float = 0.0
+    queued_s: Mapping[str, float] = field(default_factory=dict)
 
     def goes_on(self, now: float) -> bool:
         """Return whether it may go on after its limit in wall time: it computes, and has not had its limit in CPU time.
 
-        One that has had less than a ``BUSY``-th of a CPU waits for something else.
+        One that has neither run nor waited for a CPU in a ``BUSY``-th of the time since the last look waits for something else.
         """
-        self.cpu_s = _cpu_seconds(self.pidfd) - sum(self.before)
-        return (now - self.started) / BUSY <= self.cpu_s < self.timeout_s
+        since, cpu_s, queued_s = now - self.looked, self.cpu_s, self.queued_s
+        self.looked = now
+        used_s, self.queued_s = _cpu_seconds(self.pidfd)
+        self.cpu_s = used_s - sum(self.before)
+        if self.cpu_s >= self.timeout_s or now - self.started >= BUSY * self.timeout_s:
+            return False
+        waited_s = sum(seconds - queued_s.get(thread, 0) for thread, seconds in self.queued_s.items())
+        return self.cpu_s - cpu_s + waited_s >= since / BUSY
 
     def ask_where(self) -> None:
         """Have it say where it is, in its log or in the diagnostics of its outcome."""
@@ -85,22 +96,25 @@ class Running:
             return
 
 
-def _cpu_seconds(pidfd: int) -> float:
-    """Return the CPU time of a process and its descendants; of those that have ended, if their parents have waited for them.
+def _cpu_seconds(pidfd: int) -> tuple[float, dict[str, float]]:
+    """Return the CPU time of a process and its descendants, and how long each of their threads has waited for a CPU.
 
-    0 where /proc does not show them.
+    CPU time of those that have ended counts if their parents have waited for them. 0 where /proc does not show them.
     """
-    ticks, found = 0, list[int]()
+    ticks, queued_s, found = 0, dict[str, float](), list[int]()
     with contextlib.suppress(OSError), open(f"/proc/self/fdinfo/{pidfd}", encoding="ascii") as file:
         # Its number in the namespace of /proc, which need not be ours.
         found += [int(line.split()[1]) for line in file if line.startswith("Pid:")]
     for pid in found:
-        # It may end meanwhile.
+        # It, or a thread, may end meanwhile.
         with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as stat:
             ticks += sum(map(int, stat.read().rpartition(b")")[2].split()[11:15]))
+        for path in iglob(f"/proc/{pid}/task/*/schedstat"):
+            with contextlib.suppress(OSError), open(path, encoding="ascii") as file:
+                queued_s[path] = int(file.read().split()[1]) / 1e9
         if len(found) < isolation.PROCESSES:
             found += isolation.children(pid)
-    return ticks / os.sysconf("SC_CLK_TCK")
+    return ticks / os.sysconf("SC_CLK_TCK"), queued_s
 
 
 class Ends:

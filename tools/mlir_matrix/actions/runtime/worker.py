@@ -158,6 +158,7 @@ class Worker:
             raise
         task.request_id, task.timeout_s, task.started = number, options.timeout_s, time.monotonic()
         task.deadline = task.started + task.timeout_s
+        task.looked, task.cpu_s = task.started, 0.0
         try:
             task.line.send(STAY if options.stay else LAST)
         except OSError:
@@ -249,6 +250,7 @@ class Worker:
             pidfd=os.pidfd_open(pid),
             space=space,
             started=started,
+            looked=started,
             deadline=started + limits[0],
             timeout_s=limits[0],
             memory_mb=limits[1],

@@ -183,12 +183,12 @@ def test_update_writes_the_golden_back(copied: House) -> None:
 
 
 def test_a_reference_that_never_ends(fresh: Any, tmp_path: Path) -> None:
-    """It is ended when its time is up, and nothing is written for it."""
+    """It is ended when its time is up; its line is named, and nothing is written for it."""
     catalog = Downstream(tmp_path / "catalog")
-    catalog.workload("endless", reference="while True: pass", jax="def workload(x):\n    return x * 2")
+    catalog.workload("endless", reference="import time\ntime.sleep(600)", jax="def workload(x):\n    return x * 2")
     golden = tmp_path / "catalog/golden/endless/y.npy"
     before = golden.read_bytes()
     done = fresh("home")("golden", "update", "--write", "endless", "--catalog", catalog.root, "--timeout", "1")
     assert done.code == 2
-    assert "endless/reference.py:1: no answer within 1 s (--timeout)" in done.stderr
+    assert "endless/reference.py:2: no answer within 1 s (--timeout)" in done.stderr
     assert golden.read_bytes() == before

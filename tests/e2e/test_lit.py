@@ -48,6 +48,8 @@ TESTS = {
     "shell.mlir": f"// RUN: for i in 1 2; do mlir-opt %s; done\n{IR}",
     "rm.mlir": f"// RUN: rm -rf /\n{IR}",
     "empty.mlir": "",
+    # Compilers print the line that they reject.
+    "loader.mlir": "// RUN: mlir-opt %s\nmlir-opt: error while loading shared libraries: libMLIR.so.22: no such file\n",
 }
 OUTCOMES = {
     "sum": ("pass", ""),
@@ -62,9 +64,17 @@ OUTCOMES = {
     "shell": ("import-failed", "line 1: 'for' is no program of the pinned LLVM: for i in 1 2"),
     "rm": ("import-failed", "line 1: '/' is not below the test's own folder: rm -rf /"),
     "empty": ("import-failed", "the test is empty"),
+    "loader": ("lower-failed", "mlir-opt of RUN line 1 fails with exit code 1: custom op 'mlir' is unknown"),
 }
 
 
+#: A program of an LLVM of one's own that starts where it is pinned, and in no action.
+UNLOADED = """\
+#!/bin/sh
+test -n "$PATH" && echo 'LLVM version 22.1.0' && exit
+echo "$0: error while loading shared libraries: libMLIR.so.22: cannot open shared object file: No such file" >&2
+exit 127
+"""
 #: A target whose tool writes no verdict that is one.
 ODD = {
     "target.yaml": "description: d\naccepts: [lit-script]\nmachine: [x86_64]\njudges: true\n",
@@ -99,6 +109,27 @@ def test_each_test_has_its_own_outcome(house: House, catalog: Path) -> None:
     assert found["gpu"]["expected"]
     assert "// CHECK: 11" in found["deep.wrong-sum"]["diagnostics"]
     assert not any(test.get("compile_only") for test in found.values())
+
+
+def test_programs_that_do_not_start_are_no_verdict(house: House, catalog: Path, tmp_path: Path) -> None:
+    for name in ("mlir-opt", "mlir-translate", "mlir-runner", "FileCheck", "llc"):
+        program = tmp_path / "llvm/bin" / name
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text(UNLOADED)
+        program.chmod(0o755)
+    pin = ("--pin", f"llvm={tmp_path / 'llvm'}")
+    # One expects that the program fails, and it does not start.
+    report = house.run(
+        "lit/run-lines/lit/ours:{diagnostics,files}", "mlir/linalg-loops/x86_64/dot", *pin, code=3, catalog=catalog
+    )
+    for test in report.tests.values():
+        assert (test["outcome"], test["cached"]) == ("infra-error", False)
+        assert "libMLIR.so.22: cannot open shared object file" in test["reason"]
+    again = house.run("lit/run-lines/lit/ours:files", *pin, code=3, catalog=catalog)
+    assert again.executed > 0
+    program.write_text("of another machine")
+    done = house("plan", "lit/run-lines/lit/ours:files", *pin, "--catalog", catalog)
+    assert (done.code, f"{program} does not start: Exec format error" in done.stderr) == (3, True)
 
 
 def test_one_test_that_is_for_another_machine_is_named(house: House, catalog: Path) -> None:

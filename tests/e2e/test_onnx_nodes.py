@@ -37,6 +37,8 @@ MEMBERS = {
 #: A bf16 output, a scalar input, and an operator that ONNX does not convert to newer versions: what a harness may get wrong.
 ONNXRUNTIME = "onnx/onnxruntime/onnxruntime-cpu/onnx-nodes:test_"
 RIGHT = ("castlike_FLOAT_to_BFLOAT16", "bitcast_scalar_float32_to_int32", "scan_sum")
+#: On a target with a command: two inputs, none, a size that only the program knows.
+BY_COMMAND = ("add_uint8", "constant", "nonzero_example")
 
 
 def test_outcomes_and_reasons(house: House) -> None:
@@ -55,6 +57,11 @@ def test_outcomes_and_reasons(house: House) -> None:
     }  # fmt: skip
     assert not wrong
     assert found.keys() == MEMBERS.keys()
+
+
+def test_a_target_with_a_command_gets_the_inputs(house: House) -> None:
+    report = house.run(f"onnx/iree-vmvx/iree-local/onnx-nodes:test_{{{','.join(BY_COMMAND)}}}")
+    assert list(report.outcomes.values()) == ["pass"] * len(BY_COMMAND)
 
 
 def test_members_are_those_of_onnx(environments: Any, tmp_path: Path) -> None:

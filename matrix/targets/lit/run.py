@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mlir_matrix.actions.api import Action, MachineFailed, clean, command_of, write_verdict
+from mlir_matrix.actions.api import Action, MachineFailed, check_started, clean, command_of, write_verdict
 
 #: As step run-lines names them.
 TEST, TEMPORARY, LIBRARIES, ROOT = "test.mlir", "tmp", "lib", "@root@"
@@ -196,6 +196,7 @@ def run_command(command: dict[str, Any], given: str, printed: str, exported: dic
             appended["printed"] = operator == ">>"
     said = error or ".said"
     call = called(command["words"])
+    words = [] if call.program in BUILTINS else program(call.program)
     try:
         with (
             open(given, "rb") as stdin,
@@ -206,14 +207,15 @@ def run_command(command: dict[str, Any], given: str, printed: str, exported: dic
                 code = BUILTINS[call.program](call.arguments, stdin, stdout, exported)
             else:
                 code = subprocess.run(
-                    [*program(call.program), *call.arguments],
+                    [*words, *call.arguments],
                     env=environment({**exported, **call.variables}),
                     stdin=stdin, stdout=stdout, stderr=stdout if together else stderr, check=False,
                 ).returncode  # fmt: skip
         with open(printed if together else said, "rb") as output:
             text = output.read(_LONGEST).decode("utf-8", "replace")
+        check_started(words, code, text)
     except OSError as problem:
-        if problem.filename is None or problem.errno in (errno.ENOSPC, errno.EDQUOT):
+        if problem.filename in (None, *words[:1]) or problem.errno in (errno.ENOSPC, errno.EDQUOT):
             raise  # the machine's
         return Ended(call.program, command["words"], 1, why=f"{str(problem.filename)[:100]}: {problem.strerror}")
     ended = Ended(call.program, command["words"], code, text)

@@ -18,6 +18,7 @@ from mlir_matrix.environments.host import HostTool, find_tool
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment, resolve
 from mlir_matrix.execute.worker_process import worker_command
 from mlir_matrix.paths import find_home
+from support.programs import LOST_LIBRARY, unloadable
 
 FILE = """\
 description: A tool.
@@ -77,6 +78,14 @@ def test_another_version(path: Path, version: str) -> None:
         f"tool 3.11 is not on this machine: {program} reports '{version}'; "
         "put a 'say' on PATH whose --version reports 3.11"
     )
+
+
+def test_a_tool_that_does_not_start(path: Path) -> None:
+    change, said = LOST_LIBRARY
+    program = unloadable(path / "say", change)
+    found = resolved()
+    assert isinstance(found, UnavailableEnvironment)
+    assert f"tool 3.11 is not on this machine: a program does not start: {program}: {said}" in found.reason
 
 
 def test_no_tool(path: Path) -> None:

@@ -11,8 +11,9 @@ from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component
 from mlir_matrix.catalog.pins import is_folder
 from mlir_matrix.environments.own_build import find_build, release_of_build
-from mlir_matrix.errors import UsageError
+from mlir_matrix.errors import InfrastructureError, UsageError
 from support.catalogs import entry
+from support.programs import LOST_LIBRARY, unloadable
 
 LLVM = "description: d\nprovider: deb\ntools: [mlir-opt, llc]\nreleases: [{release: 19.1.7}]\n"
 
@@ -74,6 +75,17 @@ def test_what_is_no_build(llvm: Entry[Component], tmp_path: Path) -> None:
     bare = entry("components", Component, "numpy", "description: d\nreleases: [{release: '2'}]\n")
     with pytest.raises(UsageError, match=r"the component numpy has no programs"):
         find_build(bare, str(tmp_path), notes)
+
+
+def test_a_program_that_does_not_start(llvm: Entry[Component], tmp_path: Path) -> None:
+    program(tmp_path / "bin/mlir-opt")
+    change, said = LOST_LIBRARY
+    llc = unloadable(tmp_path / "bin/llc", change)
+    with pytest.raises(InfrastructureError, match=f"a program does not start: {llc}: {said}"):
+        find_build(llvm, str(tmp_path), tmp_path / "notes")
+    llc.write_text("of another machine")
+    with pytest.raises(InfrastructureError, match=f"{llc} does not start: Exec format error"):
+        find_build(llvm, str(tmp_path), tmp_path / "notes")
 
 
 def test_pins_that_name_folders() -> None:

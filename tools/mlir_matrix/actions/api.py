@@ -20,7 +20,7 @@ from mlir_matrix.actions.runtime.contract import (
     write_json,
     write_verdict,
 )
-from mlir_matrix.actions.runtime.programs import clean, library
+from mlir_matrix.actions.runtime.programs import check_started, clean, library
 from mlir_matrix.actions.runtime.programs import command as command_of
 from mlir_matrix.actions.runtime.programs import execute as run_program
 from mlir_matrix.actions.tools import bindings
@@ -58,6 +58,7 @@ __all__ = [
     "check_arguments",
     "check_names",
     "check_outputs",
+    "check_started",
     "check_written",
     "clean",
     "command_of",

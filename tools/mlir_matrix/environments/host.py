@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 
+from mlir_matrix.actions.runtime.programs import not_loaded
 from mlir_matrix.catalog.releases import number
 from mlir_matrix.digest import digest_file, digest_value
 from mlir_matrix.environments.package import Provider
+from mlir_matrix.errors import InfrastructureError
 
 _TIMEOUT_S = 20
 #: Longest version output in a message.
@@ -73,8 +75,11 @@ def find_tool(component: str, release: str, names: Sequence[str]) -> HostTool | 
     wanted = ".".join(map(str, number(release)))
     programs = []
     for name in names:
-        program = find_program(name)
         advice = f"put a '{name}' on PATH whose --version reports {wanted}"
+        try:
+            program = find_program(name)
+        except InfrastructureError as error:
+            return f"{component} {release} is not on this machine: {error}; {advice}"
         if program is None:
             return f"{component} {release} is not on this machine: no program '{name}' on PATH; {advice}"
         # 3.11 in «Python 3.11.2», but not in «13.11» or «3.110».
@@ -89,7 +94,7 @@ def find_tool(component: str, release: str, names: Sequence[str]) -> HostTool | 
 
 
 def find_program(name: str) -> HostProgram | None:
-    """Find a program on PATH and run it for its version, or return None."""
+    """Find a program on PATH and run it for its version, or return None. Raise InfrastructureError if it does not start."""
     path = shutil.which(name)
     if path is None:
         return None
@@ -109,13 +114,21 @@ def _examined(path: str, real: str, _size: int, _mtime_ns: int) -> tuple[str, st
 
 
 def version_of(path: str) -> str:
-    """Return the whole output of ``--version``; empty where the program fails."""
+    """Return the whole output of ``--version``; empty where the program fails.
+
+    Raise InfrastructureError if it does not start.
+    """
     environment = {"LC_ALL": "C", "PATH": os.environ.get("PATH", ""), "HOME": os.environ.get("HOME", "/")}
     try:
         done = subprocess.run(
             [path, "--version"], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, timeout=_TIMEOUT_S, check=False,
         )  # fmt: skip
-        return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else ""
-    except (OSError, subprocess.SubprocessError):
+    except OSError as error:
+        raise InfrastructureError(f"{path} does not start: {error.strerror}") from error
+    except subprocess.SubprocessError:
         return ""
+    text = done.stdout.decode("utf-8", "replace")
+    if why := not_loaded(done.returncode, text):
+        raise InfrastructureError(f"a program does not start: {why}")
+    return text if done.returncode == 0 else ""

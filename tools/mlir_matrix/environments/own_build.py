@@ -29,6 +29,7 @@ OWN_MARK = "+own."
 def find_build(entry: Entry[Component], folder: str, notes: Path) -> HostTool:
     """Return the programs of a component in a tree. Raise UsageError where there are none, or where they report no version.
 
+    Raise InfrastructureError if one does not start.
     ``notes`` is a file that keeps digests by size and time of change: debug builds have gigabytes.
     """
     where = f"--pin {entry.name}={printable(folder)}"

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from mlir_matrix.actions.runtime.child import failure
 from mlir_matrix.actions.runtime.collect import DamagedFolderError, remove_folder
 from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.actions.runtime.running import BUSY
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.events import Listener, Note, Tick, ignore
@@ -295,7 +296,7 @@ class Scheduler:
         key = job.prepared.key
         mine = self._locks.take(key) and self._libraries.claim(key, job.action)
         if not mine and not self._waiting.over(job):
-            self._waiting.add(job, time_limit(job, self._limits))
+            self._waiting.add(job, BUSY * time_limit(job, self._limits))
             return False
         return not self._finish_known(job)
 
@@ -313,7 +314,7 @@ class Scheduler:
             if self._locks.is_free(job.prepared.key) or self._waiting.over(job):
                 self._ready.push(job.prepared.key, job.environment.digest, like=job.action.id)
             else:
-                self._waiting.add(job, time_limit(job, self._limits))
+                self._waiting.add(job, BUSY * time_limit(job, self._limits))
 
     def _next_job(self) -> Job | None:
         if self._running and self._retries.is_running(self._jobs):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from mlir_matrix.actions.runtime.child import LOG_FILE
+from mlir_matrix.actions.runtime.running import BUSY
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.events import PackageProgress
 from mlir_matrix.execute.action_cache import ActionCache
@@ -163,7 +164,7 @@ class WorkerPool(ABC, Generic[W]):
         now = time.monotonic()
         for worker in self.workers():
             limits = [time_limit(job, self._context.limits) for job in worker.pending.values()]
-            if limits and worker.heard < now - max(limits) - _PATIENCE_S:
+            if limits and worker.heard < now - BUSY * max(limits) - _PATIENCE_S:
                 worker.kill()
 
     @abstractmethod

@@ -188,7 +188,8 @@ class ResultMaker:
             scaled=chain.scaled,
             step=_step(chain.failed or action) if outcome["outcome"] != Outcome.PASS else None,
             signal=outcome.get("signal", ""),
-            frame=innermost_frame(diagnostics),
+            # Where a time-out hit is chance.
+            frame="" if outcome["outcome"] == Outcome.TIMED_OUT else innermost_frame(diagnostics),
         )
 
     def _lacks_golden(self, action: str, done: Done) -> bool:

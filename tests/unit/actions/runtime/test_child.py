@@ -15,9 +15,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from numpy.linalg import _umath_linalg
 
 from mlir_matrix.actions.runtime import child, contract
 from mlir_matrix.actions.runtime.contract import Action, ActionCrashed, ActionFailed, MachineFailed, under_test
+from support.programs import LOST_LIBRARY, unloadable
 
 
 class OddError(BaseException):
@@ -25,6 +27,9 @@ class OddError(BaseException):
 
     def __str__(self) -> str:
         raise ValueError("no text")
+
+
+NO_LIBRARY = "cannot open shared object file: No such file or directory"
 
 
 @pytest.fixture
@@ -80,6 +85,9 @@ def raising(error: BaseException) -> Any:
         (OSError(errno.ENOSPC, "No space left on device"), "infra-error", "No space left"),
         (OSError(errno.EIO, "Input/output error"), "infra-error", "Input/output"),
         (OSError(errno.ENOENT, "No such file"), "lower-failed", "FileNotFoundError"),
+        (ImportError(f"libx.so.1: {NO_LIBRARY}"), "lower-failed", "ImportError: libx.so.1"),
+        (OSError(f"libx.so.1: {NO_LIBRARY}"), "lower-failed", "OSError: libx.so.1"),
+        (ModuleNotFoundError("No module named 'x'"), "lower-failed", "ModuleNotFoundError: No module"),
         (MemoryError(), "lower-failed", "out of memory"),
         (RecursionError("deep"), "lower-failed", "RecursionError: deep"),
         (KeyboardInterrupt(), "lower-failed", "KeyboardInterrupt"),
@@ -99,6 +107,31 @@ def test_what_is_raised(tool: dict[str, Any], error: BaseException, outcome: str
     assert reason in result["reason"]
     assert len(result["reason"]) < 2_100
     assert "\n" not in result["reason"]
+
+
+@pytest.mark.parametrize(
+    ("place", "outcome", "reason"),
+    [
+        ("site", "infra-error", "a library of the environment is missing: ImportError: lost.so.6: "),
+        ("in", "lower-failed", "ImportError: lost.so.6: "),
+    ],
+)
+def test_an_extension_module_that_the_loader_refuses(
+    tool: dict[str, Any], monkeypatch: pytest.MonkeyPatch, place: str, outcome: str, reason: str
+) -> None:
+    """One of a package is no fault of the code; one beside the code is."""
+    change, _ = LOST_LIBRARY
+    unloadable(Path(place, "refused.so"), change, of=_umath_linalg.__file__)
+    monkeypatch.setattr(child, "sites", [os.path.abspath("site")])
+    monkeypatch.syspath_prepend(os.path.abspath(place))
+
+    def run(action: Action) -> None:
+        with under_test():
+            exec("import refused")
+
+    tool["run"] = run
+    result = perform()
+    assert (result["outcome"], result["reason"]) == (outcome, reason + NO_LIBRARY)
 
 
 def ours(error: BaseException) -> Any:

@@ -18,6 +18,7 @@ from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.lockfiles.debian import DebianRelease
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.worker_process import worker_command
+from support.programs import LOST_LIBRARY, NEW_VERSION, unloadable
 
 Prefixes = Callable[..., Path]
 
@@ -81,6 +82,40 @@ def test_a_program_that_is_not_there_is_no_fault_of_the_code(prefix: Prefixes) -
     for ask in (programs.command, programs.release):
         with pytest.raises(MachineFailed, match="the environment has no program w"):
             ask("w")
+
+
+@pytest.mark.parametrize(("change", "said"), [LOST_LIBRARY, NEW_VERSION])
+def test_a_program_that_the_loader_refuses_is_no_fault_of_the_code(
+    prefix: Prefixes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: tuple[bytes, bytes], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    unloadable(prefix(opt="") / "bin/opt", change)
+    with pytest.raises(MachineFailed, match=f"a program does not start: .*bin/opt: .*{said}"):
+        programs.execute("opt", ["x"])
+
+
+@pytest.mark.parametrize(("mode", "said"), [(0o755, "Exec format error"), (0o644, "Permission denied")])
+def test_a_file_that_is_no_program_is_no_fault_of_the_code(prefix: Prefixes, mode: int, said: str) -> None:
+    (prefix(opt="of another machine") / "bin/opt").chmod(mode)
+    with pytest.raises(MachineFailed, match=f"^opt does not start: {said}"):
+        programs.execute("opt", ["x"])
+
+
+def test_a_prefix_without_its_loader(prefix: Prefixes) -> None:
+    root = prefix(opt="")
+    described = {"loader": "lib/ld.so", "libraries": [], "programs": {"opt": {"path": "bin/opt", "loaded": True}}}
+    (root / ".matrix" / "prefix.json").write_text(json.dumps(described))
+    with pytest.raises(MachineFailed, match=r"^opt does not start: No such file or directory"):
+        programs.execute("opt", ["x"])
+
+
+@pytest.mark.parametrize(
+    "said", ["it: error while loading shared libraries: x.so: cannot open", "opt: no such pass", ""]
+)
+def test_what_a_program_says_that_starts_is_a_verdict(call: Any, said: str) -> None:
+    """Its source may have it say so: what it does for another command line counts."""
+    with pytest.raises(ActionFailed, match=f"it failed: {said}"):
+        call('#!/bin/sh\ntest "$1" = --version && exit\n' + say(said, 127))
 
 
 @pytest.mark.parametrize(

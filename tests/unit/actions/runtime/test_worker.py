@@ -9,6 +9,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -34,19 +35,20 @@ BARE = (
 )
 
 
-def command(*words: str, isolated: bool = True) -> list[str]:
+def command(*words: str, isolated: bool = True, prefixes: Sequence[str] = ()) -> list[str]:
     base = [own().path, "-P", "-s", "-S"]
-    declared = [word for program in CALLED for word in ("--program", program)]
+    declared = [word for prefix in prefixes for word in ("--prefix", prefix)]
+    declared += [word for program in CALLED for word in ("--program", program)]
     return [*base, *(("-c", BARE, str(BOOTSTRAP.parents[3])) if not isolated else (str(BOOTSTRAP), *declared)), *words]
 
 
 class Talk:
     """A running worker, and what it has answered."""
 
-    def __init__(self, folder: Path, *, isolated: bool = True) -> None:
+    def __init__(self, folder: Path, *, isolated: bool = True, prefixes: Sequence[str] = ()) -> None:
         self.folder = folder
         self.process = subprocess.Popen(
-            command("--tool", "run", "--persistent_worker", isolated=isolated),
+            command("--tool", "run", "--persistent_worker", isolated=isolated, prefixes=prefixes),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder, env=CLEAN_ENVIRONMENT, start_new_session=True,
         )  # fmt: skip
 
@@ -239,6 +241,54 @@ def test_an_action_continues_another_in_its_process(talk: Talk) -> None:
         assert answer["usage"]["user_s"] < 0.2
         assert outcome(folder)["outcome"] == ("run-failed" if number == 3 else "ok")
         assert outcome(folder).get("diagnostics", "") == ("third\n" if number == 3 else "")
+
+
+#: Computes half of the time, as on a machine with other load: fifteen times four ticks of CPU time, 40 ms.
+BUSY = """\
+next=0
+while next=$((next + 4)); test $next -le 60
+do
+    until read -r _ _ _ _ _ _ _ _ _ _ _ _ _ own _ < /proc/self/stat; test $own -ge $next
+    do at=0; while test $at -lt 2000; do at=$((at + 1)); done; done
+    sleep 0.04
+done
+"""
+
+
+def test_an_action_without_a_whole_cpu_goes_on(talk: Talk) -> None:
+    folder = talk.ask(1, BUSY, options=["--timeout-s", "1"])
+    assert talk.answer()["usage"]["wall_s"] > 1
+    assert outcome(folder) == {"outcome": "ok", "stage": "run"}
+
+
+def test_where_a_late_action_was_is_said(talk: Talk) -> None:
+    script = 'trap \'echo "2.\tRunning pass \\"licm<x>\\" on loop \\"a\\""; exit 1\' ABRT; while :; do sleep 0.02; done'
+    folder = talk.ask(1, script, options=["--timeout-s", "0.5"])
+    assert talk.answer()["exitCode"] == 0
+    found = outcome(folder)
+    assert (found["outcome"], found["stage"]) == ("timed-out", "run")
+    assert found["reason"] == 'no answer within 0.5 s (--timeout), in pass "licm<x>" on loop "a"'
+    assert re.search(r'File "mlir_matrix/actions/tools/run.py", line \d+ in execute', found["diagnostics"]), (
+        "the stack of the tool that waits"
+    )
+
+
+def test_the_pass_that_a_late_program_of_llvm_ran_is_named(environments: Any, tmp_path: Path) -> None:
+    lines = [f"%a{n + 1} = fadd float %a{n}, %a0\n%b{n} = fmul float %a{n}, %a{n + 1}" for n in range(100_000)]
+    text = "\n".join(["define float @f(float %a0) {", *lines, "ret float %b99999", "}"])
+    (root,) = environments.require("codegen").roots(environments.packages)
+    worker = Talk(tmp_path, prefixes=[f"22={root}"])
+    request = {
+        "tool": "command", "stage": "codegen", "params": {"command": ["llc", "-O3", "${ir}", "-o", "${out}"]},
+        "inputs": {"ir": "in/kernel.ll"}, "outputs": {"out": "out/kernel.s"},
+    }  # fmt: skip
+    folder = prepare(tmp_path / "1", "", **request)
+    (folder / "in/kernel.ll").write_text(text)
+    worker.say(json.dumps({"requestId": 1, "sandboxDir": str(folder), "arguments": ["--timeout-s", "0.7"]}))
+    assert worker.answer()["exitCode"] == 0
+    worker.end()
+    assert outcome(folder)["outcome"] == "timed-out", outcome(folder)
+    assert re.search(r", in pass '.+' on function '@f'$", outcome(folder)["reason"]), outcome(folder)
 
 
 def test_time_limits_are_those_of_each_action(talk: Talk) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -10,10 +11,14 @@ from typing import Any
 import pytest
 
 from mlir_matrix.actions.runtime import contract, programs
+from mlir_matrix.actions.runtime.bundle import pack, unpack
 from mlir_matrix.actions.runtime.contract import Action, ActionCrashed, ActionFailed, MachineFailed
 from mlir_matrix.actions.tools import command
+from mlir_matrix.actions.tools.program import ARGUMENTS, INTERFACE, RESULTS
 
 FOLDER = "tool/bin"
+_INPUTS = {"ir": "in/ir.mlir", "arg-x": "in/x.npy", "arg-y": "in/y.npy"}
+_OUTPUTS = {"out": "out.txt"}
 
 
 @pytest.fixture
@@ -26,12 +31,17 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(programs, "sites", [str(site)])
     monkeypatch.setattr(programs, "folders", [])
 
-    def run(script: str, *words: str, program: str = "compile", **params: Any) -> None:
+    def run(
+        script: str,
+        *words: str,
+        program: str = "compile",
+        inputs: Any = _INPUTS,
+        outputs: Any = _OUTPUTS,
+        **params: Any,
+    ) -> None:
         path = site / FOLDER / "compile"
         path.write_text(f"#!{sys.executable} -I\nimport os, sys\nif '--' in sys.argv: out = sys.argv[-1]\n{script}")
         path.chmod(0o755)
-        inputs = {"ir": "in/ir.mlir", "arg-x": "in/x.npy", "arg-y": "in/y.npy"}
-        outputs = {"out": "out.txt"}
         full = {"command": [program, *words], "programs": [FOLDER], **params}
         command.run(Action(params=full, inputs=inputs, outputs=outputs))
 
@@ -46,6 +56,27 @@ def test_words_are_filled_and_repeated(call: Any, tmp_path: Path) -> None:
     )  # fmt: skip
     made = (tmp_path / "out.txt").read_text()
     assert made == "in/ir.mlir|-O2|--from=linalg|--in=@in/y.npy|--in=@in/x.npy|-o|out.txt|$"
+
+
+def test_a_program_in_a_form_of_others_is_opened(call: Any, tmp_path: Path) -> None:
+    declared = {
+        "inputs": [{"name": "b", "dtype": "f32", "shape": [1]}, {"name": "a", "dtype": "f32", "shape": [1]}],
+        "outputs": [{"name": "sum", "dtype": "f32", "shape": [1]}, {"name": "product", "dtype": "f32", "shape": [1]}],
+    }
+    (tmp_path / "interface.json").write_text(json.dumps(declared))
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(name)
+    pack("arguments.zip", {"a": "a", "b": "b"})
+    copy = (
+        "assert all(word.endswith('.npy') for word in sys.argv[1:])\n"
+        "for given, made in zip(sys.argv[1:3], sys.argv[3:]): open(made, 'w').write(open(given).read())"
+    )
+    inputs = {"artifact": "artifact", INTERFACE: "interface.json", ARGUMENTS: "arguments.zip"}
+    call(copy, "${inputs}", "${outputs}", inputs=inputs, outputs={RESULTS: "results.zip"}, arguments=[], results=[])
+    made = unpack("results.zip", tmp_path / "results")
+    assert {name: Path(path).read_text() for name, path in made.items()} == {"sum": "b", "product": "a"}
+    with pytest.raises(ActionFailed, match="compile exits with 0 and leaves no out-sum, out-product"):
+        call("", "${inputs}", inputs=inputs, outputs={RESULTS: "results.zip"}, arguments=[], results=[])
 
 
 def test_exits(call: Any) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from mlir_matrix.actions.runtime.contract import Action, ActionCrashed, ActionFailed, MachineFailed
 from mlir_matrix.actions.tools import run
+from support.programs import LOST_LIBRARY, unloadable
 
 DTYPES = {
     "f64": "f8", "f32": "f4", "f16": "f2", "bf16": "u2", "i64": "i8", "i32": "i4", "i16": "i2", "i8": "i1",
@@ -204,6 +205,25 @@ def test_kernels_and_their_runners_find_no_program_by_its_name(bench: Any, prefi
     seen = (bench.folder / "seen").read_text(encoding="utf-8").splitlines()
     assert {"LC_ALL=C", "PATH="} <= set(seen)
     assert not [line for line in seen if line.startswith(("HOME=", "LD_"))]
+
+
+@pytest.mark.parametrize("runner", [[], ["before"]])
+def test_a_kernel_that_says_what_a_loader_says_is_to_blame(
+    bench: Any, prefix: Callable[..., Path], runner: list[str]
+) -> None:
+    prefix(before='#!/bin/sh\nexec "$@"\n')
+    source = """int dprintf(int, const char *); void exit(int);
+    ENTRY(M0 *r) { dprintf(2, "kernel: error while loading shared libraries: libc.so.6: No such file\\n"); exit(1); }"""
+    with pytest.raises(ActionFailed) as caught:
+        bench.call(source, [], [("i32", [])], runner=runner)
+    assert caught.value.reason == "the kernel ended by itself, with exit code 1"
+
+
+def test_a_runner_that_does_not_start_is_no_fault_of_the_kernel(bench: Any, prefix: Callable[..., Path]) -> None:
+    change, said = LOST_LIBRARY
+    unloadable(prefix(before="") / "bin/before", change)
+    with pytest.raises(MachineFailed, match=f"^a program does not start: .*bin/before: {said}"):
+        bench.call("ENTRY(M0 *r) {}", [], [("i32", [])], runner=["before"])
 
 
 # Memory

@@ -21,13 +21,13 @@ def pack(path: str, files: Mapping[str, str | Path]) -> None:
                 shutil.copyfileobj(source, sink, 1 << 20)
 
 
-def unpack(path: str, folder: Path) -> dict[str, str]:
-    """Write the files of a bundle to a folder as ``0``, ``1``, …; return their paths by name."""
+def unpack(path: str, folder: Path, suffix: str = "") -> dict[str, str]:
+    """Write the files of a bundle to a folder as ``0``, ``1``, …, each with ``suffix``; return their paths by name."""
     found: dict[str, str] = {}
     folder.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path) as bundle:
         for number, name in enumerate(bundle.namelist()):
-            found[name] = str(folder / str(number))
+            found[name] = str(folder / f"{number}{suffix}")
             with bundle.open(name) as source, open(found[name], "wb") as sink:
                 shutil.copyfileobj(source, sink, 1 << 20)
     return found

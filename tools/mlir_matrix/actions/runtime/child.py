@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import faulthandler
 import importlib
 import io
 import json
@@ -15,6 +16,7 @@ import mmap
 import os
 import re
 import resource
+import signal
 import stat
 import sys
 import traceback
@@ -40,6 +42,8 @@ OUTCOME_FILE = "outcome.json"
 LOG_FILE = "log.txt"
 #: Sent to a waiting child: run the next action, and after it wait again, or end.
 STAY, LAST = b"s", b"l"
+#: Asks an action that is late where it is: it prints its stack, as far as that is Python's.
+LATE = signal.SIGXCPU
 #: Exit code of a child that could not write its outcome because the machine failed.
 EXIT_MACHINE = 74
 
@@ -56,6 +60,8 @@ _NODE = re.compile(r"(?<=Cannot select: )0x[0-9a-f]+: ")
 _FRAME = re.compile(r'File "([^"]+)"')
 #: What programs that were started say when the disk is full; the last is Zig.
 _DISK_FULL = re.compile(r"No space left on device|NoSpaceLeft")
+#: What glibc says where an extension module of a package needs a library that is not there.
+_NO_LIBRARY = "cannot open shared object file"
 #: Bytes free on the disk below which a failure may be for want of room, and an output may be cut short.
 _SCARCE, _NONE = 16 << 20, 64 << 10
 _LONGEST = 200_000
@@ -172,6 +178,8 @@ def run_forked(
             _redirect(line)
             isolation.drop_privileges()
             _move_home(os.getcwd())
+            signal.signal(LATE, _abort_programs)
+            faulthandler.register(LATE, file=2, chain=True)
             # The worker of foreign packages cannot import them; an action is confined by now.
             sys.path.extend(site for site in sites if site not in sys.path)
         except OSError as error:
@@ -204,6 +212,13 @@ def _perform_all(request: Mapping[str, Any], folder: str, line: int) -> dict[str
         with open(REQUEST_FILE, encoding="utf-8") as text:
             request = json.load(text)
     return outcome
+
+
+def _abort_programs(_signal: int, _frame: object) -> None:
+    """Have the programs that this action waits for abort: LLVM's then print which pass runs, and the tool keeps that."""
+    for pid in isolation.children():
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGABRT)
 
 
 def _flush() -> None:
@@ -338,11 +353,17 @@ def _failed(stage: str, error: BaseException, tool: str) -> dict[str, str]:
             reason = f"{tool} {error}" if isinstance(error, ToolError) else f"{tool} raised {_first_line(error)}"
             reason += f" (line {line})" if (line := _own_line(error)) else ""
             return failure(stage, Outcome.INFRA_ERROR, reason, _trace(error))
+        case ImportError() if _NO_LIBRARY in (reason := _first_line(error)) and _is_of_package(error.path):
+            return failure(stage, Outcome.INFRA_ERROR, f"a library of the environment is missing: {reason}")
         case SystemExit():
             return failure(
                 stage, outcome, f"the source ended its process: SystemExit({error.code!r:.100})", _trace(error)
             )
     return failure(stage, outcome, _first_line(error), _trace(error))
+
+
+def _is_of_package(path: str | None) -> bool:
+    return path is not None and path.startswith(tuple(f"{site}/" for site in sites))
 
 
 def _first_line(error: BaseException) -> str:
@@ -355,7 +376,16 @@ def _first_line(error: BaseException) -> str:
 
 
 def _trace(error: BaseException) -> str:
-    """Return the traceback without folders of this machine, so that it is the same text everywhere."""
+    """Return the traceback, the same text everywhere."""
+    try:
+        text = "".join(traceback.format_exception(error))
+    except Exception:  # noqa: BLE001 - its class is code under test, too
+        text = "".join(traceback.format_tb(error.__traceback__))
+    return without_folders(text)
+
+
+def without_folders(text: str) -> str:
+    """Return tracebacks without folders of this machine."""
 
     def shorten(match: re.Match[str]) -> str:
         parts = match.group(1).replace("\\", "/").split("/")
@@ -364,8 +394,4 @@ def _trace(error: BaseException) -> str:
                 return f'File "{"/".join(parts[parts.index(anchor) :])}"'
         return f'File "{"/".join(parts[-2:])}"' if match.group(1).startswith("/") else match.group(0)
 
-    try:
-        text = "".join(traceback.format_exception(error))
-    except Exception:  # noqa: BLE001 - its class is code under test, too
-        text = "".join(traceback.format_tb(error.__traceback__))
     return _FRAME.sub(shorten, text)

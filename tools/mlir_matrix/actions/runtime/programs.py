@@ -6,6 +6,7 @@ may be the machine's instead. Only the command line of the worker has their path
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -51,6 +52,14 @@ _spent: list[float] = []
 #: The command lines of the action's programs, for reports: names of programs, paths relative to the action's folder.
 _commands: list[list[str]] = []
 _MAJOR = re.compile(r"\d+")
+#: What glibc says of a program that it cannot load (elf/rtld.c, elf/dl-version.c), and the exit codes that follow.
+_NOT_LOADED = re.compile(
+    r"^\S+: (?:error while loading shared libraries: .+|symbol lookup error: .+|\S+: version `.+' not found \(.+\))$",
+    re.MULTILINE,
+)
+_NOT_LOADED_CODES = (1, 127)
+#: Errors of a file that is no program of this machine.
+_NO_PROGRAM = (errno.ENOENT, errno.EACCES, errno.ENOEXEC)
 
 
 @cache
@@ -161,17 +170,23 @@ def execute(
     ended it, MachineFailed where the environment has no such program.
     """
     begin = time.perf_counter()
-    done = subprocess.run(
-        [*command(program, libraries=libraries), *arguments],
-        # Compilers fold constants by libm, which is not to choose by this CPU what they are.
-        env={
-            "LC_ALL": "C", "HOME": os.getcwd(), "TMPDIR": os.getcwd(), "PATH": "",
-            "GLIBC_TUNABLES": isolation.CLEAN_ENVIRONMENT["GLIBC_TUNABLES"], **variables,
-        },
-        stdin=subprocess.DEVNULL, capture_output=True, check=False,
-        # A function to call would need a copy of this process, which takes longer to make than most programs' start.
-        preexec_fn=None if isolation.ends_together else isolation.die_with_parent,
-    )  # fmt: skip
+    words = [*command(program, libraries=libraries), *arguments]
+    try:
+        done = subprocess.run(
+            words,
+            # Compilers fold constants by libm, which is not to choose by this CPU what they are.
+            env={
+                "LC_ALL": "C", "HOME": os.getcwd(), "TMPDIR": os.getcwd(), "PATH": "",
+                "GLIBC_TUNABLES": isolation.CLEAN_ENVIRONMENT["GLIBC_TUNABLES"], **variables,
+            },
+            stdin=subprocess.DEVNULL, capture_output=True, check=False,
+            # A function to call would need a copy of this process, which takes longer to make than most programs' start.
+            preexec_fn=None if isolation.ends_together else isolation.die_with_parent,
+        )  # fmt: skip
+    except OSError as error:
+        if error.errno not in _NO_PROGRAM:
+            raise
+        raise MachineFailed(f"{program} does not start: {error.strerror}") from error
     _spent.append(time.perf_counter() - begin)
     _commands.append([program, *arguments])
     with open(METRICS, "w", encoding="utf-8") as file:
@@ -179,8 +194,32 @@ def execute(
     # Errors first: a reason quotes the first line where none begins with «error».
     said = bounded(done.stderr) + bounded(done.stdout)
     if done.returncode != 0:
+        check_started(command(program, libraries=libraries), done.returncode, said)
         refuse(done.returncode, said, failure=failure or f"{program} fails with exit code {done.returncode}")
     return clean(said)
+
+
+def check_started(words: Sequence[str], code: int, said: str) -> None:
+    """Raise MachineFailed if the loader refuses the program that ``words`` start, or a library: no source is to blame.
+
+    Programs also print what their sources say. So the loader has the last word, on a command line without a source.
+    """
+    if not words or not not_loaded(code, said):
+        return
+    done = subprocess.run(
+        [*words, "--version"],
+        # Symbols, too, are then looked up at the start.
+        env={"LC_ALL": "C", "PATH": "", "LD_BIND_NOW": "1"},
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+    )  # fmt: skip
+    if why := not_loaded(done.returncode, done.stdout.decode("utf-8", "replace")):
+        raise MachineFailed(f"a program does not start: {why}")
+
+
+def not_loaded(code: int, said: str) -> str:
+    """Return the loader's words where a program seems not to have started, from its exit code and what it printed."""
+    found = _NOT_LOADED.search(said) if code in _NOT_LOADED_CODES else None
+    return found[0] if found else ""
 
 
 def refuse(code: int, said: str, *, failure: str) -> NoReturn:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import signal
 import socket
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from glob import iglob
 
 from mlir_matrix.actions.runtime import isolation
 from mlir_matrix.actions.runtime.bazel_layout import Staged
 from mlir_matrix.actions.runtime.child import (
     EXIT_MACHINE,
+    LATE,
     MACHINE_ERRORS,
     OUTCOME_FILE,
     because,
@@ -19,12 +24,18 @@ from mlir_matrix.actions.runtime.child import (
     failure,
     read_log,
     wants_room,
+    without_folders,
     write_outcome,
 )
 from mlir_matrix.actions.runtime.collect import read_failure
 from mlir_matrix.actions.runtime.container import Container
 from mlir_matrix.actions.runtime.contract import MachineFailed, signal_name
 from mlir_matrix.actions.runtime.outcomes import Outcome
+
+#: What LLVM's programs print when they abort, the innermost pass last.
+_PASS = re.compile(r"^\d+\.\s+Running (pass ['\"].{1,100}?['\"] on \w+ ['\"].{1,80}?['\"])", re.MULTILINE)
+#: How many times its limit an action may take in wall time while other processes of the machine take the CPU from it.
+BUSY = 4
 
 
 @dataclass
@@ -42,6 +53,8 @@ class Running:
     timeout_s: float
     staged: Staged | None
     memory_mb: int
+    #: When its limit was last looked at; before that, when it started.
+    looked: float
     #: Where the child reports an action that is done, and waits for the next; None for a child that runs one action.
     line: socket.socket | None = None
     #: Whether it waits.
@@ -49,6 +62,28 @@ class Running:
     #: User and system time, in seconds, of the actions before this one.
     before: tuple[float, float] = (0.0, 0.0)
     timed_out: bool = False
+    #: CPU time at that time, in seconds, and how long each of its threads had then waited for a CPU.
+    cpu_s: float = 0.0
+    queued_s: Mapping[str, float] = field(default_factory=dict)
+
+    def goes_on(self, now: float) -> bool:
+        """Return whether it may go on after its limit in wall time: it computes, and has not had its limit in CPU time.
+
+        One that has neither run nor waited for a CPU in a ``BUSY``-th of the time since the last look waits for something else.
+        """
+        since, cpu_s, queued_s = now - self.looked, self.cpu_s, self.queued_s
+        self.looked = now
+        used_s, self.queued_s = _cpu_seconds(self.pidfd)
+        self.cpu_s = used_s - sum(self.before)
+        if self.cpu_s >= self.timeout_s or now - self.started >= BUSY * self.timeout_s:
+            return False
+        waited_s = sum(seconds - queued_s.get(thread, 0) for thread, seconds in self.queued_s.items())
+        return self.cpu_s - cpu_s + waited_s >= since / BUSY
+
+    def ask_where(self) -> None:
+        """Have it say where it is, in its log or in the diagnostics of its outcome."""
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(self.pidfd, LATE)
 
     def kill(self) -> None:
         if self.space is not None:
@@ -59,6 +94,27 @@ class Running:
         except (ProcessLookupError, PermissionError):
             # Not yet a group leader, or already gone; a child that is no leader yet has run no tool.
             return
+
+
+def _cpu_seconds(pidfd: int) -> tuple[float, dict[str, float]]:
+    """Return the CPU time of a process and its descendants, and how long each of their threads has waited for a CPU.
+
+    CPU time of those that have ended counts if their parents have waited for them. 0 where /proc does not show them.
+    """
+    ticks, queued_s, found = 0, dict[str, float](), list[int]()
+    with contextlib.suppress(OSError), open(f"/proc/self/fdinfo/{pidfd}", encoding="ascii") as file:
+        # Its number in the namespace of /proc, which need not be ours.
+        found += [int(line.split()[1]) for line in file if line.startswith("Pid:")]
+    for pid in found:
+        # It, or a thread, may end meanwhile.
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as stat:
+            ticks += sum(map(int, stat.read().rpartition(b")")[2].split()[11:15]))
+        for path in iglob(f"/proc/{pid}/task/*/schedstat"):
+            with contextlib.suppress(OSError), open(path, encoding="ascii") as file:
+                queued_s[path] = int(file.read().split()[1]) / 1e9
+        if len(found) < isolation.PROCESSES:
+            found += isolation.children(pid)
+    return ticks / os.sysconf("SC_CLK_TCK"), queued_s
 
 
 class Ends:
@@ -91,7 +147,13 @@ class Ends:
         """Return the outcome of a child that left none. Raise MachineFailed."""
         log = read_log(task.folder)
         if task.timed_out:
-            return failure(task.stage, Outcome.TIMED_OUT, f"no answer within {task.timeout_s:g} s (--timeout)", log)
+            of_what = " of CPU time" if task.cpu_s >= task.timeout_s else ""
+            reason = f"no answer within {task.timeout_s:g} s{of_what} (--timeout)"
+            aborted = read_failure(task.folder)
+            said = (aborted["diagnostics"] if aborted is not None else "") + without_folders(log)
+            if running := _PASS.findall(said):
+                reason += f", in {running[-1]}"
+            return failure(task.stage, Outcome.TIMED_OUT, reason, said)
         if wants_room(task.folder, log):
             raise MachineFailed("the machine failed: the disk is full, or nearly")
         if os.WIFSIGNALED(status):

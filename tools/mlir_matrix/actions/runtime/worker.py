@@ -35,6 +35,9 @@ from mlir_matrix.actions.runtime.child import LAST, REQUEST_FILE, STAY, open_pla
 from mlir_matrix.actions.runtime.container import Container
 from mlir_matrix.actions.runtime.running import Ends, Running
 
+#: Seconds in which an action that is late can say where it is.
+_LAST_WORDS_S = 1.0
+
 
 class Worker:
     """The parent: starts a child per request, ends it at its time limit, answers when it is done."""
@@ -155,6 +158,7 @@ class Worker:
             raise
         task.request_id, task.timeout_s, task.started = number, options.timeout_s, time.monotonic()
         task.deadline = task.started + task.timeout_s
+        task.looked, task.cpu_s = task.started, 0.0
         try:
             task.line.send(STAY if options.stay else LAST)
         except OSError:
@@ -246,6 +250,7 @@ class Worker:
             pidfd=os.pidfd_open(pid),
             space=space,
             started=started,
+            looked=started,
             deadline=started + limits[0],
             timeout_s=limits[0],
             memory_mb=limits[1],
@@ -262,10 +267,17 @@ class Worker:
     def _end_overdue(self) -> None:
         now = time.monotonic()
         for task in self._running.values():
-            if not task.timed_out and now >= task.deadline:
-                task.timed_out = True
+            if now < task.deadline:
+                continue
+            if task.timed_out:
                 task.kill()
                 task.deadline = now + 3600
+            elif task.goes_on(now):
+                task.deadline = now + min(1.0, task.timeout_s / 8)
+            else:
+                task.timed_out = True
+                task.ask_where()
+                task.deadline = now + _LAST_WORDS_S
 
     def _finish(self, task: Running) -> None:
         self._selector.unregister(task.pidfd)
@@ -323,7 +335,7 @@ class Worker:
         """
         until = time.monotonic() + 2
         own = self._running.keys() | {task.pid for task in self._waiting.values()}
-        while (orphans := _children() - own) and time.monotonic() < until:
+        while (orphans := {*isolation.children()} - own) and time.monotonic() < until:
             for pid in orphans:
                 with contextlib.suppress(ProcessLookupError, ChildProcessError):
                     os.kill(pid, signal.SIGKILL)
@@ -343,14 +355,6 @@ def _times(report: bytes, task: Running) -> tuple[float, float, int]:
     if task.waits or not all(0 <= value < 1e12 for value in (user, system, rss)):
         raise ValueError("a child reports what it cannot have used")
     return user, system, rss
-
-
-def _children() -> set[int]:
-    try:
-        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
-            return {int(word) for word in file.read().split()}
-    except OSError:
-        return set()
 
 
 class _RequestParser(argparse.ArgumentParser):

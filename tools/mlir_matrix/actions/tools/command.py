@@ -17,10 +17,16 @@ from mlir_matrix.actions.params import RunToolParams
 from mlir_matrix.actions.runtime import programs
 from mlir_matrix.actions.runtime.contract import Action, ActionFailed
 from mlir_matrix.actions.runtime.template import fill
+from mlir_matrix.actions.tools.program import opened
 
 
 def run(action: Action[RunToolParams]) -> None:
     """Raise ActionFailed or ActionCrashed where the program fails or leaves an output out."""
+    with opened(action) as call:
+        _call(call)
+
+
+def _call(action: Action[RunToolParams]) -> None:
     params = action.params
     programs.folders.extend(params.get("programs", ()))
     lists = {

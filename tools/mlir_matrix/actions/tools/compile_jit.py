@@ -60,14 +60,15 @@ def call(
     entry: str, module: Path, driver: str, level: int, folder: Path, environment: Mapping[str, str] | None = None
 ) -> tuple[int, str, str]:
     """Compile a module and call an entry of it. Return what ``execute`` does, with the same texts on every machine."""
+    words = programs.command(next((each for each in _RUNNERS if programs.has(each)), _RUNNERS[0]))
     command = [
-        *programs.command(next((each for each in _RUNNERS if programs.has(each)), _RUNNERS[0])),
-        "-e", entry, "--entry-point-result=void", f"-O{level}",
+        *words, "-e", entry, "--entry-point-result=void", f"-O{level}",
         f"--shared-libs={Path(driver).absolute()}", str(module),
     ]  # fmt: skip
     # The compiler keeps a record for profilers, by default in the user's home.
     variables = {"JITDUMPDIR": str(folder.absolute()), **(environment or {})}
     code, printed, complaint = execute(command, folder, variables)
+    programs.check_started(words, code, complaint)
     return code, programs.clean(printed), programs.clean(complaint)
 
 

@@ -76,7 +76,9 @@ def opened(action: Action[Any]) -> Iterator[Action[Any]]:
     if ARGUMENTS not in action.inputs:
         yield replace(action, params={"dims": {}, "dim_names": {}, **params}, inputs=inputs)
         return
-    inputs |= {f"arg-{name}": path for name, path in unpack(action.inputs[ARGUMENTS], _FOLDER / "in").items()}
+    # IREE reads only files that are called so.
+    arguments = unpack(action.inputs[ARGUMENTS], _FOLDER / "in", suffix=".npy")
+    inputs |= {f"arg-{name}": path for name, path in arguments.items()}
     (_FOLDER / "out").mkdir(parents=True)
     target = outputs.pop(RESULTS)
     made = {f"out-{each['name']}": str(_FOLDER / "out" / f"{at}.npy") for at, each in enumerate(declared["outputs"])}

@@ -93,7 +93,10 @@ def _call(action: Action[RunParams]) -> None:
         runner = action.params.get("runner", [])
         words = [*programs.command(runner[0]), *runner[1:]] if runner else []
         command = [*words, str(kernel), *driver_arguments(action)]
-        judge(*execute(command, Path(folder)))
+        code, printed, complaint = execute(command, Path(folder))
+    # The kernel needs no loader.
+    programs.check_started(words, code, complaint)
+    judge(code, printed, complaint)
     check_written(action)
 
 

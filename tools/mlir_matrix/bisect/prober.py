@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from mlir_matrix.bisect.listings import with_listings
 from mlir_matrix.bisect.observations import Observation, Observations
-from mlir_matrix.bisect.outputs import check_step, outputs_of, repeated, seconds
+from mlir_matrix.bisect.outputs import check_step, outputs_of, repeated, seconds, wrote_it
 from mlir_matrix.bisect.signature import By, signature
 from mlir_matrix.bisect.times import time_levels
 from mlir_matrix.events import Event, Listener, ignore
@@ -109,7 +109,8 @@ class Prober:
             test, point = places[named.id]
             if self.by.kind == "time":
                 self.samples.setdefault(test, {})[point] = seconds(plan, self.done, result.id)
-            found = signature(named, self.by, outputs_of(plan, self.done, result.id, self.by, read))
+            outputs = outputs_of(plan, self.done, result.id, self.by, read)
+            found = signature(named, self.by, outputs, wrote_it=wrote_it(plan, result))
             seen = Observation(test=test, point=point, signature=found, result=named, limit_s=self.limits.timeout_s)
             self.observations.add(seen)
             self.keep(seen)

@@ -12,6 +12,7 @@ import re
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from types import MappingProxyType
 from typing import Any, NoReturn
@@ -146,6 +147,22 @@ def call(program: str, arguments: Sequence[str], *, output: str, failure: str) -
     return said
 
 
+@contextmanager
+def unrecorded() -> Iterator[None]:
+    """Leave programs out of the command lines for reports: they only find out why another one failed."""
+    before = [*_commands]
+    try:
+        yield
+    finally:
+        _commands[:] = before
+        _record()
+
+
+def _record() -> None:
+    with open(METRICS, "w", encoding="utf-8") as file:
+        json.dump({"programs_s": round(sum(_spent), 6), "commands": _commands}, file)
+
+
 def execute(
     program: str,
     arguments: Sequence[str],
@@ -174,8 +191,7 @@ def execute(
     )  # fmt: skip
     _spent.append(time.perf_counter() - begin)
     _commands.append([program, *arguments])
-    with open(METRICS, "w", encoding="utf-8") as file:
-        json.dump({"programs_s": round(sum(_spent), 6), "commands": _commands}, file)
+    _record()
     # Errors first: a reason quotes the first line where none begins with «error».
     said = bounded(done.stderr) + bounded(done.stdout)
     if done.returncode != 0:

@@ -155,6 +155,18 @@ def test_bisect_claims_nothing_that_no_release_said(house: House, tmp_path: Path
     assert asked["behaviours"][0]["outcome"] == "import-failed"
 
 
+def test_how_releases_print_ir_is_no_difference(house: House) -> None:
+    """LLVM 24 writes memref.alloc in another way. What it makes first is additions with nsw; asin's IR is the same up to llc."""
+    tests = ("mlir/linalg-loops/x86_64/mlp", "mlir/math-poly/x86_64/asin")
+    ends = ("--good", "23", "--bad", "24", "--scan", "--format", "json", "--quiet")
+    done = house("bisect", *tests, *ends, "--by", "ir:object")
+    assert done.code == 0, done.stderr
+    found = {test["id"]: test["changes"] for test in done.document["tests"]}
+    assert [[each["step"] for each in found[test]] for test in tests] == [["loops-to-llvm"], ["object (llc)"]]
+    spelt = house("bisect", tests[0], *ends, "--by", "ir:bufferize").document["tests"][0]
+    assert (spelt["changes"], spelt["problem"]) == ([], "the IR is the same: releases spell it in another way")
+
+
 def test_which_program_of_a_step_changed(house: House, suite: Report) -> None:
     """LLVM 22 translates and optimises ceil as before; llc no longer converts to an integer, which has no infinity."""
     tests = [f"mlir/math-expand/x86_64/ceil@llvm={release}" for release in ("21", "22")]

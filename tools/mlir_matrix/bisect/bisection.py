@@ -12,6 +12,7 @@ from mlir_matrix.bisect.commands import Commands, commands_of, passes_of
 from mlir_matrix.bisect.difference import StepDifference, first_difference
 from mlir_matrix.bisect.driver import Driver, FoundChange, word
 from mlir_matrix.bisect.observations import Observation, Point
+from mlir_matrix.bisect.outputs import step_of
 from mlir_matrix.bisect.releases import Axis
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.pins import PINS_MARK, release_of
@@ -104,14 +105,25 @@ def explain(catalog: Catalog, driver: Driver, read: Callable[[str], bytes], repe
         wanted[test] |= {chosen.point} if chosen else set()
     plan = driver.prober.plan({test: sorted(points) for test, points in wanted.items()})
 
-    def explained(test: str, result: FoundChange) -> ExplainedChange:
-        change = result.change
+    def ends(test: str, change: Change[frozenset[Signature]]) -> tuple[str, str]:
         points = [observations.at(test, point) for point in (change.before, change.after)]
         before, after = (point.shown.result.id for point in points if point)
-        difference = first_difference(plan, done, (before, after), read)
-        if difference is not None and difference.step and not difference.lines:
-            listed = driver.prober.listings(plan, {before: change.before, after: change.after})
-            closer = first_difference(*listed, (before, after), read)
+        return before, after
+
+    pairs, places = list[tuple[str, str]](), dict[str, int]()
+    for test, result in ((test, each) for test, of in found.items() for each in of):
+        pairs.append(ends(test, result.change))
+        places |= zip(pairs[-1], (result.change.before, result.change.after), strict=True)
+    prints = driver.prober.prints(plan, pairs, places)
+    listed = driver.prober.listings(plan, places)
+
+    def explained(test: str, result: FoundChange) -> ExplainedChange:
+        change = result.change
+        before, after = ends(test, change)
+        last = step_of(plan, after, driver.prober.by)
+        difference = first_difference(plan, done, (before, after), read, prints, last)
+        if difference is not None and difference.step:
+            closer = first_difference(*listed, (before, after), read, prints, last)
             difference = closer if closer and closer.step else difference
         candidates = result.answer.candidates[:_LISTED]
         step = difference.step if difference and len(candidates) > 1 else ""
@@ -127,14 +139,18 @@ def explain(catalog: Catalog, driver: Driver, read: Callable[[str], bytes], repe
 
     for test, changes in found.items():
         chosen = repeated[test]
+        every = [explained(test, each) for each in changes]
+        # Observations hold what each release prints; only now it is known what differs in spelling alone.
+        kept = [each for each in every if each.difference or driver.prober.by.kind != "ir"]
+        spelt = "the IR is the same: releases spell it in another way" if len(kept) < len(every) else ""
         yield Bisection(
             test=test,
             axis=axis,
             points=observations.points(test),
-            changes=[explained(test, each) for each in changes],
+            changes=kept,
             commands=commands_of(catalog, plan, done, chosen.result.id if chosen else "", read),
             again=_again(axis, chosen, repeat) if chosen else (),
-            problem=driver.problems.get(test, ""),
+            problem=driver.problems.get(test, "" if kept else spelt),
         )
 
 

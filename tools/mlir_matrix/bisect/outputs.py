@@ -44,8 +44,7 @@ def outputs_of(plan: Plan, done: Mapping[str, Done], test: str, by: By, read: Ca
         }
     if by.kind != "ir":
         return {}
-    steps = _steps(plan, test)
-    name = next((each for number, each in enumerate(steps, 1) if by.name in (each, str(number))), "")
+    steps, name = _steps(plan, test), step_of(plan, test, by)
     if name not in steps or steps[name].id not in done:
         return {}
     outputs = done[steps[name].id].result.outputs
@@ -55,6 +54,12 @@ def outputs_of(plan: Plan, done: Mapping[str, Done], test: str, by: By, read: Ca
         else digest
         for output, digest in outputs.items()
     }
+
+
+def step_of(plan: Plan, test: str, by: By) -> str:
+    """Return the name of the step of ``ir:STEP`` or ``ir:NUMBER``; empty if a test has none, or for another criterion."""
+    steps = enumerate(_steps(plan, test), 1) if by.kind == "ir" else ()
+    return next((each for number, each in steps if by.name in (each, str(number))), "")
 
 
 def wrote_it(plan: Plan, result: TestResult) -> bool:

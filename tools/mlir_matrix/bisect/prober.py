@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from mlir_matrix.bisect.listings import with_listings
+from mlir_matrix.bisect.difference import Prints
+from mlir_matrix.bisect.listings import with_listings, with_prints
 from mlir_matrix.bisect.observations import Observation, Observations
 from mlir_matrix.bisect.outputs import check_step, outputs_of, repeated, seconds, wrote_it
 from mlir_matrix.bisect.signature import By, signature
@@ -73,9 +74,20 @@ class Prober:
         return plan
 
     def listings(self, plan: Plan, places: Mapping[str, int]) -> tuple[Plan, Mapping[str, Done]]:
-        """Return a plan of tests up to their objects, with what each program makes, and its results; ``places``: their points."""
+        """Return a plan of tests up to their objects, with what each program makes, and its results; ``places``: their points.
+
+        Objects that could not be compiled are not tried again.
+        """
         session, _ = self.tests_at(sorted(set(places.values())))
-        return with_listings(session, plan, places, self.limits)
+        objects = {name for name, action in plan.graph.actions.items() if action.tool == "object"}
+        failed = {name for name in objects if name not in self.done or not self.done[name].result.ok}
+        compiled = [test for test in places if failed.isdisjoint(plan.needed_by(test))]
+        return with_listings(session, plan, compiled, self.limits)
+
+    def prints(self, plan: Plan, pairs: Sequence[tuple[str, str]], places: Mapping[str, int]) -> Prints:
+        """Return the IR of older and newer tests as the newer release prints it; ``places``: their points."""
+        session, _ = self.tests_at(sorted(set(places.values())))
+        return with_prints(session, plan, self.done, pairs, self.limits)
 
     def level_times(self) -> None:
         """Tell passes apart by their times, once all points are known."""

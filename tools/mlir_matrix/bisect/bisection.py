@@ -16,6 +16,7 @@ from mlir_matrix.bisect.outputs import step_of
 from mlir_matrix.bisect.releases import Axis
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.pins import PINS_MARK, release_of
+from mlir_matrix.judge.repeats import unstable
 from mlir_matrix.judge.signature import Signature
 
 #: Candidates that a report lists.
@@ -37,6 +38,8 @@ class ExplainedChange:
     descend: Sequence[str] = ()
     #: The candidates that change files of the passes whose IR differs.
     marked: frozenset[int] = frozenset()
+    #: Steps that gave different outputs for the same input, at one of the points.
+    unstable: Sequence[str] = ()
 
     @property
     def word(self) -> Literal["broke", "fixed", "differs"]:
@@ -117,6 +120,8 @@ def explain(catalog: Catalog, driver: Driver, read: Callable[[str], bytes], repe
     prints = driver.prober.prints(plan, pairs, places)
     listed = driver.prober.listings(plan, places)
 
+    changing = unstable(plan, driver.prober.made)
+
     def explained(test: str, result: FoundChange) -> ExplainedChange:
         change = result.change
         before, after = ends(test, change)
@@ -130,6 +135,7 @@ def explain(catalog: Catalog, driver: Driver, read: Callable[[str], bytes], repe
         return ExplainedChange(
             change=change,
             difference=difference,
+            unstable=list(dict.fromkeys((*changing.get(before, ()), *changing.get(after, ())))),
             commits=_commits(catalog, axis, change),
             descend=_descend(catalog, axis, test, change, repeat),
             candidates=candidates,

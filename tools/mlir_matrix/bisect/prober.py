@@ -17,7 +17,7 @@ from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import ActionDone, Done
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.judge.repeats import COPY, with_repeats
+from mlir_matrix.judge.repeats import COPY, Made, note_outputs, with_repeats
 from mlir_matrix.judge.results import TestDone, TestResult
 from mlir_matrix.judge.run import run_plan
 from mlir_matrix.judge.signature import PASS
@@ -45,6 +45,8 @@ class Prober:
     listener: Listener = ignore
     #: All finished actions.
     done: dict[str, Done] = field(default_factory=dict)
+    #: What their steps gave, in all runs.
+    made: Made = field(default_factory=dict)
     #: What is being probed.
     running: Mapping[str, Sequence[int]] = field(default_factory=dict)
     #: With ``by`` time: what the calls of a kernel took, in seconds, by test and point.
@@ -138,6 +140,7 @@ class Prober:
             self.listener(event)
 
         run = run_plan(session, plan, limits=self.limits, fail_fast=False, listener=listen)
+        note_outputs(self.made, plan, run.done)
         if run.interruption is not None:
             # What is not noted by now was not run.
             raise run.interruption

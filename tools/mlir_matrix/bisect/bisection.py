@@ -108,23 +108,15 @@ def explain(catalog: Catalog, driver: Driver, read: Callable[[str], bytes], repe
         wanted[test] |= {chosen.point} if chosen else set()
     plan = driver.prober.plan({test: sorted(points) for test, points in wanted.items()})
 
-    def ends(test: str, change: Change[frozenset[Signature]]) -> tuple[str, str]:
-        points = [observations.at(test, point) for point in (change.before, change.after)]
-        before, after = (point.shown.result.id for point in points if point)
-        return before, after
-
-    pairs, places = list[tuple[str, str]](), dict[str, int]()
-    for test, result in ((test, each) for test, of in found.items() for each in of):
-        pairs.append(ends(test, result.change))
-        places |= zip(pairs[-1], (result.change.before, result.change.after), strict=True)
-    prints = driver.prober.prints(plan, pairs, places)
-    listed = driver.prober.listings(plan, places)
-
-    changing = unstable(plan, driver.prober.made)
+    names = {(test, each.index): each.shown.result.id for test in found for each in observations.points(test)}
+    ends = [((test, each.change.before), (test, each.change.after)) for test, of in found.items() for each in of]
+    places = {names[place]: place[1] for pair in ends for place in pair}
+    prints = driver.prober.prints(plan, [(names[before], names[after]) for before, after in ends], places)
+    listed, changing = driver.prober.listings(plan, places), unstable(plan, driver.prober.made)
 
     def explained(test: str, result: FoundChange) -> ExplainedChange:
         change = result.change
-        before, after = ends(test, change)
+        before, after = names[test, change.before], names[test, change.after]
         last = step_of(plan, after, driver.prober.by)
         difference = first_difference(plan, done, (before, after), read, prints, last)
         if difference is not None and difference.step:

@@ -93,15 +93,6 @@ def common_steps(plan: Plan, done: Mapping[str, Done], tests: tuple[str, str]) -
     return ((left[label], right[label]) for label in left if label in right)
 
 
-def printed_apart(older: Action, newer: Action, done: Mapping[str, Done]) -> Iterator[str]:
-    """Yield the outputs of two actions that are IR of other bytes, and that their releases can print."""
-    outputs = [done[each.id].result.outputs for each in (older, newer)]
-    if "backend" in older.params and "backend" in newer.params:
-        for name, file in older.outputs.items():
-            if file.endswith(".mlir") and name in outputs[1] and outputs[0][name] != outputs[1][name]:
-                yield name
-
-
 def _steps(plan: Plan, done: Mapping[str, Done], test: str) -> Iterator[tuple[str, Action]]:
     """Yield the finished actions of a test that give something, by their name without digest."""
     for name in plan.needed_by(test):

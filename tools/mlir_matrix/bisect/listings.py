@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from mlir_matrix.actions.tools.object import LISTINGS
-from mlir_matrix.bisect.difference import Prints, common_steps, printed_apart
+from mlir_matrix.bisect.difference import Prints, common_steps
 from mlir_matrix.execute.job import Done
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.judge.run import run_graph, run_plan
@@ -49,13 +49,16 @@ def with_prints(
     The older release hands its IR over in the generic form; where an operation has got other attributes since, as it wrote it.
     """
     graph, added = Graph({**plan.graph.actions}), dict[tuple[Produced, Produced], tuple[str, str, str]]()
-    for pair in pairs:
-        for older, newer in common_steps(plan, done, pair):
-            refs = [(Produced(older.id, name), Produced(newer.id, name)) for name in printed_apart(older, newer, done)]
-            for old, new in refs:
+    steps = [
+        each for pair in pairs for each in common_steps(plan, done, pair) if all("backend" in of.params for of in each)
+    ]
+    for older, newer in steps:
+        outputs = [done[each.id].result.outputs.items() for each in (older, newer)]
+        for name in dict(outputs[0] - outputs[1]).keys() & dict(outputs[1]).keys():
+            if older.outputs[name].endswith(".mlir"):
+                old, new = (Produced(each.id, name) for each in (older, newer))
                 handed = Produced(_print(graph, older, old), "generic")
-                lefts = _print(graph, newer, handed), _print(graph, newer, old)
-                added[old, new] = (*lefts, _print(graph, newer, new))
+                added[old, new] = (_print(graph, newer, handed), _print(graph, newer, old), _print(graph, newer, new))
     needed = {name: graph.actions[name] for names in added.values() for each in names for name in graph.needed_by(each)}
     found = run_graph(session, Graph(needed), limits=limits)
     results = {refs: [found[name].result for name in names] for refs, names in added.items()}

@@ -81,10 +81,11 @@ class Prober:
         Objects that could not be compiled are not tried again.
         """
         session, _ = self.tests_at(sorted(set(places.values())))
-        objects = {name for name, action in plan.graph.actions.items() if action.tool == "object"}
-        failed = {name for name in objects if name not in self.done or not self.done[name].result.ok}
-        compiled = [test for test in places if failed.isdisjoint(plan.needed_by(test))]
-        return with_listings(session, plan, compiled, self.limits)
+        objects = (name for name, action in plan.graph.actions.items() if action.tool == "object")
+        failed = {name for name in objects if not self.done[name].result.ok}
+        return with_listings(
+            session, plan, [test for test in places if failed.isdisjoint(plan.needed_by(test))], self.limits
+        )
 
     def prints(self, plan: Plan, pairs: Sequence[tuple[str, str]], places: Mapping[str, int]) -> Prints:
         """Return the IR of older and newer tests as the newer release prints it; ``places``: their points."""

@@ -12,7 +12,6 @@ import re
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import cache
 from types import MappingProxyType
 from typing import Any, NoReturn
@@ -147,22 +146,6 @@ def call(program: str, arguments: Sequence[str], *, output: str, failure: str) -
     return said
 
 
-@contextmanager
-def unrecorded() -> Iterator[None]:
-    """Leave programs out of the command lines for reports: they only find out why another one failed."""
-    before = [*_commands]
-    try:
-        yield
-    finally:
-        _commands[:] = before
-        _record()
-
-
-def _record() -> None:
-    with open(METRICS, "w", encoding="utf-8") as file:
-        json.dump({"programs_s": round(sum(_spent), 6), "commands": _commands}, file)
-
-
 def execute(
     program: str,
     arguments: Sequence[str],
@@ -170,10 +153,11 @@ def execute(
     failure: str = "",
     libraries: bool = False,
     variables: Mapping[str, str] = MappingProxyType({}),
+    recorded: bool = True,
 ) -> str:
     """Run a program of the environment in the current folder. Return what it prints, without what differs between machines.
 
-    ``libraries`` is that of ``command``; ``variables`` are added to its environment variables.
+    ``libraries`` is that of ``command``; ``variables`` are added to its environment variables. Reports repeat what is ``recorded``.
     Raise ActionFailed with its first error where it fails (``failure`` says what that means), ActionCrashed where a signal
     ended it, MachineFailed where the environment has no such program.
     """
@@ -190,8 +174,10 @@ def execute(
         preexec_fn=None if isolation.ends_together else isolation.die_with_parent,
     )  # fmt: skip
     _spent.append(time.perf_counter() - begin)
-    _commands.append([program, *arguments])
-    _record()
+    if recorded:
+        _commands.append([program, *arguments])
+    with open(METRICS, "w", encoding="utf-8") as file:
+        json.dump({"programs_s": round(sum(_spent), 6), "commands": _commands}, file)
     # Errors first: a reason quotes the first line where none begins with «error».
     said = bounded(done.stderr) + bounded(done.stdout)
     if done.returncode != 0:

@@ -43,18 +43,17 @@ def transform(
     _optimise(action.inputs["ir"], passes, action.outputs["ir"])
 
 
-def _optimise(source: str, passes: str, target: str, *more: str, what: str = "the file") -> None:
+def _optimise(source: str, passes: str, target: str, *more: str) -> None:
     words = [source, *more]
     if passes:
         words.append(f"--pass-pipeline={anchored(passes)}")
-    failure = "the passes failed" if passes else f"{what} does not parse"
+    failure = "the passes failed" if passes else "the file does not parse"
     try:
         programs.call("mlir-opt", words, output=target, failure=failure)
     except ActionFailed as error:
         if passes:
             # Another release may have written what this one cannot read: then no pass has failed.
-            with programs.unrecorded():
-                _optimise(source, "", "parsed.mlir", what="the IR")
+            programs.execute("mlir-opt", [source, "-o", os.devnull], failure="the IR does not parse", recorded=False)
         reason = reasons.by_text(error.diagnostics) if passes else ""
         # Without an operation it is, for example, a schedule that does not parse.
         raise ActionFailed(reason if "'" in reason else error.reason, diagnostics=error.diagnostics) from None

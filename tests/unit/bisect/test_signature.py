@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from mlir_matrix.actions.numerics.census import Census
+from mlir_matrix.actions.numerics.criteria import Criteria
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.actions.tools import judge
 from mlir_matrix.bisect.signature import METRICS, By, signature
@@ -64,7 +68,7 @@ def test_what_tells_failures_apart() -> None:
         result("crashed", "SIGABRT while at stage lower", signal="SIGABRT", frame="f()", step=STEP),
         mismatch(3),
         mismatch(3, nan_mismatches=3),
-        mismatch(3, where="one element"),
+        mismatch(4, where="nearly everywhere"),
     ]
     assert len({signature(each) for each in results}) == len(results)
     assert len({signature(each, "outcome") for each in results}) == 3
@@ -81,6 +85,37 @@ def test_the_number_of_wrong_elements_is_no_behaviour(one: dict[str, int], other
     """One bug of a release gave 4578, 4579 and 4580, because other code around it rounds otherwise."""
     found = [signature(mismatch(count, where="scattered", **more)) for count, more in ((4578, one), (4580, other))]
     assert found[0] == found[1] != signature(mismatch(4578, where="every element", **one))
+
+
+def wrong_at(places: Sequence[int], nan: bool = False) -> Signature | None:
+    """The signature of 12 rows of 8 elements of which some are wrong, as a comparison finds them."""
+    expected = np.ones((12, 8), dtype="f4")
+    actual = expected.copy()
+    actual.flat[places] = np.nan if nan else 2
+    census = Census(expected.shape, "f32", criteria=Criteria(atol=0.5, rtol=0))
+    census.add(actual, expected)
+    output = {"name": "y", "outcome": "mismatch", "reason": "r", **census.result()}
+    return signature(result("mismatch", stage="judge", verdict={"outputs": [output]}))
+
+
+def test_one_more_wrong_element_is_no_other_behaviour() -> None:
+    row, everywhere = [*range(40, 48)], [*range(96)]
+    for one, more in (
+        ([35], [35, 4]), ([35, 3], [35, 3, 80]), ([2, 35, 80], [2, 35, 61, 80]), (everywhere, everywhere[1:]),
+        (row, [*row[:3], *row[4:]]), (everywhere[:20], everywhere[:30]), (everywhere[60:], everywhere[45:]),
+        (everywhere[20:36], everywhere[20:46]),
+    ):  # fmt: skip
+        assert wrong_at(one) == wrong_at(more), (one, more)
+
+
+def test_other_places_are_other_behaviours() -> None:
+    everywhere = [*range(96)]
+    found = [
+        wrong_at([35]), wrong_at([35], nan=True), wrong_at(everywhere), wrong_at(everywhere, nan=True),
+        wrong_at(everywhere[:16]), wrong_at(everywhere[80:]), wrong_at(everywhere[::8]), wrong_at(everywhere[1::8]),
+        wrong_at(everywhere[::2]), wrong_at(everywhere[24:32]),
+    ]  # fmt: skip
+    assert len(set(found)) == len(found), found
 
 
 CRASHES = [

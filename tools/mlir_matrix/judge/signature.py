@@ -22,6 +22,15 @@ UNKNOWN = NOT_RUN | {Outcome.INFRA_ERROR}
 _NOISE = re.compile(r"%[\w$.#:-]+|0x[0-9a-f]+|\b\d+\b|(?:[\w.+-]*/)+[\w.+-]+")
 _LONGEST, _READ = 200, 1000
 _KINDS = {"nan_mismatches": "NaN", "inf_mismatches": "infinite"}
+#: Fewer wrong elements lie in one row or next to each other by chance.
+_FEW = 4
+#: Words about wrong elements that one more or one fewer of them changes, and what stands for both.
+_COUNTED = (
+    (re.compile(r"every element"), "nearly everywhere"),
+    (re.compile(r"one element"), "scattered"),
+    (re.compile(r", all of it"), ""),
+    (re.compile(r"(?<=indices )(>= |< )?\d+(?: to \d+)?"), r"\1…"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +91,11 @@ def _mismatch(output: Census) -> str:
         return f"{output['name']}: {shape(output['reason'])}"
     what = f"{output['name']}: wrong elements"
     kinds = [name for key, name in _KINDS.items() if output.get(key)]
-    where = output.get("where")
+    where = output.get("where", "")
+    if where and output["wrong"] < _FEW:
+        where = "scattered"
+    for pattern, both in _COUNTED:
+        where = pattern.sub(both, where)
     return what + (f" ({', '.join(kinds)})" if kinds else "") + (f", {where}" if where else "")
 
 

@@ -33,11 +33,12 @@ def sentence(text: str) -> str:
 
 
 def flaky(found: Bisection, explained: ExplainedChange) -> str:
-    """Say how often the new behaviour was seen, and which step varies, where a point with the change showed another one, too."""
+    """Say how often the new behaviour was seen, where a point with the change showed another one, too, and which step varies."""
     new = explained.change.becomes - explained.change.was
     points = _with_change(found, explained, new)
     if all(len(point.behaviours) < 2 for point in points):
-        return ""
+        # What such a step gives differs without a change, too.
+        return _unstable(explained) if explained.difference and explained.unstable else ""
     seen = sum((Counter(point.behaviours) for point in points), Counter[Signature]())
     shows = sorted((found.behaviours[each], seen[each]) for each in new)
     words = " and ".join(f"{count} {'shows' if count == 1 else 'show'} {letter}" for letter, count in shows)

@@ -167,6 +167,55 @@ def test_how_releases_print_ir_is_no_difference(house: House) -> None:
     assert (spelt["changes"], spelt["problem"]) == ([], "the IR is the same: releases spell it in another way")
 
 
+#: A step that prints IR as its release does, and then does what a patch of the release would.
+PATCHED = """
+from pathlib import Path
+from mlir_matrix.actions.api import Action, read_text, run_program
+
+def run(action: Action) -> None:
+    said = run_program("mlir-opt", ["--version"])
+    run_program("mlir-opt", [action.inputs["ir"], "-o", "printed.mlir"])
+    text, is_new = read_text("printed.mlir", "the IR"), "LLVM version 24" in said
+    {patch}
+    Path(action.outputs["out"]).write_text(text)
+"""
+EXTRA = "func.func private @extra()"
+PATCHES = {
+    "mark": f"text = text.replace('func.func @main', '{EXTRA} func.func @main') if is_new else text",
+    "unmark": f"text = text.replace('{EXTRA}', '')",
+    "subtract": "text = text.replace('arith.addf', 'arith.subf', 1) if is_new else text",
+}
+PIPELINE = """description: A compiler with a regression.
+entry: {linalg: []}
+steps: [linalg-fuse, bufferize, linalg-to-loops, mark, unmark, subtract, loops-to-llvm]
+codegen: {opt-level: 2}
+numerics: {contraction: "off", fast-math: "off", math: libm, vectorized: false}
+"""
+
+
+def test_what_a_later_step_undoes_is_not_accused(house: House, tmp_path: Path) -> None:
+    """LLVM 24 prints memref.alloc in another way, and two steps before the guilty one change something and change it back."""
+    catalog = Downstream(tmp_path / "catalog")
+    for name, patch in PATCHES.items():
+        document = "description: x\nenvironment: mlir\naccepts: [loops]\ngives: loops\n"
+        catalog.write(f"recipes/steps/{name}/step.yaml", document)
+        catalog.write(f"recipes/steps/{name}/tool.py", PATCHED.format(patch=patch))
+    catalog.write("recipes/pipelines/patched.yaml", PIPELINE)
+    ends = ("--good", "23", "--bad", "24", "--catalog", catalog.root, "--format", "json", "--quiet")
+    done = house("bisect", "mlir/patched/x86_64/mlp", *ends)
+    assert done.code == 0, done.stderr
+    (change,) = done.document["tests"][0]["changes"]
+    assert (change["kind"], change["step"]) == ("broke", "subtract")
+    changed = [(line[0], line.split()[3]) for line in change["difference"] if line[0] in "+-"]
+    assert changed == [("-", "arith.addf"), ("+", "arith.subf")]
+
+
+def test_an_option_that_a_release_lacks_is_not_given(house: House) -> None:
+    """LLVM 24 has no -fp-contract; a compiler that is told to use it would be blamed."""
+    tests = ("mlir/linalg-openmp/x86_64-openmp/mlp@llvm=24", "mlir/linalg-gpu/nvptx-sm80/mlp@llvm=24")
+    assert house.run(*tests).outcomes == dict.fromkeys(tests, "pass")
+
+
 def test_which_program_of_a_step_changed(house: House, suite: Report) -> None:
     """LLVM 22 translates and optimises ceil as before; llc no longer converts to an integer, which has no infinity."""
     tests = [f"mlir/math-expand/x86_64/ceil@llvm={release}" for release in ("21", "22")]

@@ -187,19 +187,21 @@ PATCHES = {
 }
 PIPELINE = """description: A compiler with a regression.
 entry: {linalg: []}
-steps: [linalg-fuse, bufferize, linalg-to-loops, mark, unmark, subtract, loops-to-llvm]
+steps: [linalg-fuse, bufferize, linalg-to-loops, mark, unmark, copy, subtract, loops-to-llvm]
 codegen: {opt-level: 2}
 numerics: {contraction: "off", fast-math: "off", math: libm, vectorized: false}
 """
 
 
 def test_what_a_later_step_undoes_is_not_accused(house: House, tmp_path: Path) -> None:
-    """LLVM 24 prints memref.alloc in another way, and two steps before the guilty one change something and change it back."""
+    """LLVM 24 prints memref.alloc in another way, also by a command; and two steps change something and change it back."""
     catalog = Downstream(tmp_path / "catalog")
+    document = "description: x\nenvironment: mlir\naccepts: [loops]\ngives: loops\n"
     for name, patch in PATCHES.items():
-        document = "description: x\nenvironment: mlir\naccepts: [loops]\ngives: loops\n"
         catalog.write(f"recipes/steps/{name}/step.yaml", document)
         catalog.write(f"recipes/steps/{name}/tool.py", PATCHED.format(patch=patch))
+    command = 'command: [mlir-opt, "${ir}", -o, "${out}"]\n'
+    catalog.write("recipes/steps/copy/step.yaml", document + command)
     catalog.write("recipes/pipelines/patched.yaml", PIPELINE)
     ends = ("--good", "23", "--bad", "24", "--catalog", catalog.root, "--format", "json", "--quiet")
     done = house("bisect", "mlir/patched/x86_64/mlp", *ends)

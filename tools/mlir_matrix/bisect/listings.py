@@ -49,30 +49,38 @@ def with_prints(
     The older release hands its IR over in the generic form; where an operation has got other attributes since, as it wrote it.
     """
     graph, added = Graph({**plan.graph.actions}), dict[tuple[Produced, Produced], tuple[str, str, str]]()
+    # A command of a catalog has none of its own: it may be any program.
+    backends = {
+        each.environment: {key: each.params[key] for key in ("backend", "bindings") if key in each.params}
+        for each in plan.graph.actions.values()
+        if "backend" in each.params
+    }
     steps = [
-        each for pair in pairs for each in common_steps(plan, done, pair) if all("backend" in of.params for of in each)
+        each
+        for pair in pairs
+        for each in common_steps(plan, done, pair)
+        if all(of.environment in backends for of in each)
     ]
+
+    def printed(step: Action, ref: Produced) -> str:
+        return graph.add(
+            f"print/{step.id}",
+            tool="reprint",
+            stage=step.stage,
+            environment=step.environment,
+            params=backends[step.environment],
+            inputs={"ir": ref},
+            outputs={"generic": "generic.mlir", "custom": "custom.mlir"},
+        )
+
     for older, newer in steps:
         outputs = [done[each.id].result.outputs.items() for each in (older, newer)]
         for name in dict(outputs[0] - outputs[1]).keys() & dict(outputs[1]).keys():
             if older.outputs[name].endswith(".mlir"):
                 old, new = (Produced(each.id, name) for each in (older, newer))
-                handed = Produced(_print(graph, older, old), "generic")
-                added[old, new] = (_print(graph, newer, handed), _print(graph, newer, old), _print(graph, newer, new))
+                handed = Produced(printed(older, old), "generic")
+                added[old, new] = (printed(newer, handed), printed(newer, old), printed(newer, new))
     needed = {name: graph.actions[name] for names in added.values() for each in names for name in graph.needed_by(each)}
     found = run_graph(session, Graph(needed), limits=limits)
     results = {refs: [found[name].result for name in names] for refs, names in added.items()}
     return {refs: (left if left.ok else written, right) for refs, (left, written, right) in results.items()}
-
-
-def _print(graph: Graph, step: Action, ref: Produced) -> str:
-    """Add an action that prints IR as the release of a step does."""
-    return graph.add(
-        f"print/{step.id}",
-        tool="reprint",
-        stage=step.stage,
-        environment=step.environment,
-        params={key: step.params[key] for key in ("backend", "bindings") if key in step.params},
-        inputs={"ir": ref},
-        outputs={"generic": "generic.mlir", "custom": "custom.mlir"},
-    )

@@ -87,12 +87,12 @@ def behaviour(result: TestResult) -> Signature:
 
 def _mismatch(output: Census) -> str:
     """Describe which elements of an output are wrong, without their number: it varies with rounding and with the machine."""
-    if output.get("wrong") is None:
+    wrong, where = output.get("wrong"), output.get("where") or ""
+    if wrong is None:
         return f"{output['name']}: {shape(output['reason'])}"
     what = f"{output['name']}: wrong elements"
     kinds = [name for key, name in _KINDS.items() if output.get(key)]
-    where = output.get("where", "")
-    if where and output["wrong"] < _FEW:
+    if where and wrong < _FEW:
         where = "scattered"
     for pattern, both in _COUNTED:
         where = pattern.sub(both, where)

@@ -186,7 +186,8 @@ class Driver:
         culprit = found.answer.candidates[0]
         older = set(self._history.listed(self._history.between((), culprit)))
         old, new = (
-            [point for point in points if any(map(each.alike, point.behaviours))] for each in (found.old, found.new)
+            [point for point in points if any(verdict(each, found.old, found.new) == side for each in point.behaviours)]
+            for side in (Verdict.GOOD, Verdict.BAD)
         )
         # A flaky test may show both, also at its good end.
         old = [point for point in old if point not in new] or old
@@ -294,7 +295,8 @@ class Driver:
                 old, new = self._signatures(test, point, newer)
                 if not old.alike(new) and self.strategy.find in ("change", word({old}, {new})):
                     return point, newer
-                newer = point
+                # A crash without a frame is like several that are not alike.
+                newer = newer if old.alike(new) and new.frame and not old.frame else point
         self.problems[test] = f"no such change between the {self.axis.noun}s that were probed"
         return None
 

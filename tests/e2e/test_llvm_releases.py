@@ -141,7 +141,8 @@ def test_bisect_claims_nothing_that_no_release_said(house: House, tmp_path: Path
 
     (deep,) = bisect("mlir deep", releases={"15", "16", "17"})
     crashes = [each["description"] for each in deep["behaviours"]]
-    assert [bool(re.search(" in .*Parser::", each)) for each in crashes] == [False, True], crashes
+    # In which function of the parser the stack ends depends on where it begins.
+    assert [" in mlir::" in each for each in crashes] == [False, True], crashes
     assert deep["changes"] == []
     # The second one is handed over by torch-mlir, whose MLIR is newer.
     for test in bisect("mlir newer", "pytorch argmax", releases={"16", "17", "18", "19"}):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from support.house import House
+from support.house import REPOSITORY, House
 
 #: Cells of a framework, a pipeline and a target, each with what changes its program before the compiler takes it.
 CELLS = {
@@ -32,6 +32,34 @@ SPOIL = {
         "    Path(action.outputs['out']).write_bytes(program.replace(old, new))\n"
     ),
 }
+
+
+#: The client of jaxlib 0.4.30 to 0.5.3, whose wheels are too large for a test: what it can do has had other names since.
+OLD_CLIENT = """
+
+
+class _Executable:
+    def __init__(self, real):
+        self.real = real
+
+
+class _Client:
+    def __init__(self, real):
+        self.real = real
+        self.local_devices = real.local_devices
+
+    def _devices(self):
+        return xla_client.DeviceList(tuple(self.real.local_devices()))
+
+    def compile(self, text, options):
+        return _Executable(self.real.compile_and_load(text, self._devices(), options))
+
+    def serialize_executable(self, executable):
+        return executable.real.serialize()
+
+    def deserialize_executable(self, code, options):
+        return self.real.deserialize_executable(code, self._devices(), options)
+"""
 
 
 def write(catalog: Path, path: str, text: str) -> None:
@@ -78,3 +106,27 @@ def test_what_is_wrong_comes_out(house: House, tmp_path: Path) -> None:
     wrong["onnx/fast/onnxruntime-cpu/mlp"] = "codegen-failed"
     report = house.run(*wrong, code=1, catalog=tmp_path)
     assert report.outcomes == wrong
+
+
+def test_an_old_jaxlib_takes_the_same_programs(house: House, tmp_path: Path) -> None:
+    """A name that it does not have yet is no failure of its compiler; nor is a flag, at which it would abort."""
+    places = {"recipes/steps/xla-cpu": "recipes/steps/xla-old", "matrix/targets/xla-cpu": "matrix/targets/xla-old"}
+    older = {
+        "xla_client.make_cpu_client()": "_Client(xla_client.make_cpu_client())",
+        "from jaxlib.version import __version_info__ as version": "version = (0, 4, 30)",
+        "device.client.deserialize": "_Client(device.client).deserialize",
+        "hasattr(device.client,": "hasattr(_Client(device.client),",
+    }
+    replaced = set()
+    for source, target in places.items():
+        for file in (REPOSITORY / source).iterdir():
+            text = file.read_text()
+            replaced |= {old for old in older if old in text}
+            for old, new in older.items():
+                text = text.replace(old, new)
+            write(tmp_path, f"{target}/{file.name}", text + (OLD_CLIENT if file.suffix == ".py" else ""))
+    assert replaced == set(older)
+    pipeline = "description: x\nentry: {stablehlo: []}\nsteps: [xla-old]\n"
+    write(tmp_path, "recipes/pipelines/xla-old.yaml", pipeline)
+    report = house.run("jax/xla-old/xla-old/mlp", catalog=tmp_path)
+    assert set(report.outcomes.values()) == {"pass"}, report.told()

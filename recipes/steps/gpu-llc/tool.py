@@ -6,7 +6,7 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
-from mlir_matrix.actions.api import Action, ActionFailed, read_text, run_program
+from mlir_matrix.actions.api import Action, ActionFailed, read_text, run_program, uncontracted
 
 #: A module with one kernel, as gpu-kernel-outlining makes it.
 MODULE = re.compile(r"^  gpu\.module @(\w+)[^\n]*\{\n(.*?)^  \}$", re.MULTILINE | re.DOTALL)
@@ -35,8 +35,8 @@ def run(action: Action) -> None:
     machine = [f"-O{parameters['opt-level']}", f"-mtriple={parameters['triple']}"]
     machine += [f"-mcpu={parameters['cpu']}"] if parameters["cpu"] else []
     run_program("opt", [*machine, "kernels.bc", "-o", "optimised.bc"])
-    contraction = f"-fp-contract={parameters['fp-contract']}"
-    run_program("llc", [*machine, contraction, "optimised.bc", "-o", action.outputs["out"]])
+    contracted = ["-fp-contract=fast"] if parameters["fp-contract"] == "fast" else uncontracted()
+    run_program("llc", [*machine, *contracted, "optimised.bc", "-o", action.outputs["out"]])
     kernels = [name for name, _ in MODULE.findall(text)]
     if idle := _without_store(read_text(action.outputs["out"], "the assembly"), kernels):
         raise ActionFailed(f"kernel {idle} stores nothing")

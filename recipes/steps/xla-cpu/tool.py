@@ -6,26 +6,47 @@ import os
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from jaxlib import xla_client
+from jaxlib.version import __version_info__ as version
 
 from mlir_matrix.actions.api import Action, read_text, under_test
+
+#: Releases before end at a flag that they do not know.
+_LIMITS_CPU = (0, 4, 36)
 
 
 def run(action: Action) -> None:
     """Write the serialised executable: the first of a process, because names of later ones are numbered on."""
     os.environ["NPROC"] = "1"
-    os.environ["XLA_FLAGS"] = f"--xla_cpu_max_isa={action.params['parameters']['isa']}"
+    if version >= _LIMITS_CPU:
+        os.environ["XLA_FLAGS"] = f"--xla_cpu_max_isa={action.params['parameters']['isa']}"
     client = xla_client.make_cpu_client()
-    devices = xla_client.DeviceList(tuple(client.local_devices()))
     text = read_text(action.inputs["ir"], "the StableHLO")
     if "_sparse_dense_ffi" in text:
         # JAX's module for sparse matrices registers these functions, in the process that lowers.
-        for name, function, version in import_module("jaxlib.cpu_sparse").registrations()["cpu"]:
-            xla_client.register_custom_call_target(name, function, platform="cpu", api_version=version)
+        for name, function, api_version in import_module("jaxlib.cpu_sparse").registrations()["cpu"]:
+            xla_client.register_custom_call_target(name, function, platform="cpu", api_version=api_version)
     with under_test():
-        executable = client.compile_and_load(text, devices, xla_client.CompileOptions())
-    Path(action.outputs["out"]).write_bytes(_ordered(executable.serialize()))
+        code = _compiled(client, text)
+    Path(action.outputs["out"]).write_bytes(_ordered(code))
+
+
+def _compiled(client: Any, text: str) -> bytes:
+    """Return the serialised executable, by the names that jaxlib has had for this."""
+    options = xla_client.CompileOptions()
+    if hasattr(client, "compile_and_load"):
+        devices = xla_client.DeviceList(tuple(client.local_devices()))
+        executable = client.compile_and_load(text, devices, options)
+    else:
+        # Up to jaxlib 0.5.
+        executable = client.compile(text, options)
+    # Up to jaxlib 0.7 the client serialises.
+    code: bytes = (
+        executable.serialize() if hasattr(executable, "serialize") else client.serialize_executable(executable)
+    )
+    return code
 
 
 def _ordered(code: bytes) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -155,6 +156,98 @@ def test_steps_that_cannot_be_compared_are_not_the_same(names: tuple[str, str], 
     assert found is not None
     assert found.problem == problem
     assert (found.step, bool(found.lines)) == (("", False) if problem else ("lower", True))
+
+
+def steps(*texts: str, **files: Sequence[str]) -> tuple[Plan, dict[str, Done], dict[str, bytes]]:
+    """Two tests with steps 0, 1 …, the n-th of which gives the n-th text: ``"older newer"``; ``files``: what a last one gives."""
+    graph, done, verdicts, blobs = Graph(), dict[str, Done](), dict[str, str](), dict[str, bytes]()
+    for place, test in enumerate("ab"):
+        last: dict[str, Any] = {}
+        given = [{"out": text.split("/")[place]} for text in texts]
+        given += [{name: pair[place] for name, pair in files.items()}] if files else []
+        for number, outputs in enumerate(given):
+            suffixes = {"translated": "ll", "assembly": "s", "object": "o"}
+            name = graph.add(
+                f"step{number}", tool="t", stage=Stage.LOWER, environment=test, params={"backend": "programs"}, inputs=last,
+                outputs={each: f"{each}.{suffixes.get(each, 'mlir')}" for each in outputs},
+            )  # fmt: skip
+            done[name] = Done(result=Result(outcome={"outcome": "ok"}, outputs=outputs), cached=False)
+            blobs |= {text: text.encode() for text in outputs.values()}
+            last = {"ir": Produced(name, next(iter(outputs)))}
+        # A side branch, which is the same whatever the steps give.
+        side = graph.add(
+            "reference", tool="r", stage=Stage.LOWER, environment="e", params={}, inputs={}, outputs={"out": "y"}
+        )
+        done[side] = Done(result=Result(outcome={"outcome": "ok"}, outputs={"out": "y"}), cached=False)
+        inputs = {**last, "y": Produced(side, "out")}
+        verdicts[test] = graph.add(
+            "judge", tool="j", stage=Stage.JUDGE, environment=test, params={}, inputs=inputs, outputs={}
+        )
+    return Plan(tests=(), graph=graph, verdicts=verdicts), done, blobs
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (("a/a", "b/b"), ""),
+        (("a/a", "b/c", "d/e"), "step1"),
+        # What a step makes equal again made no difference.
+        (("a/b", "c/c", "d/e"), "step2"),
+        (("a/b", "c/c"), ""),
+        (("a/b", "%0 = c/%x = c", "d/e"), "step2"),
+    ],
+)
+def test_the_first_step_after_which_nothing_is_equal_again(texts: tuple[str, ...], expected: str) -> None:
+    plan, done, blobs = steps(*texts)
+    found = first_difference(plan, done, ("a", "b"), blobs.__getitem__)
+    assert (found.step if found else "") == expected
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"translated": "ab", "assembly": "cd", "object": "ef"}, "step0"),
+        ({"translated": "aa", "assembly": "cd", "object": "ef"}, "step1 (llc)"),
+        ({"translated": "ab", "assembly": "cc", "object": "ef"}, "step1 (llc)"),
+    ],
+)
+def test_programs_of_a_step_that_give_the_same_again(files: dict[str, str], expected: str) -> None:
+    plan, done, blobs = steps("x/y", **files)
+    found = first_difference(plan, done, ("a", "b"), blobs.__getitem__)
+    assert found is not None
+    assert found.step == expected
+
+
+def test_nothing_after_the_last_step_counts() -> None:
+    plan, done, blobs = steps("a/b", "c/c", "d/e")
+    for last, expected in {"step0": "step0", "step1": "", "step2": "step2"}.items():
+        found = first_difference(plan, done, ("a", "b"), blobs.__getitem__, last=last)
+        assert (found.step if found else "") == expected
+
+
+def test_ir_as_one_release_prints_it() -> None:
+    """What the newer release has read is compared; what it could not, as it was written."""
+    plan, done, blobs = steps("old/new", "c/d")
+    first, second = ([name for name in plan.graph.actions if name.startswith(f"step{number}")] for number in (0, 1))
+
+    def printed(*forms: str, outcome: str = "ok") -> tuple[Result, Result]:
+        blobs.update((form, form.encode()) for form in forms)
+        return (
+            Result(outcome={"outcome": outcome}, outputs={"generic": forms[0], "custom": forms[2]}),
+            Result(outcome={"outcome": "ok"}, outputs={"generic": forms[1], "custom": forms[3]}),
+        )
+
+    def found(*forms: str, **more: str) -> tuple[str, list[str]]:
+        prints = {(Produced(first[0], "out"), Produced(first[1], "out")): printed(*forms, **more)}
+        different = first_difference(plan, done, ("a", "b"), blobs.__getitem__, prints)
+        assert different is not None
+        return different.step, [line for line in different.lines if line[0] in "+-"]
+
+    assert second
+    assert found("g", "g", "x", "x") == ("step1", ["-c", "+d"])
+    assert found("g", "h", "x", "y") == ("step0", ["-x", "+y"])
+    assert found("g", "h", "%0 x", "%1 x") == ("step0", ["-g", "+h"]), "the custom form need not show it"
+    assert found("g", "g", "x", "x", outcome="lower-failed") == ("step0", ["-old", "+new"])
 
 
 @given(st.text(max_size=200), st.text(max_size=200))

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
+from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.bisect.driver import Driver, Strategy
 from mlir_matrix.bisect.observations import Observation
 from mlir_matrix.bisect.releases import Axis
 from mlir_matrix.errors import UsageError
+from mlir_matrix.judge.signature import PASS, Signature
 from support.simulated import Behaviour, Simulated
 
 
@@ -242,3 +246,42 @@ def test_what_is_shown_before_a_culprit_is_an_ancestor(seed: int) -> None:
                 older.add(each)
                 waiting.append(each)
     assert (after, before in older) == (culprit, True)
+
+
+class Crashing(Simulated):
+    """A prober whose tests pass (p), or crash in a frame (f, g) or without one (.)."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(["t"], lambda _test, point, _number: "pass" if text[point] == "p" else "crashed")
+        self._text = text
+
+    def probe(self, wanted: Mapping[str, Sequence[int]]) -> None:
+        super().probe(wanted)
+        for point in self.observations.points("t"):
+            for each in point.observations:
+                self.observations.replace(each, replace(each, signature=ended(self._text[point.index])))
+
+
+def ended(letter: str) -> Signature:
+    return PASS if letter == "p" else Signature(outcome=Outcome.CRASHED, signal="SIGSEGV", frame=letter.strip("."))
+
+
+def crashes(text: str, *, scan: bool) -> list[tuple[int, int]]:
+    strategy = Strategy(scan=scan, jobs=2, repeats=0 if scan else 1)
+    driver = Driver(axis=axis(len(text)), prober=Crashing(text), strategy=strategy)
+    driver.run()
+    return changed(driver)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("ppp..ff", (2, 3)), ("..ffffg", (5, 6)), ("ff..ggg", (1, 4)), ("f.g..", (0, 2))]
+)
+def test_a_crash_without_a_frame_hides_no_change(text: str, expected: tuple[int, int]) -> None:
+    assert crashes(text, scan=True) == crashes(text, scan=False) == [expected]
+
+
+@pytest.mark.parametrize("scan", [True, False])
+def test_no_change_is_claimed_between_what_may_be_the_same(scan: bool) -> None:
+    for text in map("".join, itertools.product("p.fg", repeat=5)):
+        for before, after in crashes(text, scan=scan):
+            assert not ended(text[before]).alike(ended(text[after])), (text, before, after)

@@ -65,6 +65,16 @@ def test_another_criterion(log: Log) -> None:
     assert [each.point for each in past.observations(AXIS, ["t"], 60, By("output"))] == [1]
 
 
+def test_another_criterion_asks_again_what_no_release_read(log: Log) -> None:
+    """Only the plan tells whether the release that cannot read the IR wrote it."""
+    unread = seen(0, "lower-failed")
+    result = replace(unread.result, reason="bufferize: the IR does not parse: expected ':'")
+    log.observed(replace(unread, result=result, signature=Signature(outcome=Outcome.LOWER_FAILED)), By("outcome"))
+    past = read_log(log.path)
+    assert len(past.observations(AXIS, ["t"], 60, By("outcome"))) == 1
+    assert past.observations(AXIS, ["t"], 60, By()) == []
+
+
 def test_the_last_start_counts(log: Log) -> None:
     log.observed(seen(0), By())
     log.begin(["t", "--by", "outcome"], "llvm", ["t"])
@@ -130,6 +140,10 @@ def test_a_log_is_whole_after_a_kill_at_any_byte(log: Log) -> None:
         ('{"event": "begin", "schema": "mlir-matrix/bisect-log/v1"}\n', "an older release wrote it"),
         (sealed({"event": "observed"}), ":1: no event of a bisection: .*expected the event begin"),
         (sealed({"event": "begin", "schema": "x"}), ":1: no event of a bisection"),
+        (
+            sealed({"event": "begin", "schema": "mlir-matrix/bisect-log/v1", "arguments": ["mlir/*", "--good", "17"]}),
+            r"an older version .* in another way; begin anew: tools/matrix bisect 'mlir/\*' --good 17$",
+        ),
     ],
 )
 def test_what_is_no_log(tmp_path: Path, text: str, reason: str) -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from mlir_matrix.actions.runtime.outcomes import Stage
-from mlir_matrix.bisect.outputs import check_step, outputs_of, repeated, seconds
+from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
+from mlir_matrix.bisect.outputs import check_step, outputs_of, repeated, seconds, wrote_it
 from mlir_matrix.bisect.signature import By
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.action_cache import Result
 from mlir_matrix.execute.job import Done
+from mlir_matrix.judge.results import TestResult
 from mlir_matrix.plan.graph import Graph, Produced
 from mlir_matrix.plan.planner import Plan
 
@@ -107,6 +110,22 @@ def test_unknown_steps(by: str, words: str) -> None:
 def test_known_steps() -> None:
     for by in ("ir:object", "ir:2", "outcome"):
         check_step(planned(), By.parse(by))
+
+
+@pytest.mark.parametrize(("step", "expected"), [("import/mlir/w", False), ("bufferize", True), ("", False)])
+def test_which_step_reads_what_its_environment_wrote(step: str, expected: bool) -> None:
+    plan = planned()
+    action = next((name for name in plan.graph.actions if name.startswith(step or "none")), "")
+    names = {"framework": "mlir", "pipeline": "p", "target": "t", "workload": "w"}
+    decided: Any = {"name": step, "action": action} if step else None
+    result = TestResult(
+        id=TEST, **names, outcome=Outcome.LOWER_FAILED, stage=Stage.LOWER, expected=True, reason="", step=decided
+    )
+    assert wrote_it(plan, result) is expected
+    # The importer of another component wrote it.
+    first = next(iter(plan.graph.actions))
+    actions = {**plan.graph.actions, first: replace(plan.graph.actions[first], environment="torch")}
+    assert wrote_it(replace(plan, graph=Graph(actions)), result) is False
 
 
 def test_times_of_calls_or_of_the_run() -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from mlir_matrix.actions.numerics.census import Census
+from mlir_matrix.actions.numerics.criteria import Criteria
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.actions.tools import judge
 from mlir_matrix.bisect.signature import METRICS, By, signature
 from mlir_matrix.errors import UsageError
 from mlir_matrix.judge.results import TestResult
-from mlir_matrix.judge.signature import PASS
+from mlir_matrix.judge.signature import PASS, Signature, alike
 
 
 def result(outcome: str, reason: str = "", **more: Any) -> TestResult:
@@ -62,9 +67,8 @@ def test_what_tells_failures_apart() -> None:
         result("crashed", "SIGSEGV while at stage lower", signal="SIGSEGV", frame="g()", step=STEP),
         result("crashed", "SIGABRT while at stage lower", signal="SIGABRT", frame="f()", step=STEP),
         mismatch(3),
-        mismatch(4),
         mismatch(3, nan_mismatches=3),
-        mismatch(3, where="one element"),
+        mismatch(4, where="nearly everywhere"),
     ]
     assert len({signature(each) for each in results}) == len(results)
     assert len({signature(each, "outcome") for each in results}) == 3
@@ -73,7 +77,86 @@ def test_what_tells_failures_apart() -> None:
 def test_words() -> None:
     crash = result("crashed", "SIGSEGV while at stage lower", signal="SIGSEGV", frame="f()", step=STEP)
     assert str(signature(crash)) == "crashed by SIGSEGV at object in f()"
-    assert str(signature(mismatch(3, nan_mismatches=2))) == "mismatch, y: 3 of 9 elements are wrong (2 NaN)"
+    assert str(signature(mismatch(3, nan_mismatches=2))) == "mismatch, y: wrong elements (NaN)"
+
+
+@pytest.mark.parametrize(("one", "other"), [({}, {}), ({"nan_mismatches": 1}, {"nan_mismatches": 2})])
+def test_the_number_of_wrong_elements_is_no_behaviour(one: dict[str, int], other: dict[str, int]) -> None:
+    """One bug of a release gave 4578, 4579 and 4580, because other code around it rounds otherwise."""
+    found = [signature(mismatch(count, where="scattered", **more)) for count, more in ((4578, one), (4580, other))]
+    assert found[0] == found[1] != signature(mismatch(4578, where="every element", **one))
+
+
+def wrong_at(places: Sequence[int], nan: bool = False) -> Signature | None:
+    """The signature of 12 rows of 8 elements of which some are wrong, as a comparison finds them."""
+    expected = np.ones((12, 8), dtype="f4")
+    actual = expected.copy()
+    actual.flat[places] = np.nan if nan else 2
+    census = Census(expected.shape, "f32", criteria=Criteria(atol=0.5, rtol=0))
+    census.add(actual, expected)
+    output = {"name": "y", "outcome": "mismatch", "reason": "r", **census.result()}
+    return signature(result("mismatch", stage="judge", verdict={"outputs": [output]}))
+
+
+def test_one_more_wrong_element_is_no_other_behaviour() -> None:
+    row, everywhere = [*range(40, 48)], [*range(96)]
+    for one, more in (
+        ([35], [35, 4]), ([35, 3], [35, 3, 80]), ([2, 35, 80], [2, 35, 61, 80]), (everywhere, everywhere[1:]),
+        (row, [*row[:3], *row[4:]]), (everywhere[:20], everywhere[:30]), (everywhere[60:], everywhere[45:]),
+        (everywhere[20:36], everywhere[20:46]),
+    ):  # fmt: skip
+        assert wrong_at(one) == wrong_at(more), (one, more)
+
+
+def test_other_places_are_other_behaviours() -> None:
+    everywhere = [*range(96)]
+    found = [
+        wrong_at([35]), wrong_at([35], nan=True), wrong_at(everywhere), wrong_at(everywhere, nan=True),
+        wrong_at(everywhere[:16]), wrong_at(everywhere[80:]), wrong_at(everywhere[::8]), wrong_at(everywhere[1::8]),
+        wrong_at(everywhere[::2]), wrong_at(everywhere[24:32]),
+    ]  # fmt: skip
+    assert len(set(found)) == len(found), found
+
+
+CRASHES = [
+    Signature(outcome=Outcome.CRASHED, stage="lower", step="object", signal="SIGSEGV", frame=frame)
+    for frame in ("", "f()", "g()")
+]
+
+
+@pytest.mark.parametrize(
+    ("some", "others", "expected"),
+    [
+        ((0,), (1,), True), ((1,), (0,), True), ((1,), (2,), False), ((0, 1), (1,), True), ((1, 2), (1,), False),
+        ((1, 2), (0,), True), ((1,), (1,), True), ((), (), True), ((), (0,), False),
+    ],
+)  # fmt: skip
+def test_an_unknown_frame_may_be_any(some: tuple[int, ...], others: tuple[int, ...], expected: bool) -> None:
+    assert alike([CRASHES[each] for each in some], [CRASHES[each] for each in others]) is expected
+
+
+def test_an_unknown_frame_is_of_the_same_crash() -> None:
+    known = CRASHES[1]
+    others = [replace(CRASHES[0], **each) for each in ({"signal": "SIGABRT"}, {"step": "run"}, {"details": ("x",)})]
+    assert not any(map(known.alike, [*others, PASS]))
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "import/mlir/w: the file does not parse: custom op 'func.func' is unknown",
+        "bufferize: the IR does not parse: expected ':'",
+        "import/circt/w: the source does not parse: expected ')'",
+    ],
+)
+def test_a_release_that_cannot_read_a_program_tells_nothing(reason: str) -> None:
+    found = result("lower-failed", reason, step=STEP)
+    assert signature(found) is signature(found, "max_ulp") is signature(found, "output", {}) is None
+    assert signature(found, wrote_it=True) is not None, "it cannot read what it wrote"
+    assert signature(found, "outcome") == Signature(outcome=Outcome.LOWER_FAILED), "whoever asks when it was taken"
+    crash = result("crashed", reason, signal="SIGSEGV", step=STEP)
+    assert signature(crash) is not None
+    assert signature(result("lower-failed", "bufferize: the pass pipeline does not parse", step=STEP)) is not None
 
 
 def test_outputs_by_their_bytes() -> None:

@@ -228,6 +228,35 @@ def test_flaky_tests_are_named(points: list[str], parents: Any, culprit: int, ex
         assert "".join(str(line).strip("- ") for line in lines if "flaky" in str(line)) == expected
 
 
+def test_a_flaky_compiler_is_named() -> None:
+    """That no step gives anything else in the runs that are compared does not acquit them."""
+    points = [
+        Point(at, [seen(at, outcome) for outcome in outcomes])
+        for at, outcomes in enumerate((["pass"], ["pass", "crashed"]))
+    ]
+    (change,) = changes([each.known for each in points])
+    explained = ExplainedChange(change=change, difference=None, commits="", candidates=[1], unstable=["object"])
+    bisection = Bisection(
+        test=TEST, axis=Axis(component="llvm", names=RELEASES[:2]), points=points, changes=[explained]
+    )
+    for said in ("\n".join(map(str, bisection_lines(bisection))), markdown(bisection, "")):
+        assert said.lower().count("in repeated runs, object gave different outputs for the same input") == 2
+        assert "what ran" not in said
+
+
+def test_a_difference_of_a_step_that_varies_is_named_as_such() -> None:
+    """The behaviour is not flaky; the IR of the step that is called the first to differ is."""
+    points = [Point(at, [seen(at, outcome)]) for at, outcome in enumerate(("pass", "crashed"))]
+    (change,) = changes([each.known for each in points])
+    difference = StepDifference(step="dice", lines=("-1", "+2"))
+    explained = ExplainedChange(change=change, difference=difference, commits="", candidates=[1], unstable=["dice"])
+    bisection = Bisection(
+        test=TEST, axis=Axis(component="llvm", names=RELEASES[:2]), points=points, changes=[explained]
+    )
+    for said in ("\n".join(map(str, bisection_lines(bisection))), markdown(bisection, "")):
+        assert said.count("in repeated runs, dice gave different outputs for the same input") == 1
+
+
 def test_flaky_tests_of_a_scan(found: Bisection) -> None:
     """Between two changes, each counts its own."""
     said = [str(line).strip() for line in bisection_lines(found) if "flaky" in str(line)]

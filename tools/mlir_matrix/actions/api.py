@@ -25,6 +25,7 @@ from mlir_matrix.actions.runtime.programs import command as command_of
 from mlir_matrix.actions.runtime.programs import execute as run_program
 from mlir_matrix.actions.tools import bindings
 from mlir_matrix.actions.tools.backend import backend_of
+from mlir_matrix.actions.tools.by_programs import uncontracted
 from mlir_matrix.actions.tools.import_common import (
     Shape,
     check_arguments,
@@ -73,6 +74,7 @@ __all__ = [
     "refuse",
     "run_program",
     "text_of",
+    "uncontracted",
     "under_test",
     "write_json",
     "write_prepared",

@@ -12,9 +12,11 @@ from mlir_matrix.bisect.commands import Commands, commands_of, passes_of
 from mlir_matrix.bisect.difference import StepDifference, first_difference
 from mlir_matrix.bisect.driver import Driver, FoundChange, word
 from mlir_matrix.bisect.observations import Observation, Point
+from mlir_matrix.bisect.outputs import step_of
 from mlir_matrix.bisect.releases import Axis
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.pins import PINS_MARK, release_of
+from mlir_matrix.judge.repeats import unstable
 from mlir_matrix.judge.signature import Signature
 
 #: Candidates that a report lists.
@@ -36,6 +38,8 @@ class ExplainedChange:
     descend: Sequence[str] = ()
     #: The candidates that change files of the passes whose IR differs.
     marked: frozenset[int] = frozenset()
+    #: Steps that gave different outputs for the same input, at one of the points.
+    unstable: Sequence[str] = ()
 
     @property
     def word(self) -> Literal["broke", "fixed", "differs"]:
@@ -104,20 +108,26 @@ def explain(catalog: Catalog, driver: Driver, read: Callable[[str], bytes], repe
         wanted[test] |= {chosen.point} if chosen else set()
     plan = driver.prober.plan({test: sorted(points) for test, points in wanted.items()})
 
+    names = {(test, each.index): each.shown.result.id for test in found for each in observations.points(test)}
+    ends = [((test, each.change.before), (test, each.change.after)) for test, of in found.items() for each in of]
+    places = {names[place]: place[1] for pair in ends for place in pair}
+    prints = driver.prober.prints(plan, [(names[before], names[after]) for before, after in ends], places)
+    listed, changing = driver.prober.listings(plan, places), unstable(plan, driver.prober.made)
+
     def explained(test: str, result: FoundChange) -> ExplainedChange:
         change = result.change
-        points = [observations.at(test, point) for point in (change.before, change.after)]
-        before, after = (point.shown.result.id for point in points if point)
-        difference = first_difference(plan, done, (before, after), read)
-        if difference is not None and difference.step and not difference.lines:
-            listed = driver.prober.listings(plan, {before: change.before, after: change.after})
-            closer = first_difference(*listed, (before, after), read)
+        before, after = names[test, change.before], names[test, change.after]
+        last = step_of(plan, after, driver.prober.by)
+        difference = first_difference(plan, done, (before, after), read, prints, last)
+        if difference is not None and difference.step:
+            closer = first_difference(*listed, (before, after), read, prints, last)
             difference = closer if closer and closer.step else difference
         candidates = result.answer.candidates[:_LISTED]
         step = difference.step if difference and len(candidates) > 1 else ""
         return ExplainedChange(
             change=change,
             difference=difference,
+            unstable=list(dict.fromkeys((*changing.get(before, ()), *changing.get(after, ())))),
             commits=_commits(catalog, axis, change),
             descend=_descend(catalog, axis, test, change, repeat),
             candidates=candidates,
@@ -127,14 +137,18 @@ def explain(catalog: Catalog, driver: Driver, read: Callable[[str], bytes], repe
 
     for test, changes in found.items():
         chosen = repeated[test]
+        every = [explained(test, each) for each in changes]
+        # Observations hold what each release prints; only now it is known what differs in spelling alone.
+        kept = [each for each in every if each.difference or driver.prober.by.kind != "ir"]
+        spelt = "the IR is the same: releases spell it in another way" if len(kept) < len(every) else ""
         yield Bisection(
             test=test,
             axis=axis,
             points=observations.points(test),
-            changes=[explained(test, each) for each in changes],
+            changes=kept,
             commands=commands_of(catalog, plan, done, chosen.result.id if chosen else "", read),
             again=_again(axis, chosen, repeat) if chosen else (),
-            problem=driver.problems.get(test, ""),
+            problem=driver.problems.get(test, "" if kept else spelt),
         )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -26,11 +26,23 @@ class Change(Generic[Behaviour]):
         return range(self.before + 1, self.after)
 
 
-def changes(behaviours: Sequence[Behaviour | None]) -> list[Change[Behaviour]]:
-    """Return every change along an axis; None is a point of which nothing is known."""
-    known = [(point, each) for point, each in enumerate(behaviours) if each is not None]
-    return [
-        Change(before=before, after=after, was=was, becomes=becomes)
-        for (before, was), (after, becomes) in itertools.pairwise(known)
-        if was != becomes
-    ]
+def changes(
+    behaviours: Sequence[Behaviour | None], alike: Callable[[Behaviour, Behaviour], bool] = operator.eq
+) -> list[Change[Behaviour]]:
+    """Return every change along an axis; None is a point of which nothing is known.
+
+    ``alike`` need not be transitive: a point that is like what is before and after a change may have either behaviour.
+    """
+    found: list[Change[Behaviour]] = []
+    #: What was seen since the last change.
+    since: list[tuple[int, Behaviour]] = []
+    for after, becomes in enumerate(behaviours):
+        if becomes is None:
+            continue
+        others = [(point, was) for point, was in since if not alike(was, becomes)]
+        if others:
+            before, was = others[-1]
+            found.append(Change(before=before, after=after, was=was, becomes=becomes))
+            since = []
+        since.append((after, becomes))
+    return found

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import TypeAlias
 
+from mlir_matrix.actions.runtime.outcomes import Stage
+from mlir_matrix.execute.action_cache import Result
 from mlir_matrix.execute.job import Done
-from mlir_matrix.plan.graph import Action
+from mlir_matrix.plan.graph import Action, Produced
 from mlir_matrix.plan.planner import Plan
 
 _VALUE = re.compile(r"%[\w$.-]+(?::\d+|#\d+)?|\^\w+")
@@ -36,7 +41,9 @@ _INTRINSIC, _GROUP = re.compile(r"declare .*@llvm\."), re.compile(r"#\d+")
 #: Which program writes an output of a step that compiles LLVM IR; ``llc`` writes the object, too.
 _PROGRAMS = {"translated": "mlir-translate", "optimised": "opt", "assembly": "llc"}
 #: Lines around a difference, and lines that are shown in all.
-_AROUND, _SHOWN = 2, 60
+_AROUND, _MOST = 2, 60
+#: By an output of two actions, what one release prints for it, in the forms ``generic`` and ``custom``.
+Prints: TypeAlias = Mapping[tuple[Produced, Produced], tuple[Result, Result]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,18 +61,36 @@ class StepDifference:
 
 
 def first_difference(
-    plan: Plan, done: Mapping[str, Done], tests: tuple[str, str], read: Callable[[str], bytes]
+    plan: Plan,
+    done: Mapping[str, Done],
+    tests: tuple[str, str],
+    read: Callable[[str], bytes],
+    prints: Prints = MappingProxyType({}),
+    last: str = "",
 ) -> StepDifference | None:
-    """Compare what the steps of two tests gave, in order. None if no common step gave anything else."""
+    """Compare what the steps of two tests gave, in order, up to ``last``. None if no common step gave anything else.
+
+    What differs only up to a step that gives the same again made no difference. Without ``prints``, IR is compared as each release
+    wrote it.
+    """
     if missing := [test for test in tests if test not in plan.verdicts]:
         return StepDifference(problem=f"the plan has no test {' and no test '.join(missing)}")
+    first, made_by = None, ""
+    for actions in common_steps(plan, done, tests):
+        for found in _compare(actions, done, read, prints):
+            if found is not None and first is None:
+                first, made_by = found, actions[0].id
+            elif found is None and actions[0].stage in (Stage.LOWER, Stage.CODEGEN):
+                first = None if made_by in plan.graph.needed_by(actions[0].id) else first
+        if actions[0].id.rpartition("-")[0] == last:
+            break
+    return first() if first else None
+
+
+def common_steps(plan: Plan, done: Mapping[str, Done], tests: tuple[str, str]) -> Iterator[tuple[Action, Action]]:
+    """Yield the finished actions of the steps that two tests have, in order."""
     left, right = (dict(_steps(plan, done, test)) for test in tests)
-    for label in (label for label in left if label in right):
-        actions = (left[label], right[label])
-        found = _compare(label, actions, done, read)
-        if found is not None:
-            return found
-    return None
+    return ((left[label], right[label]) for label in left if label in right)
 
 
 def _steps(plan: Plan, done: Mapping[str, Done], test: str) -> Iterator[tuple[str, Action]]:
@@ -76,25 +101,46 @@ def _steps(plan: Plan, done: Mapping[str, Done], test: str) -> Iterator[tuple[st
 
 
 def _compare(
-    label: str, actions: tuple[Action, Action], done: Mapping[str, Done], read: Callable[[str], bytes]
-) -> StepDifference | None:
+    actions: tuple[Action, Action], done: Mapping[str, Done], read: Callable[[str], bytes], prints: Prints
+) -> Iterator[Callable[[], StepDifference] | None]:
+    """Yield what differs between two actions, or None; of one that runs several programs for each of them."""
+    label = actions[0].id.rpartition("-")[0]
     outputs = [done[action.id].result.outputs for action in actions]
+    programs = _PROGRAMS.keys() & outputs[0].keys()
+    found = list[Callable[[], StepDifference] | None]()
     for name, file in actions[0].outputs.items():
-        if name not in outputs[1] or outputs[0][name] == outputs[1][name]:
+        if name not in outputs[1]:
             continue
-        step = f"{label} ({_PROGRAMS.get(name, 'llc')})" if _PROGRAMS.keys() & outputs[0].keys() else label
-        kind = file.rpartition(".")[2]
-        if kind not in ("mlir", *_MORE_SPELLINGS):
-            return StepDifference(step=step)
-        try:
-            left, right = (read(output[name]).decode("utf-8", "replace") for output in outputs)
-        except OSError as error:
-            return StepDifference(problem=f"after {step}, {error}")
-        lines = difference(left, right, kind)
-        if lines:
-            cut = max(0, len(lines) - _SHOWN)
-            return StepDifference(step=step, lines=tuple(lines[:_SHOWN]), cut=cut)
-    return None
+        step = f"{label} ({_PROGRAMS.get(name, 'llc')})" if programs else label
+        pairs = [(outputs[0][name], outputs[1][name])]
+        printed = prints.get((Produced(actions[0].id, name), Produced(actions[1].id, name)))
+        if printed and all(each.ok for each in printed):
+            # A difference is shown in the custom form, if it is there.
+            pairs = [(printed[0].outputs[form], printed[1].outputs[form]) for form in ("custom", "generic")]
+        found.append(_compare_outputs(step, file.rpartition(".")[2], pairs, read))
+    yield from found if programs else [next(filter(None, found), None)]
+
+
+def _compare_outputs(
+    step: str, kind: str, pairs: Sequence[tuple[str, str]], read: Callable[[str], bytes]
+) -> Callable[[], StepDifference] | None:
+    """Return what differs between two outputs, of which each pair of digests is another form; None if any form is equal."""
+    if any(left == right for left, right in pairs):
+        return None
+    if kind not in ("mlir", *_MORE_SPELLINGS):
+        return partial(StepDifference, step=step)
+    try:
+        texts = [tuple(read(digest).decode("utf-8", "replace") for digest in pair) for pair in pairs]
+    except OSError as error:
+        return partial(StepDifference, problem=f"after {step}, {error}")
+    if normalised(texts[-1][0], kind) == normalised(texts[-1][1], kind):
+        return None
+    return partial(_shown, step, kind, texts)
+
+
+def _shown(step: str, kind: str, texts: Sequence[tuple[str, ...]]) -> StepDifference:
+    lines = next(filter(None, (difference(left, right, kind) for left, right in texts)), [])
+    return StepDifference(step=step, lines=tuple(lines[:_MOST]), cut=max(0, len(lines) - _MOST))
 
 
 def difference(left: str, right: str, kind: str = "mlir") -> list[str]:
@@ -112,9 +158,9 @@ def difference(left: str, right: str, kind: str = "mlir") -> list[str]:
     return []
 
 
-def normalised(text: str) -> str:
+def normalised(text: str, kind: str = "mlir") -> str:
     """Return the text of a module that only differs from another one's if ``difference`` shows something."""
-    return "\n".join(_numbered(_lines(text)))
+    return "\n".join(_numbered(_lines(text, kind)))
 
 
 def _lines(text: str, kind: str = "mlir") -> Iterator[str]:

@@ -17,7 +17,7 @@ from mlir_matrix.bisect.prober import Prober
 from mlir_matrix.bisect.releases import Axis
 from mlir_matrix.bisect.search import Answer, ContradictionError, Search, Verdict
 from mlir_matrix.errors import UsageError
-from mlir_matrix.judge.signature import Signature
+from mlir_matrix.judge.signature import Signature, alike
 
 #: A longer axis is searched, and not scanned.
 SHORT = 32
@@ -124,7 +124,7 @@ class Driver:
         if not self.strategy.scan:
             return [self._between(self.found[test], points)] if test in self.found else []
         known = {point.index: point.known for point in points}
-        every = changes([known.get(index) for index in range(len(self.axis))])
+        every = changes([known.get(index) for index in range(len(self.axis))], alike)
         return [
             FoundChange(change=each, answer=Answer((*each.between, each.after), 1.0))
             for each in every
@@ -185,10 +185,12 @@ class Driver:
         """Return the change that a search found, between the observed points that are nearest to the likeliest candidate."""
         culprit = found.answer.candidates[0]
         older = set(self._history.listed(self._history.between((), culprit)))
-        old = [point for point in points if found.old in point.behaviours]
+        old, new = (
+            [point for point in points if any(verdict(each, found.old, found.new) == side for each in point.behaviours)]
+            for side in (Verdict.GOOD, Verdict.BAD)
+        )
         # A flaky test may show both, also at its good end.
-        old = [point for point in old if found.new not in point.behaviours] or old
-        new = [point for point in points if found.new in point.behaviours]
+        old = [point for point in old if point not in new] or old
         before = [point for point in old if point.index in older and point.index != culprit] or old[:1]
         after = [point for point in new if point.index >= culprit and self._is_after(point.index, culprit)] or new[-1:]
         return FoundChange(change=change_between(before[-1], after[0]), answer=found.answer)
@@ -240,8 +242,8 @@ class Driver:
     def _signatures(self, test: str, older: int, newer: int) -> tuple[Signature, Signature]:
         """Return the behaviours of the ends: the most frequent ones that differ."""
         at_older, at_newer = self._known(test, older), self._known(test, newer)
-        new = max(at_newer, key=lambda each: (each not in at_older, at_newer[each]))
-        return max(at_older, key=lambda each: (each != new, at_older[each])), new
+        new = max(at_newer, key=lambda each: (not any(map(each.alike, at_older)), at_newer[each]))
+        return max(at_older, key=lambda each: (not each.alike(new), at_older[each])), new
 
     def _find_ends(self, test: str) -> _ProbesForEnds:
         """Yield points until an older and a newer one behave differently; return these, or None."""
@@ -251,7 +253,7 @@ class Driver:
             for _ in range(self.strategy.repeats):
                 # The bad end of a flaky test may have passed by chance.
                 known = self._known(test, good), self._known(test, bad)
-                if not all(known) or known[0].keys() != known[1].keys():
+                if not all(known) or not alike(*known):
                     break
                 yield [bad]
             return (min(good, bad), max(good, bad)) if self._has_ends(test, good, bad) else None
@@ -291,9 +293,10 @@ class Driver:
             yield from self._observed(test, batch)
             for point in filter(lambda point: self._known(test, point), batch):
                 old, new = self._signatures(test, point, newer)
-                if old != new and self.strategy.find in ("change", word({old}, {new})):
+                if not old.alike(new) and self.strategy.find in ("change", word({old}, {new})):
                     return point, newer
-                newer = point
+                # A crash without a frame is like several that are not alike.
+                newer = newer if old.alike(new) and new.frame and not old.frame else point
         self.problems[test] = f"no such change between the {self.axis.noun}s that were probed"
         return None
 
@@ -320,7 +323,7 @@ class Driver:
         words = [" or ".join(sorted(map(str, found or ()))) for found in at]
         if [{each.passes for each in found or ()} for found in at] == [{False}, {True}]:
             return f"{test} passes at {ends[1]} and not at {ends[0]} ({words[0]}); swap them"
-        if at[0] == at[1]:
+        if alike(at[0] or (), at[1] or ()):
             return f"{test} behaves alike at {' and '.join(ends)} ({words[0]}); choose other ends"
         return ""
 
@@ -342,6 +345,7 @@ def word(was: Set[Signature], becomes: Set[Signature]) -> Literal["broke", "fixe
 
 def verdict(seen: Signature | None, old: Signature, new: Signature) -> Verdict:
     """Return what a behaviour says in a search for a change from ``old`` to ``new``; a third one says nothing."""
-    if seen == new:
-        return Verdict.BAD
-    return Verdict.GOOD if seen == old else Verdict.CANNOT_TELL
+    is_old, is_new = (seen is not None and seen.alike(each) for each in (old, new))
+    if is_old == is_new:
+        return Verdict.CANNOT_TELL
+    return Verdict.BAD if is_new else Verdict.GOOD

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shlex
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -23,10 +24,13 @@ from mlir_matrix.errors import UsageError
 from mlir_matrix.files import unwritable
 from mlir_matrix.judge.results import TestResult
 from mlir_matrix.judge.signature import Signature
+from mlir_matrix.paths import launcher
 
 #: What a result alone does not tell.
 _OF_OUTPUTS = ("output", "ir", "time")
-SCHEMA = "mlir-matrix/bisect-log/v1"
+SCHEMA = "mlir-matrix/bisect-log/v2"
+#: Told behaviours apart by the number of wrong elements, and took what a release cannot read for one.
+_OLDER = "mlir-matrix/bisect-log/v1"
 #: Between an event and the first digits of its SHA-256.
 _SEAL = b', "digest": "'
 _DIGITS = 16
@@ -142,6 +146,9 @@ class Past:
                 if by.kind in _OF_OUTPUTS:
                     continue
                 seen = replace(seen, signature=signature(seen.result, by))
+                if seen.signature is None:
+                    # A result alone does not tell whether a release wrote what it cannot read.
+                    continue
             found.append(seen)
         return found
 
@@ -175,6 +182,11 @@ def read_log(path: Path) -> Past:
 def _take(past: Past | None, path: Path, event: Mapping[str, Any]) -> Past:
     """Return what is known after an event."""
     kind = event["event"]
+    if kind == "begin" and event["schema"] == _OLDER:
+        raise UsageError(
+            f"{path}: an older version of this program wrote this log, and told behaviours apart in another way; "
+            f"begin anew: {shlex.join([launcher(), 'bisect', *event['arguments']])}"
+        )
     if past is None or kind == "begin":
         if kind != "begin" or event["schema"] != SCHEMA:
             raise ValueError(f"expected the event begin of {SCHEMA}")

@@ -11,6 +11,7 @@ from mlir_matrix.bisect.signature import By
 from mlir_matrix.digest import digest_bytes, digest_value
 from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.job import BUILDING, Done
+from mlir_matrix.judge.results import TestResult
 from mlir_matrix.names import check_known
 from mlir_matrix.plan.graph import Action, Graph, Produced
 from mlir_matrix.plan.planner import Plan
@@ -43,8 +44,7 @@ def outputs_of(plan: Plan, done: Mapping[str, Done], test: str, by: By, read: Ca
         }
     if by.kind != "ir":
         return {}
-    steps = _steps(plan, test)
-    name = next((each for number, each in enumerate(steps, 1) if by.name in (each, str(number))), "")
+    steps, name = _steps(plan, test), step_of(plan, test, by)
     if name not in steps or steps[name].id not in done:
         return {}
     outputs = done[steps[name].id].result.outputs
@@ -54,6 +54,19 @@ def outputs_of(plan: Plan, done: Mapping[str, Done], test: str, by: By, read: Ca
         else digest
         for output, digest in outputs.items()
     }
+
+
+def step_of(plan: Plan, test: str, by: By) -> str:
+    """Return the name of the step of ``ir:STEP`` or ``ir:NUMBER``; empty if a test has none, or for another criterion."""
+    steps = enumerate(_steps(plan, test), 1) if by.kind == "ir" else ()
+    return next((each for number, each in steps if by.name in (each, str(number))), "")
+
+
+def wrote_it(plan: Plan, result: TestResult) -> bool:
+    """Return whether the step that decided a result read what its own environment wrote."""
+    action = plan.graph.actions.get(str(result.step["action"])) if result.step else None
+    refs = [ref for ref in action.inputs.values() if isinstance(ref, Produced)] if action else []
+    return action is not None and action.environment in {plan.graph.actions[ref.action].environment for ref in refs}
 
 
 def _steps(plan: Plan, test: str) -> dict[str, Action]:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from mlir_matrix.bisect.listings import with_listings
+from mlir_matrix.bisect.difference import Prints
+from mlir_matrix.bisect.listings import with_listings, with_prints
 from mlir_matrix.bisect.observations import Observation, Observations
-from mlir_matrix.bisect.outputs import check_step, outputs_of, repeated, seconds
+from mlir_matrix.bisect.outputs import check_step, outputs_of, repeated, seconds, wrote_it
 from mlir_matrix.bisect.signature import By, signature
 from mlir_matrix.bisect.times import time_levels
 from mlir_matrix.events import Event, Listener, ignore
@@ -16,7 +17,7 @@ from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import ActionDone, Done
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.judge.repeats import COPY, with_repeats
+from mlir_matrix.judge.repeats import COPY, Made, note_outputs, with_repeats
 from mlir_matrix.judge.results import TestDone, TestResult
 from mlir_matrix.judge.run import run_plan
 from mlir_matrix.judge.signature import PASS
@@ -44,6 +45,8 @@ class Prober:
     listener: Listener = ignore
     #: All finished actions.
     done: dict[str, Done] = field(default_factory=dict)
+    #: What their steps gave, in all runs.
+    made: Made = field(default_factory=dict)
     #: What is being probed.
     running: Mapping[str, Sequence[int]] = field(default_factory=dict)
     #: With ``by`` time: what the calls of a kernel took, in seconds, by test and point.
@@ -73,9 +76,21 @@ class Prober:
         return plan
 
     def listings(self, plan: Plan, places: Mapping[str, int]) -> tuple[Plan, Mapping[str, Done]]:
-        """Return a plan of tests up to their objects, with what each program makes, and its results; ``places``: their points."""
+        """Return a plan of tests up to their objects, with what each program makes, and its results; ``places``: their points.
+
+        Objects that could not be compiled are not tried again.
+        """
         session, _ = self.tests_at(sorted(set(places.values())))
-        return with_listings(session, plan, places, self.limits)
+        objects = (name for name, action in plan.graph.actions.items() if action.tool == "object")
+        failed = {name for name in objects if not self.done[name].result.ok}
+        return with_listings(
+            session, plan, [test for test in places if failed.isdisjoint(plan.needed_by(test))], self.limits
+        )
+
+    def prints(self, plan: Plan, pairs: Sequence[tuple[str, str]], places: Mapping[str, int]) -> Prints:
+        """Return the IR of older and newer tests as the newer release prints it; ``places``: their points."""
+        session, _ = self.tests_at(sorted(set(places.values())))
+        return with_prints(session, plan, self.done, pairs, self.limits)
 
     def level_times(self) -> None:
         """Tell passes apart by their times, once all points are known."""
@@ -109,7 +124,8 @@ class Prober:
             test, point = places[named.id]
             if self.by.kind == "time":
                 self.samples.setdefault(test, {})[point] = seconds(plan, self.done, result.id)
-            found = signature(named, self.by, outputs_of(plan, self.done, result.id, self.by, read))
+            outputs = outputs_of(plan, self.done, result.id, self.by, read)
+            found = signature(named, self.by, outputs, wrote_it=wrote_it(plan, result))
             seen = Observation(test=test, point=point, signature=found, result=named, limit_s=self.limits.timeout_s)
             self.observations.add(seen)
             self.keep(seen)
@@ -125,6 +141,7 @@ class Prober:
             self.listener(event)
 
         run = run_plan(session, plan, limits=self.limits, fail_fast=False, listener=listen)
+        note_outputs(self.made, plan, run.done)
         if run.interruption is not None:
             # What is not noted by now was not run.
             raise run.interruption

@@ -19,6 +19,8 @@ Whole = Literal["behaviour", "outcome", "output", "time"]
 BY: tuple[Whole, ...] = get_args(Whole)
 #: What verdicts measure: of errors the largest of all outputs, and numbers of elements, operations and poisons.
 METRICS = ("max_ulp", "max_abs", "max_rel", "error_used", "wrong", "elements", "operations", "poisons")
+#: As tools and importers say that a release does not take the text of a program.
+_UNREADABLE = re.compile(r"(?:[^:]*: )?the (?:file|IR|source) does not parse\b")
 _CRITERION = re.compile(r"(?:(?P<step>ir:)(?P<name>.+)|(?P<metric>\w+)\s*(?:(?P<sign>[<>]=?)\s*(?P<bound>[^\s<>=]+))?)")
 
 
@@ -63,17 +65,24 @@ def _bound(text: str, word: str | None) -> float | None:
 
 
 def signature(
-    result: TestResult, by: By | str = "behaviour", outputs: Mapping[str, str] | None = None
+    result: TestResult,
+    by: By | str = "behaviour",
+    outputs: Mapping[str, str] | None = None,
+    *,
+    wrote_it: bool = False,
 ) -> Signature | None:
     """Return the signature of a result; None if nothing can be told from it.
 
     ``outputs``: digests of what the test computed, or, of ``ir:STEP``, of the IR after the step, by its name.
+    A release that cannot read a program says nothing of what it would make of it, unless ``wrote_it``: it wrote that itself.
     """
     if result.outcome in UNKNOWN:
         return None
     by = By.parse(by) if isinstance(by, str) else by
     if by.kind == "outcome":
         return Signature(outcome=result.outcome)
+    if not wrote_it and not result.signal and _UNREADABLE.match(result.reason):
+        return None
     if by.kind in ("output", "ir") and outputs:
         digests = tuple(f"{name} {digest[:12]}" for name, digest in sorted(outputs.items()))
         # The IR counts whatever becomes of it.

@@ -16,7 +16,7 @@ from mlir_matrix.execute.eviction import cache_limit, trim
 from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.history.record import record
 from mlir_matrix.judge.plan_state import input_digests, state_of
-from mlir_matrix.judge.repeats import STAGES, fold, folding, unstable, with_repeats, without_copy
+from mlir_matrix.judge.repeats import STAGES, Made, fold, folding, note_outputs, unstable, with_repeats, without_copy
 from mlir_matrix.judge.results import Run
 from mlir_matrix.judge.run import run_plan
 from mlir_matrix.judge.unchanged import Report, Request, UnchangedRuns
@@ -77,7 +77,9 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about:
     # The history has each execution.
     recorded = _record(current, whole, run, about, request.tests)
     if request.repeat:
-        steps = unstable(plan, run.done)
+        made: Made = {}
+        note_outputs(made, plan, run.done)
+        steps = unstable(plan, made)
         run.results = [replace(each, unstable=steps.get(each.id, [])) for each in fold(run.results)]
     report = Report(run=run, pins=pins, selection=selected.document, left_out=selected.lines, recorded=recorded)
     # A report has no warnings, so a run with an unused pin is not kept.

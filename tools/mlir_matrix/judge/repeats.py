@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from statistics import median
+from typing import TypeAlias
 
 from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
 from mlir_matrix.digest import digest_value
@@ -25,6 +26,8 @@ COPY = "#"
 
 #: From where tests can run anew; what judges them repeats what it reads.
 STAGES = (Stage.IMPORT, Stage.LOWER, Stage.CODEGEN, Stage.RUN)
+#: The outputs that were seen, by the action without the number of a copy, and its inputs.
+Made: TypeAlias = dict[tuple[str, ...], set[tuple[str, ...]]]
 _COMPILING = (Stage.IMPORT, Stage.LOWER, Stage.CODEGEN)
 
 
@@ -74,15 +77,18 @@ def _copy(action: Action, copies: Mapping[str, str], number: int, run: str, stag
     )
 
 
-def unstable(plan: Plan, done: Mapping[str, Done]) -> dict[str, list[str]]:
-    """Return by test the steps that gave different bytes for equal inputs, in the copies of a run."""
-    made: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+def note_outputs(made: Made, plan: Plan, done: Mapping[str, Done]) -> None:
+    """Note what the steps of a run gave for their inputs."""
     for name, each in done.items():
         action = plan.graph.actions[name]
-        if COPY in name and action.stage in _COMPILING and each.result.ok:
+        if action.stage in _COMPILING and each.result.ok:
             refs = [ref for ref in action.inputs.values() if isinstance(ref, Produced)]
             read = [done[ref.action].result.outputs[ref.output] for ref in refs if ref.action in done]
             made.setdefault((without_copy(name), *read), set()).add(tuple(each.result.outputs.values()))
+
+
+def unstable(plan: Plan, made: Made) -> dict[str, list[str]]:
+    """Return by test the steps that gave different bytes for equal inputs."""
     changing = {name for (name, *_), outputs in made.items() if len(outputs) > 1}
     found: dict[str, list[str]] = {}
     for test in plan.tests if changing else ():

@@ -6,7 +6,8 @@ Infrastructure errors, tests that were not run, and failures of the tool itself 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
@@ -21,6 +22,15 @@ UNKNOWN = NOT_RUN | {Outcome.INFRA_ERROR}
 _NOISE = re.compile(r"%[\w$.#:-]+|0x[0-9a-f]+|\b\d+\b|(?:[\w.+-]*/)+[\w.+-]+")
 _LONGEST, _READ = 200, 1000
 _KINDS = {"nan_mismatches": "NaN", "inf_mismatches": "infinite"}
+#: Fewer wrong elements lie in one row or next to each other by chance.
+_FEW = 4
+#: Words about wrong elements that one more or one fewer of them changes, and what stands for both.
+_COUNTED = (
+    (re.compile(r"every element"), "nearly everywhere"),
+    (re.compile(r"one element"), "scattered"),
+    (re.compile(r", all of it"), ""),
+    (re.compile(r"(?<=indices )(>= |< )?\d+(?: to \d+)?"), r"\1…"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,12 +42,18 @@ class Signature:
     step: str = ""
     signal: str = ""
     frame: str = ""
-    #: For example ``y: 5 of 44 elements are wrong``, or the first line of an error without numbers and names of values.
+    #: For example ``y: wrong elements (NaN), scattered``, or the first line of an error without numbers and names of values.
     details: tuple[str, ...] = ()
 
     @property
     def passes(self) -> bool:
         return self.outcome == Outcome.PASS
+
+    def alike(self, other: Signature) -> bool:
+        """Return whether nothing tells two results apart. A release without symbols has no frames: its frame may be any."""
+        if self.frame and other.frame:
+            return self == other
+        return replace(self, frame="") == replace(other, frame="")
 
     def __str__(self) -> str:
         where = f"at {self.step or self.stage}" if self.outcome not in (Outcome.PASS, Outcome.MISMATCH) else ""
@@ -48,6 +64,11 @@ class Signature:
 
 #: A pass has no details, unless outputs are compared by their bytes.
 PASS = Signature(outcome=Outcome.PASS)
+
+
+def alike(some: Collection[Signature], others: Collection[Signature]) -> bool:
+    """Return whether each of some behaviours may be one of the others, and the other way round."""
+    return all(any(map(one.alike, others)) for one in some) and all(any(map(one.alike, some)) for one in others)
 
 
 def behaviour(result: TestResult) -> Signature:
@@ -65,13 +86,16 @@ def behaviour(result: TestResult) -> Signature:
 
 
 def _mismatch(output: Census) -> str:
-    """Describe which elements of an output are wrong."""
-    wrong, elements = output.get("wrong"), output.get("elements")
+    """Describe which elements of an output are wrong, without their number: it varies with rounding and with the machine."""
+    wrong, where = output.get("wrong"), output.get("where") or ""
     if wrong is None:
         return f"{output['name']}: {shape(output['reason'])}"
-    what = f"{output['name']}: {wrong} of {elements} elements are wrong"
-    kinds = [f"{count} {name}" for key, name in _KINDS.items() if (count := output.get(key))]
-    where = output.get("where")
+    what = f"{output['name']}: wrong elements"
+    kinds = [name for key, name in _KINDS.items() if output.get(key)]
+    if where and wrong < _FEW:
+        where = "scattered"
+    for pattern, both in _COUNTED:
+        where = pattern.sub(both, where)
     return what + (f" ({', '.join(kinds)})" if kinds else "") + (f", {where}" if where else "")
 
 

@@ -18,6 +18,8 @@ def unchanged(found: Bisection, explained: ExplainedChange) -> str:
     """Say which steps give the same at both points of a change, or why none is known to give something else."""
     if explained.difference:
         return f"the steps were not compared: {explained.difference.problem}"
+    if explained.unstable:
+        return _unstable(explained)
     results = [found.at(point).shown.result for point in (explained.change.before, explained.change.after)]
     steps = sorted({str(each.step["name"]) for each in results if each.step and each.stage != Stage.JUDGE})
     if len(steps) > 1:
@@ -36,15 +38,21 @@ def sentence(text: str) -> str:
 
 
 def flaky(found: Bisection, explained: ExplainedChange) -> str:
-    """Say how often the new behaviour was seen, where a point with the change also showed another one; else nothing."""
+    """Say how often the new behaviour was seen, where a point with the change showed another one, too, and which step varies."""
     new = explained.change.becomes - explained.change.was
     points = _with_change(found, explained, new)
     if all(len(point.behaviours) < 2 for point in points):
-        return ""
+        # What such a step gives differs without a change, too.
+        return _unstable(explained) if explained.difference and explained.unstable else ""
     seen = sum((Counter(point.behaviours) for point in points), Counter[Signature]())
     shows = sorted((found.behaviours[each], seen[each]) for each in new)
     words = " and ".join(f"{count} {'shows' if count == 1 else 'show'} {letter}" for letter, count in shows)
-    return f"flaky: of {counted(seen.total(), 'run')} with the change, {words}"
+    compiler = f"; {_unstable(explained)}" if explained.unstable else ""
+    return f"flaky: of {counted(seen.total(), 'run')} with the change, {words}{compiler}"
+
+
+def _unstable(explained: ExplainedChange) -> str:
+    return f"in repeated runs, {' and '.join(explained.unstable)} gave different outputs for the same input"
 
 
 def _with_change(found: Bisection, explained: ExplainedChange, new: frozenset[Signature]) -> list[Point]:

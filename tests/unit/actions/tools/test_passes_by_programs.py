@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mlir_matrix.actions.runtime import programs
+from mlir_matrix.actions.runtime.contract import METRICS
 from mlir_matrix.actions.tools import by_programs
 
 SOURCE = """
@@ -21,6 +23,8 @@ func.func @main(%x: memref<4xf32>) {
   return
 }
 """
+#: LLVM 18 brought the name.
+NEWER = "func.func @main(%x: f32) -> f32 {\n  %y = arith.maximumf %x, %x : f32\n  return %y : f32\n}\n"
 SCHEDULE = """
 module attributes {transform.with_named_sequence} {
   transform.named_sequence @__transform_main(%m: !transform.any_op) {
@@ -90,7 +94,11 @@ def test_a_schedule_is_run_with_its_parameters_and_is_gone_afterwards(passes: An
     ("given", "reason"),
     [
         ({"pipeline": "no-such-pass"}, "the passes failed: "),
-        ({"pipeline": "cse", "ir": "func.func @main("}, "the passes failed: expected"),
+        ({"pipeline": "cse", "ir": "func.func @main("}, "the IR does not parse: expected"),
+        (
+            {"pipeline": "cse", "ir": NEWER, "release": "17"},
+            "the IR does not parse: custom op 'arith.maximumf' is unknown",
+        ),
         ({"pipeline": "", "ir": "func.func @main("}, "the file does not parse: expected"),
         ({"pipeline": "cse", "ir": " \n"}, "the IR is empty"),
         ({"pipeline": "transform-interpreter", "schedule": "module {"}, "the passes failed: "),
@@ -101,6 +109,8 @@ def test_what_cannot_be_done(passes: Any, given: dict[str, str], reason: str) ->
     assert done.outcome["outcome"] == "lower-failed"
     assert done.outcome["reason"].startswith(reason)
     assert str(done.folder) not in str(done.outcome)
+    metrics = Path(done.folder) / METRICS
+    assert not metrics.exists() or len(json.loads(metrics.read_text())["commands"]) == 1, "only the reason needs more"
 
 
 def test_the_bytes_repeat(passes: Any) -> None:

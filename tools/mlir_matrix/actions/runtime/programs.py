@@ -162,10 +162,11 @@ def execute(
     failure: str = "",
     libraries: bool = False,
     variables: Mapping[str, str] = MappingProxyType({}),
+    recorded: bool = True,
 ) -> str:
     """Run a program of the environment in the current folder. Return what it prints, without what differs between machines.
 
-    ``libraries`` is that of ``command``; ``variables`` are added to its environment variables.
+    ``libraries`` is that of ``command``; ``variables`` are added to its environment variables. Reports repeat what is ``recorded``.
     Raise ActionFailed with its first error where it fails (``failure`` says what that means), ActionCrashed where a signal
     ended it, MachineFailed where the environment has no such program.
     """
@@ -188,7 +189,8 @@ def execute(
             raise
         raise MachineFailed(f"{program} does not start: {error.strerror}") from error
     _spent.append(time.perf_counter() - begin)
-    _commands.append([program, *arguments])
+    if recorded:
+        _commands.append([program, *arguments])
     with open(METRICS, "w", encoding="utf-8") as file:
         json.dump({"programs_s": round(sum(_spent), 6), "commands": _commands}, file)
     # Errors first: a reason quotes the first line where none begins with «error».

@@ -51,6 +51,9 @@ def _optimise(source: str, passes: str, target: str, *more: str) -> None:
     try:
         programs.call("mlir-opt", words, output=target, failure=failure)
     except ActionFailed as error:
+        if passes:
+            # Another release may have written what this one cannot read: then no pass has failed.
+            programs.execute("mlir-opt", [source, "-o", os.devnull], failure="the IR does not parse", recorded=False)
         reason = reasons.by_text(error.diagnostics) if passes else ""
         # Without an operation it is, for example, a schedule that does not parse.
         raise ActionFailed(reason if "'" in reason else error.reason, diagnostics=error.diagnostics) from None

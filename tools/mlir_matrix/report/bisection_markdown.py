@@ -12,7 +12,7 @@ from mlir_matrix.bisect.observations import Point
 from mlir_matrix.bisect.releases import point_name
 from mlir_matrix.judge.signature import Signature
 from mlir_matrix.paths import launcher
-from mlir_matrix.report.bisection_words import flaky, sentence, unchanged
+from mlir_matrix.report.bisection_words import among, flaky, headline, sentence, unchanged
 from mlir_matrix.text import harmless
 
 _DIAGNOSTICS = 40
@@ -61,32 +61,21 @@ def _behaviour(found: Bisection, point: Point) -> str:
 
 
 def _title(found: Bisection) -> str:
-    words = [f"{each.word} in {found.axis.component} {_where(found, each)}" for each in found.changes]
+    words = [headline(found, each, found.axis.component) for each in found.changes]
     return f"{found.test}: {', '.join(words) or 'no change'}"
-
-
-def _where(found: Bisection, explained: ExplainedChange) -> str:
-    """Return the one candidate, or the newest."""
-    candidates = explained.candidates
-    return point_name(found.axis, candidates[0] if len(candidates) == 1 else explained.change.after)
 
 
 def _change(found: Bisection, explained: ExplainedChange) -> Iterator[str]:
     change, axis = explained.change, found.axis
-    yield from (
-        "",
-        f"## {explained.word.capitalize()} in {escaped(f'{axis.component} {_where(found, explained)}')}",
-        "",
-    )
+    words = headline(found, explained, axis.component)
+    yield from ("", f"## {escaped(words[:1].upper() + words[1:])}", "")
     for point, known in ((change.before, change.was), (change.after, change.becomes)):
         yield f"- {escaped(axis.names[point])}: {escaped(' or '.join(sorted(map(str, known))))}"
     if len(explained.candidates) > 1:
-        yield "- one of these made the change:"
+        yield f"- {among(found, explained)}:"
         for point in explained.candidates:
             mark = " (**changes files of the passes of this step**)" if point in explained.marked else ""
             yield f"  - {escaped(point_name(axis, point))}{mark}"
-    if explained.confidence < 1:
-        yield f"- confidence: {explained.confidence:.1%}"
     if doubt := flaky(found, explained):
         yield f"- {doubt}"
     if explained.commits:

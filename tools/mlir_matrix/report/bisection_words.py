@@ -7,11 +7,35 @@ from collections import Counter
 from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.bisect.bisection import Bisection, ExplainedChange
 from mlir_matrix.bisect.observations import Point
-from mlir_matrix.bisect.releases import Axis
+from mlir_matrix.bisect.releases import Axis, point_name
 from mlir_matrix.judge.signature import Signature
 from mlir_matrix.text import counted
 
 _RUNS_DIFFER = "all steps give the same; the difference is in what ran"
+#: What is more probable is not called uncertain.
+_CERTAIN = 0.9995
+
+
+def headline(found: Bisection, explained: ExplainedChange, component: str = "") -> str:
+    """Say what changed and at which point, or between which points where several may have changed it, and how sure that is."""
+    change, axis, candidates = explained.change, found.axis, explained.candidates
+    name = f"{component} " if component and axis.noun != "pin set" else ""
+    where = f"between {name}{axis.names[change.before]} and {axis.names[change.after]}"
+    if len(candidates) == 1:
+        where = f"in {name}{point_name(axis, candidates[0])}"
+    certain = "" if explained.confidence >= _CERTAIN else f" ({explained.confidence:.0%})"
+    return f"{explained.word} {where}{certain}"
+
+
+def among(found: Bisection, explained: ExplainedChange) -> str:
+    """Say how many points may have made a change, and of how many of these nothing is known; nothing for a single one."""
+    candidates = explained.candidates
+    if len(candidates) == 1:
+        return ""
+    unknown = sum(point.index in candidates and not point.known for point in found.points)
+    return f"in one of {len(candidates)}, " + (
+        f"{unknown} of them unknown" if unknown else "which cannot be told apart"
+    )
 
 
 def unchanged(found: Bisection, explained: ExplainedChange) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 from support.downstream import Downstream
 from support.house import REPOSITORY, House
+from support.reports import reproduce
 
 #: IREE 3.13 takes another spelling.
 ELEMENTWISE = """\
@@ -108,26 +108,22 @@ def test_a_rejected_program_and_a_tool_that_fails(house: House, tmp_path: Path) 
         "at iree-llvm-cpu, iree-compile fails with exit code …: expected '<'"
         in rejected["behaviours"][1]["description"]
     )
-    report = Path(rejected["report"]).read_text()
-    assert "All steps before iree-llvm-cpu give the same." in report
-    (line,) = rejected["commands"]["iree-llvm-cpu"]
-    refused = repeated(line, report, house, tmp_path)
+    report = Path(rejected["report"])
+    assert "All steps before iree-llvm-cpu give the same." in report.read_text()
+    title = "# iree-llvm-cpu fails: iree-compile fails with exit code 1: expected '\\<': broke in iree 3.13.0\n"
+    assert report.read_text().startswith(title)
+    refused = reproduce(report, house, ["iree-compile@3.13"], tmp_path / "bad")
     assert refused.returncode == 1
     assert "error: expected '<'" in refused.stderr
+    # The good release gets past the commands at which the newer one ends, and runs what it compiled on the inputs.
+    assert "With iree 3.12.0, these succeed" in report.read_text()
+    programs = ["iree-compile@3.12", "iree-run-module@3.12"]
+    passed = reproduce(report, house, programs, tmp_path / "good", script=1)
+    assert passed.returncode == 0, passed.stderr
 
     assert (untold["changes"], untold["behaviours"]) == ([], [])
     assert {point["outcome"] for point in untold["points"]} == {"infra-error"}
     assert "raised AttributeError: 'str' object has no attribute 'name'" in Path(untold["report"]).read_text()
-
-
-def repeated(line: str, report: str, house: House, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a command of a report, with the program of the newest release and the file that the report has."""
-    name = next(word for word in line.split() if word.endswith(".mlir"))
-    source = report.partition(f"`{name}`:")[2].partition("```mlir\n")[2].partition("```")[0]
-    (folder / name).write_text(source)
-    program = house("toolchain", "which", "iree-compile@3.13").stdout.strip()
-    assert line.startswith("iree-compile ")
-    return subprocess.run([program, *line.split()[1:]], cwd=folder, capture_output=True, text=True, check=False)
 
 
 def test_pins_of_a_compiler_and_its_framework(house: House, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.session import session_of
 from support.house import REPOSITORY, House, Report, new_home
+from support.reports import reproduce
 
 SUITE = "llvm-releases"
 RELEASES = ("15", "16", "17", "18", "19", "21", "22", "23", "24")
@@ -103,9 +104,30 @@ def test_bisect_finds_them_without_being_told_where(house: House, suite: Report,
     assert steps["ceil"] == ["math-expand", "object (llc)"]
     assert steps["asin"] == ["math-polynomial", "math-polynomial"]
     assert "+      % = math.sqrt % : f32" in found[names[0]]["changes"][1]["difference"]
-    report = Path(found[names[0]]["report"]).read_text()
-    assert "compare/llvmorg-18.1.8...llvmorg-19.1.7" in report
-    check_commands(report, house, tmp_path)
+    report = Path(found[names[0]]["report"])
+    assert "compare/llvmorg-18.1.8...llvmorg-19.1.7" in report.read_text()
+    reports_fail_as_told({name: Path(test["report"]) for name, test in found.items()}, house, tmp_path)
+
+
+def reports_fail_as_told(reports: Mapping[str, Path], house: House, folder: Path) -> None:
+    """The commands of reports, run without this program, show the wrong numbers, and with the good release none."""
+    for pipeline, workload in (("math-poly", "asin"), ("math-poly", "cbrt"), ("math-expand", "powf")):
+        releases, number, _ = WRONG[pipeline, workload]
+        report = reports[f"mlir/{pipeline}/x86_64/{workload}"]
+        title = report.read_text().partition("\n")[0]
+        assert re.match(rf"# wrong numbers after \S+, y\S* is {number}\S* instead of ", title.replace("\\", "")), title
+        assert workload not in title
+        bad = releases.split()[-1]
+        programs = ("mlir-opt", "mlir-translate", "opt", "llc")
+        failed = reproduce(report, house, [f"{name}@{bad}" for name in programs], folder / f"{workload}-bad")
+        assert failed.returncode == 1, failed.stderr
+        assert re.search(rf"^y\[\d+\]: expected \S+, actual -?{number}", failed.stdout, re.MULTILINE), failed.stdout
+        ((good, is_same),) = re.findall(r"(?m)^With llvm (\d+)\S*, (all of )?these", report.read_text())
+        assert bool(is_same) == (workload == "asin")
+        named = [f"{name}@{good}" for name in programs]
+        passed = reproduce(report, house, named, folder / f"{workload}-good", script=0 if is_same else 1)
+        assert passed.returncode == 0, passed.stderr
+        assert passed.stdout.startswith("0 of ")
 
 
 def test_which_program_of_a_step_changed(house: House, suite: Report) -> None:
@@ -119,28 +141,6 @@ def test_which_program_of_a_step_changed(house: House, suite: Report) -> None:
     assert found.step == "object (llc)"
     changed = {line.split()[0] + line.split()[1] for line in found.lines if line[0] in "+-"}
     assert {"-cvttss2si", "-cvtsi2ss", "+roundss"} <= changed
-
-
-def check_commands(report: str, house: House, folder: Path) -> None:
-    """Run what a report says to whoever has not this program, with the programs of that release."""
-    commands = report.partition("Without that tool")[2].partition("```sh\n")[2].partition("```")[0]
-    source = report.partition("`linalg.mlir`:")[2].partition("```mlir\n")[2].partition("```")[0]
-    (folder / "linalg.mlir").write_text(source)
-    release = re.findall(r"(?m)^- llvm (\d+)", report)[0]
-    programs = folder / "bin"
-    programs.mkdir()
-    for name in ("mlir-opt", "mlir-translate", "opt", "llc"):
-        (programs / name).symlink_to(house("toolchain", "which", f"{name}@{release}").stdout.strip())
-    subprocess.run(
-        ["/bin/sh", "-e"],
-        input=commands,
-        text=True,
-        cwd=folder,
-        env={"PATH": f"{programs}:{os.environ['PATH']}"},
-        check=True,
-    )
-    (made,) = folder.glob("*-kernel.o")
-    assert made.read_bytes().startswith(b"\x7fELF")
 
 
 def test_results_say_what_they_are_of(suite: Report) -> None:

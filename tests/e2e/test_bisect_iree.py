@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from support.downstream import Downstream
@@ -110,12 +111,12 @@ def test_a_rejected_program_and_a_tool_that_fails(house: House, tmp_path: Path) 
     )
     report = Path(rejected["report"])
     assert "All steps before iree-llvm-cpu give the same." in report.read_text()
-    title = "# iree-llvm-cpu fails: iree-compile fails with exit code 1: expected '\\<': broke in iree 3.13.0\n"
+    title = "# iree-llvm-cpu: iree-compile fails with exit code 1: expected '\\<': broke in iree 3.13.0\n"
     assert report.read_text().startswith(title)
     refused = reproduce(report, house, ["iree-compile@3.13"], tmp_path / "bad")
     assert refused.returncode == 1
     assert "error: expected '<'" in refused.stderr
-    # The good release gets past the commands at which the newer one ends, and runs what it compiled on the inputs.
+    # The good release runs what it compiled on the inputs, which are in its folder.
     assert "With iree 3.12.0, these succeed" in report.read_text()
     programs = ["iree-compile@3.12", "iree-run-module@3.12"]
     passed = reproduce(report, house, programs, tmp_path / "good", script=1)
@@ -145,4 +146,14 @@ def test_pins_of_a_compiler_and_its_framework(house: House, tmp_path: Path) -> N
     assert known["jax 0.9.2 → 0.10.2, jaxlib 0.9.2 → 0.10.2"] == known["no pin moved"] == "A"
     (change,) = releases["changes"]
     assert (change["kind"], change["candidates"]) == ("broke", ["3.10.0"])
-    assert "--pin jax=0.9.2 --pin jaxlib=0.9.2" in Path(releases["report"]).read_text()
+    report = Path(releases["report"])
+    assert "--pin jax=0.9.2 --pin jaxlib=0.9.2" in report.read_text()
+    # What JAX serialised is in the folder of the report.
+    assert re.search(r"^`\d\d-vhlo\.mlirbc`: \d+ bytes, beside this report$", report.read_text(), re.MULTILINE)
+    refused = reproduce(report, house, ["iree-compile@3.11"], tmp_path / "bad")
+    assert refused.returncode == 1
+    assert "op attribute 'strides' failed to satisfy constraint" in refused.stderr
+    # The good release runs it on the inputs, which are there, too.
+    programs = ["iree-compile@3.9", "iree-run-module@3.9"]
+    passed = reproduce(report, house, programs, tmp_path / "good", script=1)
+    assert passed.returncode == 0, passed.stderr

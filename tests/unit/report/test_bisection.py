@@ -119,7 +119,7 @@ def test_markdown(found: Bisection) -> None:
     assert (
         "the programs of llvm 19.1.7 on `PATH`:\n\n```sh\n# bufferize\nmlir-opt linalg.mlir -o out.mlir\n```\n" in said
     )
-    assert "The last command fails: bufferize crashes by SIGSEGV in f().\n" in said
+    assert "The last command shows it: bufferize crashes by SIGSEGV in f().\n" in said
     assert (
         "With llvm 16.0.6, these succeed, with the files in `good`:\n\n```sh\n# bufferize\nmlir-opt-16 linalg.mlir\n"
         in said
@@ -157,7 +157,7 @@ def test_a_title_names_the_bug(found: Bisection) -> None:
     failures: list[tuple[Observation, str]] = [
         (seen(3, "mismatch", verdict=verdict), "wrong numbers after bufferize, y[1] is nan instead of 1.5708"),
         (seen(3, "timed-out", step=STEP), "bufferize does not end"),
-        (seen(3, "lower-failed", "bufferize: no <op>", step=STEP), "bufferize fails: no <op>"),
+        (seen(3, "lower-failed", "bufferize: no <op>", step=STEP), "bufferize: no <op>"),
         (replace(crash, result=replace(crash.result, stage=Stage.RUN)), "the kernel crashes by SIGILL"),
     ]  # fmt: skip
     for failure, expected in failures:

@@ -124,7 +124,7 @@ def _repeat(found: Bisection, command: str) -> Iterator[str]:
         what, step = bug(found), chosen.result.step
         if what:
             fails = found.commands.compares or (step is not None and step["name"] in found.commands.steps)
-            yield from ("", escaped(sentence(f"{'the last command fails' if fails else 'then'}: {what}")))
+            yield from ("", escaped(sentence(f"{'the last command shows it' if fails else 'then'}: {what}")))
         if found.passing:
             point, commands = found.passing
             is_same = commands == found.commands

@@ -74,7 +74,7 @@ def bug(found: Bisection) -> str:
     if result.signal:
         return f"{who} crashes by {result.signal}{f' in {result.frame}' if result.frame else ''}"
     step = f"{result.step['name']}: " if result.step else ""
-    return f"{who} fails: {shortened(result.reason.removeprefix(step), _REASON)}"
+    return f"{who}: {shortened(result.reason.removeprefix(step), _REASON)}"
 
 
 def _numbers(result: TestResult) -> str:

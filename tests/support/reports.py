@@ -22,13 +22,10 @@ def scripts(report: Path) -> list[str]:
 def reproduce(
     report: Path, house: House, programs: Sequence[str], folder: Path, script: int = 0
 ) -> subprocess.CompletedProcess[str]:
-    """Run the commands of a report by a plain shell, in a copy of its folder; ``programs`` are those of releases (``llc@19``)."""
+    """Run the commands of a report by a plain shell, in a copy of its folder; ``programs``: one of each package (``llc@19``)."""
     shutil.copytree(report.parent, folder)
-    (folder / "bin").mkdir()
-    for name in programs:
-        found = house("toolchain", "which", name).stdout.strip()
-        (folder / "bin" / name.partition("@")[0]).symlink_to(found)
+    packages = [Path(house("toolchain", "which", name).stdout.strip()).parent for name in programs]
     return subprocess.run(
         ["/bin/sh", "-e"], input=scripts(report)[script], capture_output=True, text=True, check=False,
-        cwd=folder / "good" if script else folder, env={"PATH": f"{folder / 'bin'}:{_SYSTEM}"},
+        cwd=folder / "good" if script else folder, env={"PATH": ":".join([*map(str, packages), _SYSTEM])},
     )  # fmt: skip

@@ -103,12 +103,31 @@ def test_scalars_bounds_and_shapes(tmp_path: Path) -> None:
     near = output("b", "f32", 1.25, atol=0.125, rtol=0.1)
     own = Expected(output=far.output, values=far.values, bounds=npy(np.asarray(0.25)))
     unlike = Expected(output=near.output, values=npy(np.asarray(np.nan)), bounds=None)
-    for second, code in ((far, 1), (near, 0), (own, 0), (unlike, 1)):
+    # The numbers of a dtype between 1 and 1.25: a quarter of those between 1 and 2.
+    places = {"f32": 1 << 21, "bf16": 1 << 5}
+    ulps = [(output("b", dtype, 1.25, max_ulp=most - less), less) for dtype, most in places.items() for less in (0, 1)]
+    for second, code in ((far, 1), (near, 0), (own, 0), (unlike, 1), *ulps):
+        stored = np.asarray(0x3F80, "u2") if second.output["dtype"] == "bf16" else np.asarray(1, "f4")
+        arguments[0] = ({**arguments[0][0], "dtype": second.output["dtype"]}, npy(stored))
         text = c_program("entry", arguments, [output("a", "i32", 5, compare="exact"), second], b"")
         assert ran(tmp_path, SCALAR, text)[0] == code
     matrix: Any = ({"name": "x", "dtype": "f32", "shape": [3, 2], "dynamic": []}, npy(np.zeros((3, 2), "f4")))
     text = c_program("entry", [matrix], [output("y", "f32", np.zeros((3, 2)))], b"")
     assert ran(tmp_path, TRANSPOSED, text) == (1, "y has another shape\n")
+
+
+@cc
+def test_a_caller_passes_the_kernel(tmp_path: Path) -> None:
+    """It does not know the kernel's name, and goes on after no check."""
+    kernel = TRANSPOSED.replace("void entry", "static void kernel") + (
+        "void check_kernel(void (*kernel)(Memref *, Memref *)); int main(void) { check_kernel(kernel); return 7; }\n"
+    )
+    values = np.arange(6).reshape(3, 2)
+    argument: Any = ({"name": "x", "dtype": "f32", "shape": [3, 2], "dynamic": []}, npy(values.astype("f4")))
+    for right, code in ((values.T, 0), (values.T + 1, 1)):
+        text = c_program("entry", [argument], [output("y", "f32", right)], b"", caller="check_kernel")
+        found, said = ran(tmp_path, kernel, text)
+        assert (found, said.splitlines()[-1]) == (code, f"{6 * code} of 6 elements are wrong")
 
 
 def test_what_c_cannot_compare() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.dtypes import FLOATS, Array
+from mlir_matrix.actions.numerics.formats import FORMATS
 from mlir_matrix.actions.params import JudgedOutput, Tensor
 
 _TYPES = {
@@ -21,7 +22,7 @@ _TYPES = {
 _MOST = 1 << 18
 _IN_LINE = 8
 _HEAD = """\
-/* Calls the kernel, prints the wrong elements beside what is right, and exits with 1 if there are any. */
+/* Calls the kernel, prints the wrong elements, counted row by row, beside what is right, and exits with 1 if there are any. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
@@ -89,8 +90,19 @@ class Expected:
     bounds: bytes | None
 
 
-def c_program(entry: str, arguments: Sequence[tuple[Tensor, bytes]], results: Sequence[Expected], kernel: bytes) -> str:
-    """Return the text, empty for tensors that C or this program cannot compare. ``kernel`` is the object."""
+def c_program(
+    entry: str,
+    arguments: Sequence[tuple[Tensor, bytes]],
+    results: Sequence[Expected],
+    kernel: bytes,
+    *,
+    caller: str = "",
+) -> str:
+    """Return the text, empty for tensors that C or this program cannot compare.
+
+    ``kernel`` is the object, or IR in the LLVM dialect. With ``caller``, the text is a library's: the name of a function that is
+    called with the kernel's address, instead of ``main``.
+    """
     inputs = [(tensor, _load(data)) for tensor, data in arguments]
     outputs = [(each.output, _load(each.values), each.bounds) for each in results]
     kinds = {tensor["dtype"] for tensor, _ in inputs} | {output["dtype"] for output, *_ in outputs}
@@ -106,14 +118,16 @@ def c_program(entry: str, arguments: Sequence[tuple[Tensor, bytes]], results: Se
     declared += [_MEMORY.replace("PREFIX_", prefix)] if prefix else []
     declared += [_COPY] if b"memrefCopy" in kernel else []
     parameters = ["void *results", *(f"void *{tensor['name']}" for tensor, _ in inputs)]
-    declared += [f"\nvoid {entry}({', '.join(parameters)});\n\n"]
+    declaration = f"void {entry}({', '.join(parameters)})"
+    declared += ["\n"] if caller else [f"\n{declaration};\n\n"]
     declared += [_array(_TYPES[tensor["dtype"]], f"in_{tensor['name']}", values) for tensor, values in inputs]
     for output, values, bounds in outputs:
         exact = output["dtype"] not in FLOATS
         right = values if exact else dtypes.decode(dtypes.rounded(values, output["dtype"]), output["dtype"])
         declared += [_array("long double" if exact else "double", f"right_{output['name']}", right)]
         declared += [_array("double", f"bound_{output['name']}", _bounds(output, values, bounds))]
-    return "".join([*declared, "\nint main(void) {\n", *_calls(entry, inputs, outputs), "  return wrong != 0;\n}\n"])
+    head = f"void {caller}({declaration})" if caller else "int main(void)"
+    return "".join([*declared, f"\n{head} {{\n", *_calls(entry, inputs, outputs), "  exit(wrong != 0);\n}\n"])
 
 
 def _calls(
@@ -133,7 +147,7 @@ def _calls(
         name, kind = output["name"], _TYPES[output["dtype"]]
         memref, rank = f"out.{name}_", values.ndim
         for axis, size in enumerate(values.shape):
-            yield f'  if ({memref}.sizes[{axis}] != {size}) return puts("{name} has another shape"), 1;\n'
+            yield f'  if ({memref}.sizes[{axis}] != {size}) puts("{name} has another shape"), exit(1);\n'
         where = f"{memref}.offset + place({rank}, {memref}.sizes, {memref}.strides, i)"
         element = f"(({kind} *){memref}.aligned)[{where}]"
         element = f"bf16({element})" if output["dtype"] == "bf16" else element
@@ -159,8 +173,10 @@ def _bounds(output: JudgedOutput, values: Array, bounds: bytes | None) -> Array:
     if bounds is not None:
         own = _load(bounds)
         found = np.where(np.isfinite(own), own, found)
-    if output.get("max_ulp") is not None and output["dtype"] in ("f64", "f32", "f16"):
-        found = np.maximum(found, output["max_ulp"] * np.spacing(size.astype(dtypes.STORAGE[output["dtype"]])))
+    if output.get("max_ulp") is not None and output["dtype"] in FORMATS:
+        form = FORMATS[output["dtype"]]
+        spacing = np.maximum(np.ldexp(form.eps, np.frexp(size)[1] - 1), form.least)
+        found = np.maximum(found, output["max_ulp"] * spacing)
     return found
 
 

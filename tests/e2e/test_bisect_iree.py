@@ -116,10 +116,9 @@ def test_a_rejected_program_and_a_tool_that_fails(house: House, tmp_path: Path) 
     refused = reproduce(report, house, ["iree-compile@3.13"], tmp_path / "bad")
     assert refused.returncode == 1
     assert "error: expected '<'" in refused.stderr
-    # The good release runs what it compiled on the inputs, which are in its folder.
-    assert "With iree 3.12.0, these succeed" in report.read_text()
-    programs = ["iree-compile@3.12", "iree-run-module@3.12"]
-    passed = reproduce(report, house, programs, tmp_path / "good", script=1)
+    # The steps after the one that failed prove nothing.
+    assert "With iree 3.12.0, all of these commands succeed." in report.read_text()
+    passed = reproduce(report, house, ["iree-compile@3.12"], tmp_path / "good")
     assert passed.returncode == 0, passed.stderr
 
     assert (untold["changes"], untold["behaviours"]) == ([], [])
@@ -153,7 +152,5 @@ def test_pins_of_a_compiler_and_its_framework(house: House, tmp_path: Path) -> N
     refused = reproduce(report, house, ["iree-compile@3.11"], tmp_path / "bad")
     assert refused.returncode == 1
     assert "op attribute 'strides' failed to satisfy constraint" in refused.stderr
-    # The good release runs it on the inputs, which are there, too.
-    programs = ["iree-compile@3.9", "iree-run-module@3.9"]
-    passed = reproduce(report, house, programs, tmp_path / "good", script=1)
+    passed = reproduce(report, house, ["iree-compile@3.9"], tmp_path / "good")
     assert passed.returncode == 0, passed.stderr

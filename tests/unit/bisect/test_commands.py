@@ -76,6 +76,27 @@ def test_what_code_under_test_writes_instead_is_no_command(commands: Any) -> Non
     assert of(commands) == (Commands(steps={}, files={}), frozenset())
 
 
+def test_steps_after_the_last_one_that_is_wanted_are_left_out() -> None:
+    """And the files that only they need."""
+    graph, done = Graph(), {}
+    given: dict[str, Any] = {"environment": "e", "params": {}, "tool": "t"}
+    source = graph.add("import", stage=Stage.IMPORT, inputs={}, outputs={"ir": "a.mlir", "x": "x.npy"}, **given)
+    done[source] = Done(result=Result(outcome={"outcome": "ok"}, outputs={"ir": "digest", "x": "digest"}), cached=False)
+    code = graph.add(
+        "compile", stage=Stage.LOWER, inputs={"ir": Produced(source, "ir")}, outputs={"code": "c.bin"}, **given
+    )
+    run = {"code": Produced(code, "code"), "x": Produced(source, "x")}
+    last = graph.add("run/w", stage=Stage.RUN, inputs=run, outputs={}, **given)
+    for step, line in ((code, "compile in/ir.mlir -o out/c.bin"), (last, "call in/code.bin in/x.npy")):
+        done[step] = Done(result=Result(outcome={"outcome": "ok"}, metrics={"commands": [line.split()]}), cached=False)
+    plan = Plan(tests=(), graph=graph, verdicts={"t": last})
+    files = {"digest": TEXT.encode()}
+    every = commands_of(catalog(), plan, done, "t", files.__getitem__)
+    assert (list(every.steps), list(every.files)) == (["compile", "run/w"], ["00-a.mlir", "00-x.npy"])
+    some = commands_of(catalog(), plan, done, "t", files.__getitem__, until="compile")
+    assert (list(some.steps), list(some.files)) == (["compile"], ["00-a.mlir"])
+
+
 @pytest.mark.parametrize(("actual", "code"), [([1.0, 2.0, np.nan], 0), ([1.0, 2.5, np.nan], 1)])
 def test_files_that_a_program_wrote_are_compared(tmp_path: Path, actual: list[float], code: int) -> None:
     """Its input and what is right are files beside the commands; the last one fails where a number is wrong, and names it."""

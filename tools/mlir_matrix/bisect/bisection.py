@@ -144,18 +144,19 @@ def explain(catalog: Catalog, driver: Driver, read: Callable[[str], bytes], repe
             guilty=_guilty(plan, failing.shown.result, difference) if failing else "",
         )
 
-    def commands_at(seen: Observation | None) -> Commands:
-        return commands_of(catalog, plan, done, seen.result.id if seen else "", read)
+    def commands_at(seen: Observation | None, until: str = "") -> Commands:
+        return commands_of(catalog, plan, done, seen.result.id if seen else "", read, until=until)
 
     for test, changes in found.items():
         chosen, passed = repeated[test], passing[test]
+        failing_step = str(chosen.result.step["name"]) if chosen and chosen.result.step else ""
         yield Bisection(
             test=test,
             axis=axis,
             points=observations.points(test),
             changes=[explained(test, each) for each in changes],
             commands=commands_at(chosen),
-            passing=(passed.point, commands_at(passed)) if passed else None,
+            passing=(passed.point, commands_at(passed, failing_step)) if passed else None,
             again=_again(axis, chosen, repeat) if chosen else (),
             problem=driver.problems.get(test, ""),
         )

@@ -42,9 +42,12 @@ class Commands:
 
 
 def commands_of(
-    catalog: Catalog, plan: Plan, done: Mapping[str, Done], test: str, read: Callable[[str], bytes]
+    catalog: Catalog, plan: Plan, done: Mapping[str, Done], test: str, read: Callable[[str], bytes], *, until: str = ""
 ) -> Commands:
-    """Return the command lines of a test's steps, and those that compare what it gives; and the files that they need."""
+    """Return the command lines of a test's steps, and those that compare what it gives; and the files that they need.
+
+    ``until``: the last step that is wanted.
+    """
     graph, steps, files = plan.graph, dict[str, list[str]](), dict[str, bytes]()
     names: dict[Input, str] = {}
     compares = False
@@ -70,6 +73,8 @@ def commands_of(
             steps[identifier.rpartition("-")[0]] = [
                 shlex.join(_renamed(word, paths) for word in words) for words in commands
             ]
+        if identifier.rpartition("-")[0] == until:
+            break
     return Commands(steps=steps, files={name: data for name, data in files.items() if data}, compares=compares)
 
 

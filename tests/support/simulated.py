@@ -18,8 +18,16 @@ Behaviour = Callable[[str, int, int], str]
 class Simulated(Prober):
     """A prober whose tests end as a function says; counts runs and rounds."""
 
-    def __init__(self, tests: Sequence[str], behaviour: Behaviour, kept: list[Observation] | None = None) -> None:
+    def __init__(
+        self,
+        tests: Sequence[str],
+        behaviour: Behaviour,
+        kept: list[Observation] | None = None,
+        takes: Callable[[int], float] = lambda _: 0.1,
+    ) -> None:
+        """``takes``: the seconds of a run at a point; what takes longer than the limit is late."""
         self.kept = kept if kept is not None else []
+        self.takes = takes
 
         def no_tests(points: Sequence[int]) -> tuple[object, dict[str, dict[int, object]]]:
             raise AssertionError(points)
@@ -30,16 +38,18 @@ class Simulated(Prober):
         )  # type: ignore[arg-type] # fmt: skip
         self._behaviour = behaviour
 
-    def probe(self, wanted: Mapping[str, Sequence[int]]) -> None:
+    def probe(self, wanted: Mapping[str, Sequence[int]], limit_s: float) -> None:
         for test, points in wanted.items():
             for point in points:
                 known = self.observations.at(test, point)
                 number = len(known.observations) if known else 0
-                outcome = Outcome(self._behaviour(test, point, number))
+                takes = self.takes(point)
+                outcome = Outcome(self._behaviour(test, point, number) if takes <= limit_s else "timed-out")
                 result = TestResult(
                     id=f"{test}@{point}", framework="f", pipeline="p", target="t", workload="w",
                     outcome=outcome, stage="lower", expected=True, reason=f"{outcome} here",
+                    duration_s=min(takes, limit_s),
                 )  # fmt: skip
-                seen = Observation(test=test, point=point, signature=signature(result), result=result, limit_s=1)
+                seen = Observation(test=test, point=point, signature=signature(result), result=result, limit_s=limit_s)
                 self.observations.add(seen)
                 self.keep(seen)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -22,9 +22,15 @@ def axis(count: int, **more: object) -> Axis:
     return Axis(component="llvm", names=tuple(f"{number}.0" for number in range(count)), **more)  # type: ignore[arg-type]
 
 
-def drive(line: Axis, behaviour: Behaviour, tests: Sequence[str] = ("t",), **how: object) -> Driver:
+def drive(
+    line: Axis,
+    behaviour: Behaviour,
+    tests: Sequence[str] = ("t",),
+    takes: Callable[[int], float] = lambda _: 0.1,
+    **how: object,
+) -> Driver:
     strategy = Strategy(**{"scan": False, "jobs": 2, "repeats": 1, **how})  # type: ignore[arg-type]
-    driver = Driver(axis=line, prober=Simulated(tests, behaviour), strategy=strategy)
+    driver = Driver(axis=line, prober=Simulated(tests, behaviour, takes=takes), strategy=strategy)
     driver.run()
     return driver
 
@@ -130,6 +136,60 @@ def test_a_flaky_test_is_searched_by_probabilities() -> None:
         driver = drive(axis(64, good=0, bad=63), flaky, repeats=8)
         right += driver.found["t"].answer.candidates[0] == culprit
     assert right >= 18
+
+
+def seconds(driver: Driver) -> float:
+    """What all runs took."""
+    return sum(seen.result.duration_s for seen in driver.prober.kept)  # type: ignore[attr-defined]
+
+
+def outcomes(driver: Driver) -> list[str]:
+    return [
+        "/".join(each.result.outcome for each in point.observations) for point in driver.prober.observations.points("t")
+    ]
+
+
+def passes(_test: str, _point: int, _number: int) -> str:
+    return "pass"
+
+
+def test_a_hang_is_seen_in_full_only_where_it_decides() -> None:
+    """Of six releases that hang, the first and the last one wait for the whole limit, two minutes."""
+    hang = drive(axis(9), passes, takes=lambda point: 1e9 if 2 <= point < 8 else 0.1, scan=True, repeats=0)
+    assert changed(hang) == [(1, 2), (7, 8)]
+    assert outcomes(hang) == ["pass"] * 2 + ["timed-out"] * 6 + ["pass"]
+    assert seconds(hang) < 6 * 20 + 2 * 120 + 1
+    limits = [each.limit_s for point in hang.prober.observations.points("t") for each in point.observations]
+    assert [limits[2], limits[7]] == [120, 120]
+    # A sane release that takes 5 s: others get 50.
+    slower = drive(axis(9), passes, takes=lambda point: 1e9 if 2 <= point < 8 else 5, scan=True, repeats=0)
+    assert changed(slower) == [(1, 2), (7, 8)]
+    assert {each.limit_s for point in slower.prober.observations.points("t")[3:7] for each in point.observations} == {
+        50
+    }
+
+
+@pytest.mark.parametrize("slow", [{4}, {0}, {8}, {3, 4, 5}, set(range(9))])
+def test_what_is_slow_does_not_hang(slow: set[int]) -> None:
+    """It is run in full: a hang there would be a change."""
+    driver = drive(axis(9), passes, takes=lambda point: 100 if point in slow else 0.1, scan=True, repeats=0)
+    assert changed(driver) == []
+    assert outcomes(driver) == ["pass"] * 9
+
+
+def test_each_probe_of_a_search_decides() -> None:
+    """It waits for the whole limit: what is slow is no hang."""
+    takes = {**dict.fromkeys(range(60, 77), 100.0), **dict.fromkeys(range(77, 400), 1e9)}
+    driver = drive(axis(400, good=0, bad=399), passes, takes=lambda point: takes.get(point, 0.1))
+    assert driver.found["t"].answer.candidates == [77]
+    assert {each.limit_s for point in driver.prober.observations.points("t") for each in point.observations} == {120}
+
+
+def test_ends_that_hang_are_seen_in_full() -> None:
+    with pytest.raises(UsageError, match="behaves alike"):
+        drive(axis(9, good=0, bad=8), passes, takes=lambda _: 1e9, scan=True)
+    driver = drive(axis(9, good=0, bad=8), passes, takes=lambda point: 30 if point < 5 else 1e9, scan=True)
+    assert changed(driver) == [(4, 5)]
 
 
 @pytest.mark.parametrize(

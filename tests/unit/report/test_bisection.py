@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
-from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
 from mlir_matrix.bisect.bisection import Bisection, ExplainedChange
 from mlir_matrix.bisect.changes import Change, changes
 from mlir_matrix.bisect.commands import Commands
@@ -65,16 +65,21 @@ def found() -> Bisection:
             descend=["--catalog", "my files", TEST],
             confidence=1.0 if number == 0 else 0.97,
             marked=frozenset({2}) if number == 0 else frozenset(),
+            guilty="bufferize",
         )
         for number, change in enumerate(changes([each.known for each in points]))
     ]
-    commands = Commands(steps={"bufferize": ["mlir-opt linalg.mlir -o out.mlir"]}, files={"linalg.mlir": "module {}\n"})
+    commands = Commands(
+        steps={"bufferize": ["mlir-opt linalg.mlir -o out.mlir"]},
+        files={"linalg.mlir": b"module {}\n", "x.npy": b"\x93"},
+    )
     return Bisection(
         test=TEST,
         axis=Axis(component="llvm", names=RELEASES, left_out=("18.0.0+bindings",)),
         points=points,
         changes=explained,
         commands=commands,
+        passing=(0, Commands(steps={"bufferize": ["mlir-opt-16 linalg.mlir"]}, files={})),
         again=["--catalog", "my files", f"{TEST}@llvm=19.1.7"],
     )
 
@@ -86,11 +91,8 @@ def test_on_a_terminal(found: Bisection) -> None:
     said = console.export_text()
     assert "  16 17 18  19\n   A  ?  B A/C\n" in said
     assert "broke between 16.0.6 and 18.1.8  A → B" in said
-    assert (
-        "in one of 2, which cannot be told apart:\n    17.0.6\n    18.1.8  changes files of the passes of this step\n"
-        in said
-    )
-    assert "differs in 19.1.7  B → A/C (97%)\n  18.1.8 is the last release before" in said
+    assert "in one of 2, 1 of them unknown:\n    17.0.6\n    18.1.8  changes files of the passes of this step\n" in said
+    assert "differs in 19.1.7 (97%)  B → A/C\n  18.1.8 is the last release before" in said
     assert "without 18.0.0+bindings: not programs" in said
     assert f"search them: tools/matrix bisect --catalog 'my files' {TEST}\n" in said
     assert "  all steps before bufferize give the same\n" in said
@@ -102,18 +104,27 @@ def test_on_a_terminal(found: Bisection) -> None:
 
 def test_markdown(found: Bisection) -> None:
     said = markdown(found, "matrix bisect mlir/p/t/w")
-    assert said.startswith("# mlir/p/t/w: broke in llvm 18.1.8, differs in llvm 19.1.7\n")
+    assert said.startswith(
+        "# bufferize crashes by SIGSEGV in f(): broke between llvm 16.0.6 and 18.1.8, differs in llvm 19.1.7 (97%)\n"
+    )
     assert "| 17.0.6 | unknown: the package \\| llvm\\x1b\\[2J cannot be had |" in said
     assert (
-        "- one of these made the change:\n  - 17.0.6\n  - 18.1.8 (**changes files of the passes of this step**)\n"
+        "- in one of 2, 1 of them unknown:\n  - 17.0.6\n  - 18.1.8 (**changes files of the passes of this step**)\n"
         in said
     )
-    assert "- confidence: 97.0%\n" in said
     assert "| 19.1.7 | **C** crashed by SIGSEGV at bufferize in f() (1 of 2); **A** pass (1 of 2) |" in said
     assert "```diff\n@@ -1 +1 @@\n-  [old]\n+  new\n… 7 more lines\n```" in said
     assert "tools/matrix run --catalog 'my files' mlir/p/t/w@llvm=19.1.7" in said
     assert "All steps before bufferize give the same.\n" in said
-    assert "mlir-opt linalg.mlir -o out.mlir" in said
+    assert (
+        "the programs of llvm 19.1.7 on `PATH`:\n\n```sh\n# bufferize\nmlir-opt linalg.mlir -o out.mlir\n```\n" in said
+    )
+    assert "The last command shows it: bufferize crashes by SIGSEGV in f().\n" in said
+    assert (
+        "With llvm 16.0.6, these succeed, with the files in `good`:\n\n```sh\n# bufferize\nmlir-opt-16 linalg.mlir\n"
+        in said
+    )
+    assert "`linalg.mlir`:\n\n```mlir\nmodule {}\n```\n\n`x.npy`: 1 bytes, beside this report\n" in said
     assert "- llvm 19.1.7" in said
     assert "\x1b" not in said
     # What a compiler prints ends no block.
@@ -132,9 +143,49 @@ def test_what_was_made_smaller_is_told(found: Bisection) -> None:
     assert [each["scaled"] for each in made["tests"]] == ["", "a_b from 8 to 2\x1b"]
 
 
+def test_markdown_accuses_no_more_than_the_terminal(found: Bisection) -> None:
+    """Of three commits, two of which cannot be built, neither names one, however sure it is that it is one of them."""
+    commits = Axis(
+        component="llvm", noun="commit", names=("a0", "b1", "c2", "d3"), titles=("one", "two", "three", "four")
+    )
+    lost = [Point(at, [seen(at, "infra-error", "it does not build")]) for at in (1, 2)]
+    points = [found.points[0], *lost, found.points[3]]
+    (change,) = changes([each.known for each in points])
+    told = ExplainedChange(change=change, difference=None, commits="", candidates=[3, 2, 1], confidence=0.99999)
+    bisection = replace(found, axis=commits, points=points, changes=[told])
+    texts = ["\n".join(map(str, bisection_lines(bisection))), markdown(bisection, "matrix bisect")]
+    for text in texts:
+        assert "in one of 3, 2 of them unknown:" in text
+        assert re.search(r"between (llvm )?a0 and d3", text)
+        assert not re.search(r"(?i)(broke|differs)\S* in ", text)
+        assert "100" not in text
+
+
+def test_a_title_names_the_bug(found: Bisection) -> None:
+    """Also where a later release differs in another way: the report repeats the newest failure, and names what made that."""
+    worst = {"index": [1], "expected": 1.5707963267948966, "actual": "nan"}
+    verdict = {"outcome": "mismatch", "outputs": [{"name": "y", "outcome": "mismatch", "reason": "", "worst": [worst]}]}
+    crash = seen(3, "crashed", signal="SIGILL")
+    failures: list[tuple[Observation, str]] = [
+        (seen(3, "mismatch", verdict=verdict), "wrong numbers after bufferize, y[1] is nan instead of 1.5708"),
+        (seen(3, "timed-out", step=STEP), "bufferize does not end"),
+        (seen(3, "lower-failed", "bufferize: no <op>", step=STEP), "bufferize: no <op>"),
+        (replace(crash, result=replace(crash.result, stage=Stage.RUN)), "the kernel crashes by SIGILL"),
+    ]  # fmt: skip
+    for failure, expected in failures:
+        points = [found.points[0], Point(3, [failure])]
+        (change,) = changes([each.known for each in points])
+        made = replace(found.changes[1], change=replace(change, before=0, after=3), candidates=(3,), confidence=1.0)
+        title = markdown(replace(found, points=points, changes=[made]), "").partition("\n")[0]
+        assert title == f"# {escaped(expected)}: broke in llvm 19.1.7"
+
+
 def test_page(found: Bisection) -> None:
     made = page(markdown(found, "matrix bisect '<script>alert(1)</script>'"))
-    assert "<title>mlir/p/t/w: broke in llvm 18.1.8, differs in llvm 19.1.7</title>" in made
+    assert (
+        "<title>bufferize crashes by SIGSEGV in f(): broke between llvm 16.0.6 and 18.1.8, differs in llvm 19.1.7 (97%)</title>"
+        in made
+    )
     assert "<del>-  [old]</del>\n<ins>+  new</ins>" in made
     assert "<td>17.0.6</td>" in made
     assert "<script" not in made
@@ -174,7 +225,10 @@ def test_text_of_others_is_no_markup(found: Bisection) -> None:
     assert re.findall(r'(?:src|href)="[^"]*"', made) == ['href="https://x/compare/a...b"'] * 2
     shown = escape(HOSTILE.replace("\x1b", "\\x1b"))
     assert made.count(f"<td>19.1.7 {shown}</td>") == 1
-    assert f"<title>{TEST}: broke in llvm 18.1.8 {shown}, " in made
+    assert (
+        f"<title>bufferize crashes by SIGSEGV in f(): broke between llvm 16.0.6 and 18.1.8, differs in llvm 19.1.7 {shown} (97%)<"
+        in made
+    )
     assert f"<li>to search them: <code>tools/matrix bisect '{shown}'</code></li>" in made.replace("&#x27;", "'")
 
 

@@ -37,12 +37,16 @@ def made(folder: Path, age: int, size: int = 10) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("most_runs", "most_bytes"), [(3, 1 << 20), (100, 2_500)])
-def test_the_oldest_runs_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_runs: int, most_bytes: int) -> None:
-    """By number, and by size. The run's own folder stays, and that of a run that is not over."""
-    monkeypatch.setattr(run_folder, "MOST_RUNS", most_runs)
+DAY = 24 * 3600
+
+
+@pytest.mark.parametrize(("days", "most_bytes"), [((1, 2, 8, 9, 10), 1 << 20), ((1, 2, 3, 4, 5), 2_500)])
+def test_the_oldest_runs_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, days: tuple[int, ...], most_bytes: int
+) -> None:
+    """By age, and by size. The run's own folder stays, and that of a run that is not over."""
     monkeypatch.setattr(run_folder, "MOST_BYTES", most_bytes)
-    old = [made(tmp_path / f"run-{age}", age, 1000) for age in (100, 200, 300, 400, 500)]
+    old = [made(tmp_path / f"run-{number}", age * DAY, 1000) for number, age in enumerate(days, 1)]
     hold = "import fcntl, os, sys; fcntl.flock(os.open(sys.argv[1], 0), fcntl.LOCK_SH); print(flush=True); sys.stdin.read()"
     with subprocess.Popen([sys.executable, "-c", hold, old[4]], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
@@ -50,5 +54,17 @@ def test_the_oldest_runs_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mos
         own = RunFolder(tmp_path, {})
         assert len(list(tmp_path.iterdir())) == 5, "a run that keeps nothing removes nothing"
         assert own.path.is_dir()
-        assert {path.name for path in tmp_path.iterdir()} == {own.path.name, "run-100", "run-200", "run-500"}
+        assert {path.name for path in tmp_path.iterdir()} == {own.path.name, "run-1", "run-2", "run-5"}
         other.communicate()
+
+
+def test_many_runs_of_a_day_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their paths are still on a screen. Those of this process stay whatever they take: it prints them at its end."""
+    old = {made(tmp_path / f"run-{number}", 3600).name for number in range(40)}
+    first = RunFolder(tmp_path, {}).path
+    assert {path.name for path in tmp_path.iterdir()} == {*old, first.name}
+    (first / "file").write_bytes(b"x" * 100)
+    os.utime(first, (0, 0))
+    monkeypatch.setattr(run_folder, "MOST_BYTES", 1)
+    second = RunFolder(tmp_path, {}).path
+    assert {path.name for path in tmp_path.iterdir()} == {first.name, second.name}

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from string import ascii_uppercase
 from typing import Literal
 
+from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.bisect.changes import Change
-from mlir_matrix.bisect.commands import Commands, commands_of, passes_of
+from mlir_matrix.bisect.commands import Commands, commands_of, pass_of, passes_of
 from mlir_matrix.bisect.difference import StepDifference, first_difference
 from mlir_matrix.bisect.driver import Driver, FoundChange, word
 from mlir_matrix.bisect.observations import Observation, Point
@@ -17,7 +18,9 @@ from mlir_matrix.bisect.releases import Axis
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.pins import PINS_MARK, release_of
 from mlir_matrix.judge.repeats import unstable
+from mlir_matrix.judge.results import TestResult
 from mlir_matrix.judge.signature import Signature
+from mlir_matrix.plan.planner import Plan
 
 #: Candidates that a report lists.
 _LISTED = 50
@@ -40,6 +43,8 @@ class ExplainedChange:
     marked: frozenset[int] = frozenset()
     #: Steps that gave different outputs for the same input, at one of the points.
     unstable: Sequence[str] = ()
+    #: The pass or the step that fails, or after which the IR differs; empty if none is known.
+    guilty: str = ""
 
     @property
     def word(self) -> Literal["broke", "fixed", "differs"]:
@@ -57,6 +62,8 @@ class Bisection:
     changes: Sequence[ExplainedChange]
     #: At the point that ``shown`` returns.
     commands: Commands = field(default_factory=lambda: Commands(steps={}, files={}))
+    #: The nearest point where the test passes, and the commands there; None without such a point.
+    passing: tuple[int, Commands] | None = None
     #: The arguments of ``matrix run`` that run the test there; empty for a commit, whose release is in no file.
     again: Sequence[str] = ()
     #: Why a search has no answer, or one that does not explain all observations.
@@ -83,6 +90,15 @@ def shown(points: Sequence[Point]) -> Observation | None:
     return next((each for each in known if each.signature and not each.signature.passes), known[0] if known else None)
 
 
+def _passing(points: Sequence[Point], failing: Observation | None) -> Observation | None:
+    """Return the observation of a pass that is nearest to a failure."""
+    if failing is None or failing.signature is None or failing.signature.passes:
+        return None
+    passes = [point for point in points if point.known and all(each.passes for each in point.known)]
+    nearest = min(passes, key=lambda point: abs(point.index - failing.point), default=None)
+    return nearest.shown if nearest else None
+
+
 def _letter(number: int) -> str:
     return ascii_uppercase[number] if number < len(ascii_uppercase) else f"Z{number}"
 
@@ -101,10 +117,11 @@ def explain(catalog: Catalog, driver: Driver, read: Callable[[str], bytes], repe
     observations, axis, done = driver.prober.observations, driver.axis, driver.prober.done
     found = {test: driver.changes(test) for test in observations.tests}
     repeated = {test: shown(observations.points(test)) for test in found}
+    passing = {test: _passing(observations.points(test), chosen) for test, chosen in repeated.items()}
     wanted = {
         test: {point for each in of for point in (each.change.before, each.change.after)} for test, of in found.items()
     }
-    for test, chosen in repeated.items():
+    for test, chosen in (*repeated.items(), *passing.items()):
         wanted[test] |= {chosen.point} if chosen else set()
     plan = driver.prober.plan({test: sorted(points) for test, points in wanted.items()})
 
@@ -124,6 +141,7 @@ def explain(catalog: Catalog, driver: Driver, read: Callable[[str], bytes], repe
             difference = closer if closer and closer.step else difference
         candidates = result.answer.candidates[:_LISTED]
         step = difference.step if difference and len(candidates) > 1 else ""
+        failing = observations.at(test, change.before if word(change.was, change.becomes) == "fixed" else change.after)
         return ExplainedChange(
             change=change,
             difference=difference,
@@ -133,10 +151,15 @@ def explain(catalog: Catalog, driver: Driver, read: Callable[[str], bytes], repe
             candidates=candidates,
             confidence=result.answer.confidence,
             marked=axis.of_passes(passes_of(plan, done, after, step)) & set(candidates) if step else frozenset(),
+            guilty=_guilty(plan, failing.shown.result, difference) if failing else "",
         )
 
+    def commands_at(seen: Observation | None, until: str = "") -> Commands:
+        return commands_of(catalog, plan, done, seen.result.id if seen else "", read, until=until)
+
     for test, changes in found.items():
-        chosen = repeated[test]
+        chosen, passed = repeated[test], passing[test]
+        failing_step = str(chosen.result.step["name"]) if chosen and chosen.result.step else ""
         every = [explained(test, each) for each in changes]
         # Observations hold what each release prints; only now it is known what differs in spelling alone.
         kept = [each for each in every if each.difference or driver.prober.by.kind != "ir"]
@@ -146,10 +169,17 @@ def explain(catalog: Catalog, driver: Driver, read: Callable[[str], bytes], repe
             axis=axis,
             points=observations.points(test),
             changes=kept,
-            commands=commands_of(catalog, plan, done, chosen.result.id if chosen else "", read),
+            commands=commands_at(chosen),
+            passing=(passed.point, commands_at(passed, failing_step)) if passed else None,
             again=_again(axis, chosen, repeat) if chosen else (),
             problem=driver.problems.get(test, "" if kept else spelt),
         )
+
+
+def _guilty(plan: Plan, failing: TestResult, difference: StepDifference | None) -> str:
+    decided = failing.step is not None and failing.stage != Stage.JUDGE
+    step = str(failing.step["name"]) if failing.step and decided else difference.step if difference else ""
+    return pass_of(plan, failing.id, step) or step
 
 
 def _again(axis: Axis, chosen: Observation, repeat: Repeat) -> list[str]:

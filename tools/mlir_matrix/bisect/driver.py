@@ -5,11 +5,12 @@ The searches of several tests share probes: what one asks for is observed for al
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence, Set
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 from typing import Any, Literal, TypeAlias
 
+from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.bisect.changes import Change, changes
 from mlir_matrix.bisect.history import History, Line, history
 from mlir_matrix.bisect.observations import Observation, Observations, Point
@@ -23,6 +24,8 @@ from mlir_matrix.judge.signature import Signature, alike
 SHORT = 32
 #: Repeated probes of one round.
 _AGAIN = 6
+#: Of a scan: the least time limit of actions in seconds, and how many times what the fastest release took others get.
+_LEAST_S, _TIMES = 20.0, 10
 Find = Literal["change", "broke", "fixed"]
 _Ends: TypeAlias = tuple[int, int]
 #: Yields the points that a test wants next; one that was observed is observed again.
@@ -134,27 +137,61 @@ class Driver:
     def _scan(self, tests: Sequence[str]) -> None:
         observations = self.prober.observations
         points = [point for point in range(len(self.axis)) if point not in self.strategy.skipped]
-        self._probe({test: [point for point in points if not observations.at(test, point)] for test in tests})
+        self._probe_briefly({test: [point for point in points if not observations.at(test, point)] for test in tests})
         for number in range(self.strategy.repeats):
             # What tells nothing once is not asked again.
             seen = {test: [each for each in observations.points(test) if each.known] for test in tests}
             few = {
                 test: [each.index for each in of if len(each.observations) < number + 2] for test, of in seen.items()
             }
-            self._probe(few)
+            self._probe_briefly(few)
         self.prober.level_times()
         if self.axis.good is not None and self.axis.bad is not None:
             for test in tests:
                 self._has_ends(test, self.axis.good, self.axis.bad)
 
-    def _probe(self, wanted: Mapping[str, Sequence[int]]) -> None:
+    def _probe_briefly(self, wanted: Mapping[str, Sequence[int]]) -> None:
+        """Probe under a limit that costs little where many points hang, and in full again where a time-out decides."""
+        observations, full_s = self.prober.observations, self.prober.limits.timeout_s
+        self._probe(wanted, self._brief_s(wanted))
+        while True:
+            late = {test: observations.forget_late(test, self._deciding(test), full_s) for test in wanted}
+            if not any(late.values()):
+                break
+            self._probe(late, full_s)
+            # What was late when no point had ended yet may need more.
+            brief_s = self._brief_s(wanted)
+            self._probe(
+                {test: observations.forget_late(test, range(len(self.axis)), brief_s) for test in wanted}, brief_s
+            )
+
+    def _brief_s(self, tests: Iterable[str]) -> float:
+        """Return a time limit of actions: ten times what the fastest point took that ended."""
+        limit_s = _LEAST_S
+        for test in tests:
+            seen = [each for point in self.prober.observations.points(test) for each in point.observations]
+            ended = [each for each in seen if each.signature and each.result.outcome != Outcome.TIMED_OUT]
+            limit_s = max(limit_s, _TIMES * min((each.result.duration_s for each in ended), default=0.0))
+        # A person judges each observation once.
+        full_s = self.prober.limits.timeout_s
+        return full_s if self.strategy.review is not None else min(full_s, limit_s)
+
+    def _deciding(self, test: str) -> set[int]:
+        """Return the points on which an answer rests: both sides of changes, the ends, and the newest that is known."""
+        sides = {point for each in self.changes(test) for point in (each.change.before, each.change.after)}
+        known = [point.index for point in self.prober.observations.points(test) if point.known]
+        return sides | {point for point in (self.axis.good, self.axis.bad, *known[-1:]) if point is not None}
+
+    def _probe(self, wanted: Mapping[str, Sequence[int]], limit_s: float | None = None) -> None:
+        if not any(wanted.values()):
+            return
         observations = self.prober.observations
         counts = {}
         for test, points in wanted.items():
             for point in points:
                 known = observations.at(test, point)
                 counts[test, point] = len(known.observations) if known else 0
-        self.prober.probe(wanted)
+        self.prober.probe(wanted, limit_s or self.prober.limits.timeout_s)
         self.rounds += 1
         if self.strategy.review is not None:
             known_now = {place: observations.at(*place) for place in counts}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.judge.results import TestResult
 from mlir_matrix.judge.signature import Signature
 
@@ -73,6 +74,18 @@ class Observations:
         found[place] = new
         return place
 
+    def forget_late(self, test: str, points: Iterable[int], limit_s: float) -> list[int]:
+        """Forget time-outs at points that were seen under smaller limits; return their points, one for each."""
+        seen = [each for point in points for each in self._found[test].get(point, ())]
+        late = [
+            each
+            for each in seen
+            if each.result.outcome == Outcome.TIMED_OUT and each.limit_s < limit_s and not each.judged
+        ]
+        for each in late:
+            self._found[test][each.point].remove(each)
+        return [each.point for each in late]
+
     def at(self, test: str, point: int) -> Point | None:
         """Return what is known of a test at a point, None if it was not observed there."""
         found = self._found[test].get(point)
@@ -80,4 +93,4 @@ class Observations:
 
     def points(self, test: str) -> list[Point]:
         """Return the observed points in the order of the axis."""
-        return [Point(point, found) for point, found in sorted(self._found[test].items())]
+        return [Point(point, found) for point, found in sorted(self._found[test].items()) if found]

@@ -52,15 +52,19 @@ class Prober:
     #: With ``by`` time: what the calls of a kernel took, in seconds, by test and point.
     samples: dict[str, dict[int, list[float]]] = field(default_factory=dict)
 
-    def probe(self, wanted: Mapping[str, Sequence[int]]) -> None:
-        """Run tests at points. What was observed, or is named twice, is executed anew. Raise the interruption of a run."""
+    def probe(self, wanted: Mapping[str, Sequence[int]], limit_s: float) -> None:
+        """Run tests at points. What was observed, or is named twice, is executed anew. Raise the interruption of a run.
+
+        ``limit_s``: the time limit of an action, in seconds.
+        """
         session, tests = self._select({test: list(dict.fromkeys(points)) for test, points in wanted.items()})
         places = [(test, point) for test, points in wanted.items() for point in dict.fromkeys(points)]
         by_id = dict(zip((each.id for each in tests), places, strict=True))
         known = {name for name, place in by_id.items() if self.observations.at(*place)}
         times = {name: wanted[test].count(point) - (name not in known) for name, (test, point) in by_id.items()}
         try:
-            self._run(session, with_repeats(self._plan(session, tests), by_id.keys() - known, times), by_id)
+            plan = with_repeats(self._plan(session, tests), by_id.keys() - known, times)
+            self._run(session, plan, by_id, replace(self.limits, timeout_s=limit_s))
         finally:
             self.running = {}
 
@@ -110,7 +114,7 @@ class Prober:
         session, found = self.tests_at(sorted({point for points in wanted.values() for point in points}))
         return session, [found[test][point] for test, points in wanted.items() for point in points]
 
-    def _run(self, session: Session, plan: Plan, places: Mapping[str, tuple[str, int]]) -> None:
+    def _run(self, session: Session, plan: Plan, places: Mapping[str, tuple[str, int]], limits: Limits) -> None:
         """Run a plan; ``places``: the test and the point of each identifier without the number of a copy."""
         runnable = [places[test.partition(COPY)[0]] for test in plan.verdicts]
         self.running = {test: [point for name, point in runnable if name == test] for test, _ in runnable}
@@ -126,7 +130,7 @@ class Prober:
                 self.samples.setdefault(test, {})[point] = seconds(plan, self.done, result.id)
             outputs = outputs_of(plan, self.done, result.id, self.by, read)
             found = signature(named, self.by, outputs, wrote_it=wrote_it(plan, result))
-            seen = Observation(test=test, point=point, signature=found, result=named, limit_s=self.limits.timeout_s)
+            seen = Observation(test=test, point=point, signature=found, result=named, limit_s=limits.timeout_s)
             self.observations.add(seen)
             self.keep(seen)
 
@@ -140,7 +144,7 @@ class Prober:
                 event = TestDone(replace(event.result, id=name, expected=True, expectation=None))
             self.listener(event)
 
-        run = run_plan(session, plan, limits=self.limits, fail_fast=False, listener=listen)
+        run = run_plan(session, plan, limits=limits, fail_fast=False, listener=listen)
         note_outputs(self.made, plan, run.done)
         if run.interruption is not None:
             # What is not noted by now was not run.

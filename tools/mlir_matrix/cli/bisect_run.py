@@ -25,12 +25,12 @@ from mlir_matrix.cli.words import option_words
 from mlir_matrix.errors import UsageError
 from mlir_matrix.events import Event
 from mlir_matrix.execute.action_cache import ActionCache
-from mlir_matrix.files import unwritable, write_text
+from mlir_matrix.files import unwritable, write_file, write_text
 from mlir_matrix.judge.results import Run
 from mlir_matrix.paths import launcher
 from mlir_matrix.report.axis_progress import shown_on_axis
 from mlir_matrix.report.bisection_document import Reported
-from mlir_matrix.report.bisection_markdown import markdown
+from mlir_matrix.report.bisection_markdown import GOOD, markdown
 from mlir_matrix.report.events import EventLog
 from mlir_matrix.report.page import page
 from mlir_matrix.report.run_folder import RunFolder
@@ -197,8 +197,11 @@ class BisectionRun:
 
 
 def _write_report(found: Bisection, folder: Path, line: str) -> Path:
-    """Write the report of a test as Markdown and HTML. Raise InfrastructureError."""
+    """Write the report of a test as Markdown and HTML, and the files that its commands need. Raise InfrastructureError."""
     path = folder / found.test / "report.md"
+    good = found.passing[1].files if found.passing and found.passing[1] != found.commands else {}
+    for name, data in (*found.commands.files.items(), *((f"{GOOD}/{name}", data) for name, data in good.items())):
+        write_file(path.parent / name, data)
     text = markdown(found, line)
     write_text(path, text)
     write_text(path.with_suffix(".html"), page(text))

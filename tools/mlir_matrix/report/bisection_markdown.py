@@ -8,14 +8,19 @@ from collections.abc import Iterator, Sequence
 from urllib.parse import quote
 
 from mlir_matrix.bisect.bisection import Bisection, ExplainedChange, shown
+from mlir_matrix.bisect.commands import Commands
 from mlir_matrix.bisect.observations import Point
-from mlir_matrix.bisect.releases import point_name
+from mlir_matrix.bisect.releases import Axis, point_name
 from mlir_matrix.judge.signature import Signature
 from mlir_matrix.paths import launcher
-from mlir_matrix.report.bisection_words import flaky, scaled, sentence, unchanged
+from mlir_matrix.report.bisection_words import among, bug, flaky, headline, scaled, sentence, unchanged
 from mlir_matrix.text import harmless
 
 _DIAGNOSTICS = 40
+#: Bytes of a file in the text.
+_LONGEST = 20_000
+#: The folder of the files of the point that passes, where its commands are others.
+GOOD = "good"
 #: What CommonMark and GitHub may take for markup.
 _MARKUP = re.compile(r"[\\`*_\[\]<>|#!&~$]")
 
@@ -63,32 +68,22 @@ def _behaviour(found: Bisection, point: Point) -> str:
 
 
 def _title(found: Bisection) -> str:
-    words = [f"{each.word} in {found.axis.component} {_where(found, each)}" for each in found.changes]
-    return f"{found.test}: {', '.join(words) or 'no change'}"
-
-
-def _where(found: Bisection, explained: ExplainedChange) -> str:
-    """Return the one candidate, or the newest."""
-    candidates = explained.candidates
-    return point_name(found.axis, candidates[0] if len(candidates) == 1 else explained.change.after)
+    words = ", ".join(headline(found, each, found.axis.component) for each in found.changes)
+    what = bug(found) if words else ""
+    return f"{what}: {words}" if what else f"{found.test}: {words or 'no change'}"
 
 
 def _change(found: Bisection, explained: ExplainedChange) -> Iterator[str]:
     change, axis = explained.change, found.axis
-    yield from (
-        "",
-        f"## {explained.word.capitalize()} in {escaped(f'{axis.component} {_where(found, explained)}')}",
-        "",
-    )
+    words = headline(found, explained, axis.component)
+    yield from ("", f"## {escaped(words[:1].upper() + words[1:])}", "")
     for point, known in ((change.before, change.was), (change.after, change.becomes)):
         yield f"- {escaped(axis.names[point])}: {escaped(' or '.join(sorted(map(str, known))))}"
     if len(explained.candidates) > 1:
-        yield "- one of these made the change:"
+        yield f"- {among(found, explained)}:"
         for point in explained.candidates:
             mark = " (**changes files of the passes of this step**)" if point in explained.marked else ""
             yield f"  - {escaped(point_name(axis, point))}{mark}"
-    if explained.confidence < 1:
-        yield f"- confidence: {explained.confidence:.1%}"
     if doubt := flaky(found, explained):
         yield f"- {doubt}"
     if explained.commits:
@@ -123,16 +118,44 @@ def _result(release: str, found: Bisection, point: int) -> Iterator[str]:
 
 
 def _repeat(found: Bisection, command: str) -> Iterator[str]:
-    chosen = shown(found.points)
-    again = [shlex.join([launcher(), "run", *found.again])] if found.again else []
-    yield from ("", "## Repeat", "", *_fenced("sh", [command, *again]))
+    chosen, axis = shown(found.points), found.axis
     if chosen and found.commands.steps:
-        yield from ("", "Without that tool, with the programs of the versions below:", "")
-        yield from _fenced(
-            "sh", [line for step, lines in found.commands.steps.items() for line in (f"# {step}", *lines)]
-        )
-        for name, text in found.commands.files.items():
-            yield from ("", f"{_code(name)}:", "", *_fenced("mlir", text.rstrip("\n").splitlines()))
+        yield from ("", "## Reproduce", "")
+        yield f"In a folder with the files below, with the programs of {escaped(_of(axis, chosen.point))} on `PATH`:"
+        yield from ("", *_fenced("sh", _script(found.commands)))
+        what, step = bug(found), chosen.result.step
+        if what:
+            fails = found.commands.compares or (step is not None and step["name"] in found.commands.steps)
+            yield from ("", escaped(sentence(f"{'the last command shows it' if fails else 'then'}: {what}")))
+        if found.passing:
+            point, commands = found.passing
+            is_same = commands == found.commands
+            how = "all of these commands succeed" if is_same else f"these succeed, with the files in `{GOOD}`"
+            yield from ("", f"With {escaped(_of(axis, point))}, {how}{'.' if is_same else ':'}")
+            yield from () if is_same else ("", *_fenced("sh", _script(commands)))
+        for name, data in found.commands.files.items():
+            yield from ("", *_file(name, data))
+    again = [shlex.join([launcher(), "run", *found.again])] if found.again else []
+    yield from ("", "With this program:", "", *_fenced("sh", [command, *again]))
+
+
+def _of(axis: Axis, point: int) -> str:
+    return axis.names[point] if axis.noun == "pin set" else f"{axis.component} {axis.names[point]}"
+
+
+def _script(commands: Commands) -> list[str]:
+    return [line for step, lines in commands.steps.items() for line in (f"# {step}", *lines)]
+
+
+def _file(name: str, data: bytes) -> Iterator[str]:
+    """Yield a file, or that it is beside the report."""
+    try:
+        text = data.decode() if len(data) <= _LONGEST else ""
+    except UnicodeDecodeError:
+        text = ""
+    yield f"{_code(name)}{':' if text else f': {len(data)} bytes, beside this report'}"
+    if text:
+        yield from ("", *_fenced(name.rpartition(".")[2], text.rstrip("\n").splitlines()))
 
 
 def _fenced(language: str, lines: Sequence[str]) -> Iterator[str]:

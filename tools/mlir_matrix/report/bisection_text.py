@@ -12,7 +12,7 @@ from mlir_matrix.bisect.bisection import Bisection, ExplainedChange
 from mlir_matrix.bisect.observations import Point
 from mlir_matrix.bisect.releases import point_name
 from mlir_matrix.paths import launcher
-from mlir_matrix.report.bisection_words import flaky, scaled, sentence, unchanged
+from mlir_matrix.report.bisection_words import among, flaky, headline, scaled, sentence, unchanged
 from mlir_matrix.text import counted, harmless, shortened
 
 _DIFF_LINES = 14
@@ -20,8 +20,6 @@ _DIFF_LINES = 14
 _IN_LINE, _CANDIDATES = 16, 10
 #: Characters of a reason.
 _REASON = 140
-#: What is more probable is not called uncertain.
-_CERTAIN = 0.9995
 _MARK = "  [yellow]changes files of the passes of this step[/]"
 _COLOURS = {"broke": "red", "fixed": "green", "differs": "yellow"}
 
@@ -102,15 +100,12 @@ def _change(found: Bisection, explained: ExplainedChange) -> Iterator[str | Text
     change, axis = explained.change, found.axis
     move = f"{found.letters(change.was)} → {found.letters(change.becomes)}"
     candidates = [point_name(axis, point) for point in explained.candidates]
-    certain = "" if explained.confidence >= _CERTAIN else f" [dim]({explained.confidence:.0%})[/]"
-    if len(candidates) == 1:
-        yield f"[bold {_COLOURS[explained.word]}]{explained.word}[/] in {escape(candidates[0])}  {move}{certain}"
-        if axis.noun != "pin set":
-            yield f"  {escape(point_name(axis, change.before))} is the last {axis.noun} before"
-    else:
-        ends = f"between {axis.names[change.before]} and {axis.names[change.after]}"
-        yield f"[bold {_COLOURS[explained.word]}]{explained.word}[/] {ends}  {move}{certain}"
-        yield f"  in one of {len(candidates)}, which cannot be told apart:"
+    words = escape(headline(found, explained)).removeprefix(explained.word)
+    yield f"[bold {_COLOURS[explained.word]}]{explained.word}[/]{words}  {move}"
+    if len(candidates) == 1 and axis.noun != "pin set":
+        yield f"  {escape(point_name(axis, change.before))} is the last {axis.noun} before"
+    elif len(candidates) > 1:
+        yield f"  {among(found, explained)}:"
         for point, name in list(zip(explained.candidates, candidates, strict=True))[:_CANDIDATES]:
             yield f"    {escape(name)}{_MARK if point in explained.marked else ''}"
         if len(candidates) > _CANDIDATES:

@@ -4,14 +4,41 @@ from __future__ import annotations
 
 from collections import Counter
 
-from mlir_matrix.actions.runtime.outcomes import Stage
-from mlir_matrix.bisect.bisection import Bisection, ExplainedChange
+from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
+from mlir_matrix.bisect.bisection import Bisection, ExplainedChange, shown
 from mlir_matrix.bisect.observations import Point
-from mlir_matrix.bisect.releases import Axis
+from mlir_matrix.bisect.releases import Axis, point_name
+from mlir_matrix.judge.results import TestResult
 from mlir_matrix.judge.signature import Signature
-from mlir_matrix.text import counted
+from mlir_matrix.text import counted, shortened
 
 _RUNS_DIFFER = "all steps give the same; the difference is in what ran"
+#: What is more probable is not called uncertain.
+_CERTAIN = 0.9995
+#: Characters of a reason in a title.
+_REASON = 100
+
+
+def headline(found: Bisection, explained: ExplainedChange, component: str = "") -> str:
+    """Say what changed and at which point, or between which points where several may have changed it, and how sure that is."""
+    change, axis, candidates = explained.change, found.axis, explained.candidates
+    name = f"{component} " if component and axis.noun != "pin set" else ""
+    where = f"between {name}{axis.names[change.before]} and {axis.names[change.after]}"
+    if len(candidates) == 1:
+        where = f"in {name}{point_name(axis, candidates[0])}"
+    certain = "" if explained.confidence >= _CERTAIN else f" ({explained.confidence:.0%})"
+    return f"{explained.word} {where}{certain}"
+
+
+def among(found: Bisection, explained: ExplainedChange) -> str:
+    """Say how many points may have made a change, and of how many of these nothing is known; nothing for a single one."""
+    candidates = explained.candidates
+    if len(candidates) == 1:
+        return ""
+    unknown = sum(point.index in candidates and not point.known for point in found.points)
+    return f"in one of {len(candidates)}, " + (
+        f"{unknown} of them unknown" if unknown else "which cannot be told apart"
+    )
 
 
 def unchanged(found: Bisection, explained: ExplainedChange) -> str:
@@ -35,6 +62,36 @@ def scaled(found: Bisection) -> str:
 def sentence(text: str) -> str:
     """Return what is said in a line as a sentence."""
     return f"{text[:1].upper()}{text[1:]}."
+
+
+def bug(found: Bisection) -> str:
+    """Say what is wrong, of the failure that the report repeats: what crashes, fails or gives which numbers; else nothing."""
+    failing = shown(found.points)
+    if failing is None or failing.signature is None or failing.signature.passes:
+        return ""
+    made = [each.guilty for each in found.changes if failing.signature in each.change.becomes]
+    ended = [each.guilty for each in found.changes if failing.signature in each.change.was]
+    guilty = next(filter(None, made + ended), "")
+    result = failing.result
+    if result.outcome == Outcome.MISMATCH:
+        return f"wrong numbers{f' after {guilty}' if guilty else ''}{_numbers(result)}"
+    who = "the kernel" if result.stage == Stage.RUN else guilty or str(result.stage)
+    if result.outcome == Outcome.TIMED_OUT:
+        return f"{who} does not end"
+    if result.signal:
+        return f"{who} crashes by {result.signal}{f' in {result.frame}' if result.frame else ''}"
+    step = f"{result.step['name']}: " if result.step else ""
+    return f"{who}: {shortened(result.reason.removeprefix(step), _REASON)}"
+
+
+def _numbers(result: TestResult) -> str:
+    """Say which number is the most wrong."""
+    outputs = result.verdict["outputs"] if result.verdict else ()
+    for output in outputs:
+        for worst in (output.get("worst") or ())[:1]:
+            actual, expected = (float(worst[side]) for side in ("actual", "expected"))
+            return f", {output['name']}{worst['index'] or ''} is {actual:.6g} instead of {expected:.6g}"
+    return ""
 
 
 def flaky(found: Bisection, explained: ExplainedChange) -> str:

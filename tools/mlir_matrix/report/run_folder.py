@@ -15,8 +15,8 @@ from pathlib import Path
 from mlir_matrix.actions.runtime.collect import remove_folder
 from mlir_matrix.files import is_held
 
-#: Older runs are removed where there are more, or where they take more bytes.
-MOST_RUNS = 20
+#: Folders are removed that are older, or, the oldest first, where all take more bytes.
+LONGEST_S = 7 * 24 * 3600
 MOST_BYTES = 2 << 30
 _ODD = re.compile(r"[^\w.+=,-]", re.ASCII)
 
@@ -49,12 +49,12 @@ class RunFolder:
         self.__dict__["path"] = path
 
     def _prune(self) -> None:
-        """Remove the oldest folders of runs that are over."""
+        """Remove the oldest folders of runs that are over: those of this process are locked, too."""
         size = 0
-        runs = sorted(os.scandir(self._failures), key=_modified, reverse=True)
-        for number, run in enumerate(runs):
+        oldest = (time.time() - LONGEST_S) * 1e9
+        for run in sorted(os.scandir(self._failures), key=_modified, reverse=True):
             size += _size(run.path)
-            if (number >= MOST_RUNS or size > MOST_BYTES) and not is_held(Path(run.path)):
+            if (_modified(run) < oldest or size > MOST_BYTES) and not is_held(Path(run.path)):
                 remove_folder(run.path)
 
 

@@ -54,6 +54,8 @@ MODELS = {
     "weight.py": module("return self.p", init="self.p = nn.Parameter(torch.rand(8))"),
     "by name.py": module("return x - x.mean()").replace(GIVEN, "{'x': torch.rand(N, 8)}"),
     "one input.py": module("return x - x.mean()").replace(GIVEN, "torch.rand(N, 8)"),
+    "by dtype.py": module("return x * (2 if x.dtype == torch.float32 else 3)"),
+    "float32 only.py": module("assert x.dtype == torch.get_default_dtype() == torch.float32\n        return x + x"),
     "two processes.py": module("return x + 1", more="import os\nos.fork()"),
 }
 #: Models that cannot be tested, and a part of the reason.
@@ -71,11 +73,11 @@ REFUSED = {
     "sparse.py": (module("return x.to_sparse()"), "output 0 is sparse, nested or quantized"),
     "deep.py": (module("for _ in range(5000): x = [x]\n        return x"), "RecursionError"),
     "no float64.py": (
-        module("assert x.dtype == torch.float32, 'float32 only'\n        return x"),
+        module("assert x.view(torch.int32).shape == x.shape, 'float32 only'\n        return x"),
         "does not run in float64: float32 only",
     ),
-    "by dtype.py": (
-        module("return x * (2 if x.dtype == torch.float32 else 3)"),
+    "by size.py": (
+        module("return x * (2 if x.element_size() == 4 else 3)"),
         "32 of 32 elements of output 0 are more than 100 times",
     ),
     "lazy.py": (
@@ -163,3 +165,70 @@ def test_what_programs_cannot_be_asked_is_said(house: House) -> None:
     done = house("golden", "calibrate", onnx, "--seeds", "10")
     assert done.code == 2
     assert "a program in the form onnx-node has a single set of inputs" in done.stderr
+
+
+RMS_NORM = "h = x.float(); h = h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + 1e-6)\n        return self.w * "
+WEIGHT = "self.w = nn.Parameter(torch.rand(8, dtype=D))"
+MASKED = "return torch.softmax(x @ x.T + torch.full((N, N), torch.finfo(x.dtype).min, dtype=x.dtype).triu(1), -1)"
+#: Programs that ask for the dtype of a tensor: its name in PyTorch, what ``forward`` does, and what the constructor.
+OF_DTYPE = {
+    "to_dtype": ("bfloat16", RMS_NORM + "h.to(x.dtype)", WEIGHT),
+    "to_tensor": ("bfloat16", RMS_NORM + "h.to(x)", WEIGHT),
+    "type_as": ("float16", RMS_NORM + "h.type_as(x)", WEIGHT),
+    "constants": ("bfloat16", "return x * torch.tensor([0.1] * 8, dtype=x.dtype) + x.new_tensor([0.3] * 8)", "pass"),
+    "table": ("bfloat16", "return x @ self.t", "self.t = torch.rand(8, 8).to(D)"),
+    "finfo": ("bfloat16", "return x * torch.finfo(x.dtype).eps", "pass"),
+    "masked": ("float16", MASKED, "pass"),
+    "masked_attention": (
+        "bfloat16",
+        "return self.a(x, x, x, attn_mask=torch.ones(N, N).triu(1) > 0)[0]",
+        "self.a = nn.MultiheadAttention(8, 2).to(D).eval()",
+    ),
+}
+#: Where a grid points: anywhere and over the border, or exactly at the elements.
+GRIDS = {
+    "border": "torch.rand(1, 9, 9, 2) * 2.2 - 1.1",
+    "exact": "F.affine_grid(torch.eye(2, 3)[None], (1, 2, 16, 16), align_corners=A)",
+}
+#: Ways of numbers from a tensor to Python and back.
+NUMBERS = {"tolist": "x.sum(1).tolist()", "item": "[x.sum().item()]"}
+
+
+def own_dtype_models() -> dict[str, str]:
+    """Return models of which PyTorch itself was once outside of the bounds, or the bounds were far too wide."""
+    texts = {}
+    for name, (dtype, body, init) in OF_DTYPE.items():
+        text = module(body, init=init, more=f"D = torch.{dtype}")
+        texts[name] = text.replace(GIVEN, "[torch.rand(N, 8).to(D)]")
+    for name, grid in GRIDS.items():
+        for aligned in (True, False):
+            text = module("return F.grid_sample(x, y, align_corners=A)", more=f"A = {aligned}\nF = nn.functional")
+            text = text.replace("(self, x)", "(self, x, y)")
+            texts[f"{name}-{aligned}"] = text.replace(GIVEN, f"[torch.randn(1, 2, 16, 16), {grid}]")
+    return texts | {name: module(f"return x * torch.tensor({text})", n="8") for name, text in NUMBERS.items()}
+
+
+def test_pytorch_itself_is_inside_the_bounds_of_each_program_in_its_own_dtype(house: House, tmp_path: Path) -> None:
+    corpus = tmp_path / "matrix" / "corpora" / "zoo"
+    corpus.mkdir(parents=True)
+    (corpus / "corpus.yaml").write_text(CORPUS)
+    models = own_dtype_models()
+    for name, text in models.items():
+        file = tmp_path / "models" / f"{name}.py"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+    report = house.run("pytorch/torch-eager/torch-eager/zoo:*", catalog=tmp_path)
+    found = {test["workload"].removeprefix("zoo:"): test["metrics"]["error_used"] for test in report.tests.values()}
+    assert found.keys() == models.keys()
+    assert found["exact-False"] > 1e-3
+    for name in NUMBERS:
+        done = house(
+            "golden",
+            "explain",
+            f"pytorch/torch-eager/torch-eager/zoo:{name}",
+            "--catalog",
+            tmp_path,
+            "--format",
+            "json",
+        )
+        assert "because of Python numbers from a tensor" in done.document["outputs"][0]["element_bounds"]["rationale"]

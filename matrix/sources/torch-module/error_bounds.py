@@ -6,11 +6,16 @@ the module, in any order, with functions about as exact as the package allows th
 terms has an error of sqrt(n) roundings of its partial sums. The bound is ``CONFIDENCE`` times that.
 
 Operators without a rule are decomposed by PyTorch. What is left is sampled: run on operands that are off by their errors, and in
-the dtype of the program. Where even that is impossible the analysis ends, and the bound is a multiple of what PyTorch is off by.
+the dtype of the program. Where even that is impossible, or errors leave the tensors, the bound is a multiple of what PyTorch is
+off by.
+
+All tensors hold doubles. The program sees its own dtypes (``OwnDtypes``), because it converts to the dtypes of its inputs.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,6 +25,7 @@ import torch
 from torch import Tensor
 from torch._decomp import decomposition_table
 from torch.multiprocessing.reductions import StorageWeakRef
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -37,6 +43,12 @@ SAMPLES, COMMON = 4, 0.25
 MANY, DRIFT = 32, 2.0
 #: Without an analysis: how often the largest error of float32 eager, and units in the last place of the largest value.
 EMPIRICAL, EMPIRICAL_EPS = 32.0, 64.0
+#: What PyTorch itself gives as the dtype of a tensor.
+DTYPE = torch.Tensor.dtype
+#: What gives the elements of a tensor to Python, without an operator.
+LEAVES = (Tensor.tolist, Tensor.numpy, Tensor.__array__, Tensor.__dlpack__)
+#: How grid_sample calls the way without interpolation.
+NEAREST = 1
 RULES: dict[Any, Callable[..., Any]] = {}
 
 
@@ -57,20 +69,17 @@ def run_with_bounds(
     tensor of ``built`` in the program. ``again`` makes the same as ``built``.
     """
     default = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
     mode = Bounds()
     for tensor, dtype in own:
         mode.program(tensor, dtype)
-    why = ""
     try:
-        with torch.no_grad(), mode:
+        with torch.no_grad(), mode, OwnDtypes(mode):
             returned = built.call()
     except RandomError as error:
         raise ActionFailed(f"the module draws random numbers: {error}") from None
     except Exception as error:  # noqa: BLE001 - whatever ends the analysis, the module may still run without it
-        why = str(error) if isinstance(error, UnknownError) else f"{type(error).__name__}: {error}"[:200]
+        mode.lost = str(error) if isinstance(error, UnknownError) else f"{type(error).__name__}: {error}"[:200]
         # The module may have changed its buffers. Its parameters are drawn as before.
-        torch.set_default_dtype(default)
         built = again()
         torch.set_default_dtype(torch.float64)
         try:
@@ -80,10 +89,10 @@ def run_with_bounds(
             raise ActionFailed(f"the module has no reference, because it does not run in float64: {unfit}") from None
     finally:
         torch.set_default_dtype(default)
-    return [_leaf(mode, value, kept, why) for value, kept in zip(pytree.tree_leaves(returned), plain, strict=True)]
+    return [_leaf(mode, value, kept) for value, kept in zip(pytree.tree_leaves(returned), plain, strict=True)]
 
 
-def _leaf(mode: Bounds, value: Any, own: Any, why: str) -> tuple[Any, Any, str]:
+def _leaf(mode: Bounds, value: Any, own: Any) -> tuple[Any, Any, str]:
     if not isinstance(value, Tensor):
         return None, None, ""
     array = value.detach().contiguous()
@@ -99,9 +108,9 @@ def _leaf(mode: Bounds, value: Any, own: Any, why: str) -> tuple[Any, Any, str]:
         largest = float(numpy.abs(exact[numpy.isfinite(exact)]).max(initial=0.0))
         most = float(apart[numpy.isfinite(apart)].max(initial=0.0))
     whole = EMPIRICAL * most + EMPIRICAL_EPS * eps * largest
-    if why:
+    if mode.lost:
         how = f"empirical: {EMPIRICAL:g} times the largest error of PyTorch itself, {most:.3g}, and {EMPIRICAL_EPS:g} eps of the "
-        return exact, numpy.full(exact.shape, whole), f"{how}largest value; no analysis, because of {why}"
+        return exact, numpy.full(exact.shape, whole), f"{how}largest value; no analysis, because of {mode.lost}"
     error = mode.error(value)
     bound = numpy.zeros(exact.shape) if error is None else CONFIDENCE * error.double().contiguous().numpy()
     bound = bound + eps / 2 * numpy.abs(exact)
@@ -147,7 +156,9 @@ class Bounds(TorchDispatchMode):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self.dtype, self.count, self.sampled = torch.float32, 0, 0
+        self.dtype, self.count, self.sampled, self.depth = torch.float32, 0, 0, 0
+        #: Where errors left the tensors of the program, so that the bounds of its results are not known.
+        self.lost = ""
         self.generator = torch.Generator().manual_seed(0)
         self._errors, self._dtypes = Shadows(), Shadows()
 
@@ -160,6 +171,22 @@ class Bounds(TorchDispatchMode):  # type: ignore[misc]
         if dtype.is_floating_point and dtype != torch.float32:
             self._dtypes.keep(tensor, dtype)
 
+    def own_dtype(self, tensor: Tensor) -> torch.dtype:
+        """Return the dtype that a tensor has in the program; in rules, that which it has here."""
+        held: torch.dtype = DTYPE.__get__(tensor)
+        if self.depth or not (held.is_floating_point or held.is_complex):
+            return held
+        own: torch.dtype = self._dtypes.find(tensor) or (held if held.itemsize < 8 else torch.float32)
+        return own.to_complex() if held.is_complex else own
+
+    def doubled(self, tensor: Any) -> Any:
+        """Return a constant of the program, such as a table that is no buffer, in double."""
+        if not isinstance(tensor, Tensor) or not tensor.is_floating_point() or tensor.dtype == torch.float64:
+            return tensor
+        made = tensor.double()
+        self.program(made, tensor.dtype)
+        return made
+
     def error(self, tensor: Any) -> Tensor | None:
         """Return the error of a tensor; None if it is exact."""
         if not isinstance(tensor, Tensor) or (found := self._errors.find(tensor)) is None:
@@ -171,6 +198,11 @@ class Bounds(TorchDispatchMode):  # type: ignore[misc]
         """Return the error of a tensor, which may be all 0."""
         found = self.error(tensor)
         return torch.zeros(tensor.shape, dtype=torch.float64) if found is None else found
+
+    def leaves(self, tensor: Tensor) -> None:
+        """Record that the elements of a tensor are Python's from here on. Exact ones lose nothing."""
+        if (error := self.error(tensor)) is not None and bool((error > 0).any()):
+            self.lost = "Python numbers from a tensor"
 
     def note(self, tensor: Tensor, error: Tensor | None) -> Tensor:
         """Record the error of a result."""
@@ -188,28 +220,31 @@ class Bounds(TorchDispatchMode):  # type: ignore[misc]
         return tensor
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        before = self.dtype
+        before, default = self.dtype, torch.get_default_dtype()
         self.count += 1
-        self.dtype = self._promoted(pytree.tree_leaves((args, kwargs)))
+        self.depth += 1
+        torch.set_default_dtype(torch.float64)
         try:
-            made = self._apply(function, args, kwargs)
+            leaves, form = pytree.tree_flatten((args, kwargs or {}))
+            if function is aten.lift_fresh.default or not (function.is_view or _is_in_place(function)):
+                leaves = [self.doubled(each) for each in leaves]
+            self.dtype = self._promoted(leaves)
+            made = self._apply(function, *pytree.tree_unflatten(leaves, form))
             for each in pytree.tree_leaves(made):
                 if isinstance(each, Tensor) and self._dtypes.find(each) is None:
                     self.program(each, self.dtype)
             return made
         finally:
             self.dtype = before
+            self.depth -= 1
+            torch.set_default_dtype(default)
 
     def _promoted(self, leaves: Sequence[Any]) -> torch.dtype:
         """Return the dtype in which a program computes: the widest of its tensors, of scalars only where there is nothing else."""
         tensors = [each for each in leaves if isinstance(each, Tensor) and each.is_floating_point()]
         tensors = [each for each in tensors if each.dim()] or tensors
-        return min(
-            (self._dtypes.find(each) or torch.float32 for each in tensors),
-            key=lambda dtype: torch.finfo(dtype).eps,
-            default=torch.float32,
-        )
+        dtypes = [self._dtypes.find(each) or torch.float32 for each in tensors]
+        return functools.reduce(torch.promote_types, dtypes) if dtypes else torch.float32
 
     def _apply(self, function: Any, args: Any, kwargs: Any) -> Any:
         packet = function.overloadpacket
@@ -246,6 +281,34 @@ class Bounds(TorchDispatchMode):  # type: ignore[misc]
         with self:
             made = other(*args, **kwargs)
             return aten.copy_(args[0], made)
+
+
+class OwnDtypes(TorchFunctionMode):  # type: ignore[misc]
+    """Gives the program the dtypes that its tensors have in it, and sees where their elements become Python's."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        super().__init__()
+        self.bounds = bounds
+
+    def __enter__(self) -> Any:
+        # Not by this mode, which functions of torch.nn.functional do not see.
+        Tensor.dtype = property(self.bounds.own_dtype)
+        return super().__enter__()
+
+    def __exit__(self, *raised: Any) -> None:
+        del Tensor.dtype
+        super().__exit__(*raised)
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if torch.is_autocast_enabled("cpu"):
+            self.bounds.lost = "autocast, which leaves doubles alone"
+        elif function in LEAVES:
+            self.bounds.leaves(args[0])
+        elif function is Tensor.new_tensor:
+            kwargs = {"dtype": args[0].dtype, **(kwargs or {})}
+        elif function is Tensor.type_as or (function is Tensor.to and isinstance(args[1], Tensor)):
+            return args[0].to(args[1].dtype)
+        return function(*args, **(kwargs or {}))
 
 
 def _is_in_place(function: Any) -> bool:
@@ -738,22 +801,26 @@ def _batch_norm(
     return made
 
 
-@rule(aten.amax, aten.amin)
-def _largest(mode: Bounds, function: Any, tensor: Tensor, dims: Any = (), keepdim: bool = False) -> Any:
-    made = function(tensor, dims, keepdim)
-    error = mode.error(tensor)
-    return made if error is None else mode.note(made, aten.amax(error, dims, keepdim))
-
-
-@rule(aten.max, aten.min)
-def _largest_of(mode: Bounds, function: Any, tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+@rule(
+    aten.amax, aten.amin, aten.max, aten.min, aten.max_pool1d, aten.max_pool2d, aten.max_pool3d, aten.max_pool2d_with_indices,
+    aten.max_pool3d_with_indices, aten.max_pool1d_with_indices, aten.adaptive_max_pool2d, aten.adaptive_max_pool3d,
+    aten.adaptive_max_pool1d,
+)  # fmt: skip
+def _largest(mode: Bounds, function: Any, tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+    """Choose an element. Those that are too far from it, as masked ones, have no part in its error."""
     if args and isinstance(args[0], Tensor):
         other = aten.maximum if function.overloadpacket is aten.max else aten.minimum
         return RULES[other](mode, other, tensor, args[0])
+
+    def chosen(change: Tensor) -> Tensor:
+        made = function(tensor + change, *args, **kwargs)
+        return made if isinstance(made, Tensor) else made[0]
+
     made = function(tensor, *args, **kwargs)
     if (error := mode.error(tensor)) is not None:
-        most = aten.amax(error, (args[0],) if args else (), bool(args[1:] and args[1]) or kwargs.get("keepdim", False))
-        mode.note(made if isinstance(made, Tensor) else made[0], most)
+        value = made if isinstance(made, Tensor) else made[0]
+        apart = torch.maximum(*((chosen(sign * CONFIDENCE * error) - value).abs() / CONFIDENCE for sign in (-1, 1)))
+        mode.note(value, apart.nan_to_num(nan=0.0))
     return made
 
 
@@ -865,16 +932,21 @@ def _upsample(mode: Bounds, function: Any, tensor: Tensor, *args: Any, **kwargs:
     return settle(mode, made, squares + ((4 + max(tensor.shape[2:]) / 2) * mode.unit * near) ** 2, 2.0)
 
 
-@rule(
-    aten.max_pool1d, aten.max_pool2d, aten.max_pool3d, aten.max_pool2d_with_indices, aten.max_pool3d_with_indices,
-    aten.max_pool1d_with_indices, aten.adaptive_max_pool2d, aten.adaptive_max_pool3d, aten.adaptive_max_pool1d,
-)  # fmt: skip
-def _max_pool(mode: Bounds, function: Any, tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
-    made = function(tensor, *args, **kwargs)
-    if (error := mode.error(tensor)) is not None:
-        most = function(error, *args, **kwargs)
-        mode.note(made if isinstance(made, Tensor) else made[0], most if isinstance(most, Tensor) else most[0])
-    return made
+@rule(aten.grid_sampler_2d, aten.grid_sampler_3d)
+def _grid_sample(mode: Bounds, function: Any, image: Tensor, grid: Tensor, *how: Any) -> Any:
+    """Sample where the grid points: so far as a place is off, the result moves along the image.
+
+    To the nearest it jumps, and an error that may occur decides.
+    """
+    made = function(image, grid, *how)
+    squares = function(mode.of(image) ** 2, grid, *how).abs() + (4 * mode.unit * function(image.abs(), grid, *how)) ** 2
+    reach = CONFIDENCE if how[0] == NEAREST else 1.0
+    off = reach * (mode.of(grid) + 2 * mode.unit * (grid.abs() + 1))
+    moved = torch.zeros_like(made)
+    for signs in itertools.product((-1.0, 1.0), repeat=grid.shape[-1]):
+        there = function(image, grid + off * torch.tensor(signs), *how)
+        moved = torch.maximum(moved, (there - made).abs())
+    return settle(mode, made, squares + moved**2, 0.0)
 
 
 @rule(
@@ -898,8 +970,7 @@ def _scatter(mode: Bounds, function: Any, tensor: Tensor, *args: Any, **kwargs: 
 
 @rule(aten._local_scalar_dense, aten.item)
 def _item(mode: Bounds, function: Any, tensor: Tensor) -> Any:
-    if mode.error(tensor) is not None and bool((mode.of(tensor) > 0).any()):
-        raise UnknownError("a Python number from a tensor")
+    mode.leaves(tensor)
     return function(tensor)
 
 

@@ -607,8 +607,13 @@ def elementwise(own: float | Callable[..., Any], *operators: Any) -> None:
 
 
 def _near_one(made: Tensor, *_: Any) -> Tensor:
-    """For functions that programs compute by way of numbers near 1."""
+    """For functions that programs compute by way of numbers near 1, and that have no other name for what is left near 0."""
     return 4 * torch.clamp(made.abs(), min=1.0)
+
+
+def _times_near_one(made: Tensor, tensor: Tensor, *_: Any) -> Tensor:
+    """For functions that programs compute as a product of their argument and a number near 1."""
+    return 4 * tensor.abs()
 
 
 #: Exact but for the errors of their operands.
@@ -649,23 +654,24 @@ elementwise(
     aten.cosh,
     aten.acosh,
     aten.atan2,
+    aten.tanh,
+    aten.log1p,
+    aten.expm1,
+    aten.erf,
+    aten.sinh,
+    aten.asinh,
+    aten.atanh,
 )
 elementwise(8.0, aten.pow, aten.erfinv, aten.lgamma)
 elementwise(
     _near_one,
-    aten.tanh,
     aten.sigmoid,
-    aten.log1p,
-    aten.expm1,
-    aten.erf,
     aten.erfc,
     aten.softplus,
     aten.elu,
-    aten.sinh,
-    aten.asinh,
-    aten.atanh,
     aten.log_sigmoid_forward,
 )
+elementwise(_times_near_one, aten.gelu)
 elementwise(4.0, aten.remainder, aten.fmod)
 elementwise(4.0, aten.hardsigmoid, aten.hardswish, aten.leaky_relu)
 

@@ -157,6 +157,8 @@ class Bounds(TorchDispatchMode):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self.dtype, self.count, self.sampled, self.depth = torch.float32, 0, 0, 0
+        #: Whether ``dtype`` is the program's. PyTorch's own functions make masks in the dtype of their operands, which is double here.
+        self.known = True
         #: Where errors left the tensors of the program, so that the bounds of its results are not known.
         self.lost = ""
         self.generator = torch.Generator().manual_seed(0)
@@ -168,7 +170,7 @@ class Bounds(TorchDispatchMode):  # type: ignore[misc]
 
     def program(self, tensor: Tensor, dtype: torch.dtype) -> None:
         """Record the dtype that a tensor has in the program. Here all are double."""
-        if dtype.is_floating_point and dtype != torch.float32:
+        if dtype.is_floating_point:
             self._dtypes.keep(tensor, dtype)
 
     def own_dtype(self, tensor: Tensor) -> torch.dtype:
@@ -220,7 +222,7 @@ class Bounds(TorchDispatchMode):  # type: ignore[misc]
         return tensor
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        before, default = self.dtype, torch.get_default_dtype()
+        before, default = (self.dtype, self.known), torch.get_default_dtype()
         self.count += 1
         self.depth += 1
         torch.set_default_dtype(torch.float64)
@@ -228,23 +230,23 @@ class Bounds(TorchDispatchMode):  # type: ignore[misc]
             leaves, form = pytree.tree_flatten((args, kwargs or {}))
             if function is aten.lift_fresh.default or not (function.is_view or _is_in_place(function)):
                 leaves = [self.doubled(each) for each in leaves]
-            self.dtype = self._promoted(leaves)
+            self.dtype, self.known = self._promoted(leaves)
             made = self._apply(function, *pytree.tree_unflatten(leaves, form))
             for each in pytree.tree_leaves(made):
-                if isinstance(each, Tensor) and self._dtypes.find(each) is None:
+                if self.known and isinstance(each, Tensor) and self._dtypes.find(each) is None:
                     self.program(each, self.dtype)
             return made
         finally:
-            self.dtype = before
+            self.dtype, self.known = before
             self.depth -= 1
             torch.set_default_dtype(default)
 
-    def _promoted(self, leaves: Sequence[Any]) -> torch.dtype:
-        """Return the dtype in which a program computes: the widest of its tensors, of scalars only where there is nothing else."""
+    def _promoted(self, leaves: Sequence[Any]) -> tuple[torch.dtype, bool]:
+        """Return the dtype in which a program computes, of scalars only where there is nothing else, and whether it is known."""
         tensors = [each for each in leaves if isinstance(each, Tensor) and each.is_floating_point()]
-        tensors = [each for each in tensors if each.dim()] or tensors
-        dtypes = [self._dtypes.find(each) or torch.float32 for each in tensors]
-        return functools.reduce(torch.promote_types, dtypes) if dtypes else torch.float32
+        found = [self._dtypes.find(each) for each in ([each for each in tensors if each.dim()] or tensors)]
+        dtypes = [each for each in found if each is not None]
+        return functools.reduce(torch.promote_types, dtypes, dtypes[0] if dtypes else torch.float32), len(dtypes) > 0 or not found
 
     def _apply(self, function: Any, args: Any, kwargs: Any) -> Any:
         packet = function.overloadpacket
@@ -300,15 +302,19 @@ class OwnDtypes(TorchFunctionMode):  # type: ignore[misc]
         super().__exit__(*raised)
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
         if torch.is_autocast_enabled("cpu"):
             self.bounds.lost = "autocast, which leaves doubles alone"
         elif function in LEAVES:
             self.bounds.leaves(args[0])
         elif function is Tensor.new_tensor:
-            kwargs = {"dtype": args[0].dtype, **(kwargs or {})}
+            kwargs = {"dtype": args[0].dtype, **kwargs}
+        elif function is torch.nn.functional.rms_norm and kwargs.get("eps") is None:
+            # That of the dtype in which it computes.
+            kwargs["eps"] = torch.finfo(torch.promote_types(args[0].dtype, torch.float32)).eps
         elif function is Tensor.type_as or (function is Tensor.to and isinstance(args[1], Tensor)):
             return args[0].to(args[1].dtype)
-        return function(*args, **(kwargs or {}))
+        return function(*args, **kwargs)
 
 
 def _is_in_place(function: Any) -> bool:
@@ -434,11 +440,13 @@ def _convert(mode: Bounds, function: Any, tensor: Tensor, *to: Any, **kwargs: An
         ends = [] if error is None else [(tensor + off).to(dtype).double() for off in (-error, error)]
         return mode.note(made, (ends[1] - ends[0]).abs()) if ends and dtype != torch.bool else made
     if not tensor.is_floating_point():
-        mode.dtype = torch.float32 if dtype == torch.float64 else dtype
+        mode.dtype, mode.known = (torch.float32, False) if dtype == torch.float64 else (dtype, True)
         return mode.note(made, error)
     # The program's float32 is double here, too.
-    mode.dtype = mode.dtype if dtype == torch.float64 else dtype
-    narrower = torch.finfo(mode.dtype).eps > torch.finfo(mode._promoted([tensor])).eps
+    before = mode.dtype
+    if dtype != torch.float64:
+        mode.dtype, mode.known = dtype, True
+    narrower = torch.finfo(mode.dtype).eps > torch.finfo(before).eps
     return mode.note(made, mode.of(tensor) + mode.unit * made.abs() if narrower else error)
 
 
@@ -466,7 +474,7 @@ def _made(mode: Bounds, function: Any, *args: Any, **kwargs: Any) -> Any:
     dtype = kwargs.get("dtype")
     if dtype is not None and dtype.is_floating_point:
         kwargs = {**kwargs, "dtype": torch.float64}
-        mode.dtype = torch.float32 if dtype == torch.float64 else dtype
+        mode.dtype, mode.known = (torch.float32, False) if dtype == torch.float64 else (dtype, True)
     made = function(*args, **kwargs)
     if made.is_floating_point():
         rounded = max((_constant(mode, each) for each in args), default=0.0)
@@ -569,18 +577,24 @@ def _masked_fill(mode: Bounds, function: Any, tensor: Tensor, mask: Tensor, valu
     return _where(mode, aten.where, mask, filled, tensor)
 
 
+STEPS = (aten.floor, aten.ceil, aten.round, aten.trunc, aten.sign, aten.sgn, aten.heaviside)
+
 # Elementwise functions: what they give at the ends of the interval of each operand.
 
 
 def at_ends(mode: Bounds, function: Any, args: Sequence[Any], kwargs: Any, made: Tensor) -> Tensor:
-    """Return the squares of how far a function of elements is from its value where each operand is off by its error."""
+    """Return the squares of how far a function of elements is from its value where each operand is off by its error.
+
+    A step is a decision, which an error that may occur takes.
+    """
+    reach = CONFIDENCE if getattr(function, "overloadpacket", None) in STEPS else 1.0
     squares = torch.zeros_like(made, dtype=torch.float64)
     for place, operand in enumerate(args):
         error = mode.error(operand)
         if error is None and not (error := _constant(mode, operand)):
             continue
         apart = torch.zeros_like(squares)
-        for moved in (operand - error, operand + error):
+        for moved in (operand - reach * error, operand + reach * error):
             off = (function(*args[:place], moved, *args[place + 1 :], **kwargs) - made).abs()
             apart = torch.maximum(apart, torch.nan_to_num(off, nan=math.inf))
         squares = squares + apart**2
@@ -600,20 +614,26 @@ def elementwise(own: float | Callable[..., Any], *operators: Any) -> None:
             return made
         squares = at_ends(mode, function, args, kwargs, made)
         if callable(own):
-            return settle(mode, made, squares + (mode.unit * own(made, *args)) ** 2, 0.0)
+            return settle(mode, made, squares + (mode.unit * own(mode, made, *args)) ** 2, 0.0)
         return settle(mode, made, squares, own)
 
     rule(*operators)(call)
 
 
-def _near_one(made: Tensor, *_: Any) -> Tensor:
+def _near_one(_mode: Bounds, made: Tensor, *_: Any) -> Tensor:
     """For functions that programs compute by way of numbers near 1, and that have no other name for what is left near 0."""
     return 4 * torch.clamp(made.abs(), min=1.0)
 
 
-def _times_near_one(made: Tensor, tensor: Tensor, *_: Any) -> Tensor:
+def _times_near_one(_mode: Bounds, _made: Tensor, tensor: Tensor, *_: Any) -> Tensor:
     """For functions that programs compute as a product of their argument and a number near 1."""
     return 4 * tensor.abs()
+
+
+def _of_erf(mode: Bounds, made: Tensor, *_: Any) -> Tensor:
+    """Of narrow dtypes PyTorch's own is a polynomial for float32 (Abramowitz and Stegun 7.1.26), exact beside 1."""
+    wide = torch.finfo(torch.float32).eps / torch.finfo(mode.dtype).eps
+    return 5 * made.abs() + (4 * wide if wide < 1 else 0.0)
 
 
 #: Exact but for the errors of their operands.
@@ -628,16 +648,10 @@ elementwise(
     aten.clamp_min,
     aten.clamp_max,
     aten.hardtanh,
-    aten.floor,
-    aten.ceil,
-    aten.round,
-    aten.trunc,
-    aten.sign,
-    aten.sgn,
     aten.relu6,
-    aten.threshold,
     aten.fmax,
     aten.fmin,
+    *STEPS,
 )
 elementwise(2.0, aten.div, aten.reciprocal, aten.sqrt, aten.square)
 elementwise(4.0, aten.rsqrt, aten.hypot)
@@ -657,7 +671,6 @@ elementwise(
     aten.tanh,
     aten.log1p,
     aten.expm1,
-    aten.erf,
     aten.sinh,
     aten.asinh,
     aten.atanh,
@@ -672,8 +685,19 @@ elementwise(
     aten.log_sigmoid_forward,
 )
 elementwise(_times_near_one, aten.gelu)
-elementwise(4.0, aten.remainder, aten.fmod)
+elementwise(_of_erf, aten.erf)
 elementwise(4.0, aten.hardsigmoid, aten.hardswish, aten.leaky_relu)
+
+
+@rule(aten.remainder, aten.fmod)
+def _remainder(mode: Bounds, function: Any, a: Any, b: Any) -> Any:
+    """Take a whole number of times the second from the first; how many is a decision."""
+    made = function(a, b)
+    if made.is_floating_point():
+        with mode:
+            times = (a / b).floor() if function.overloadpacket is aten.remainder else (a / b).trunc()
+            mode.note(made, mode.of(a - times * b))
+    return made
 
 
 @rule(aten.add, aten.sub, aten.rsub)

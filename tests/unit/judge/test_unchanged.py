@@ -200,6 +200,12 @@ def test_what_may_differ_the_next_time_is_not_kept(results: Any, more: dict[str,
     assert UnchangedRuns(REQUEST).find() is None
 
 
+def test_what_this_cpu_cannot_run_is_kept(tmp_path: Path) -> None:
+    """The CPU is part of the fingerprint. A machine without AVX-512 has such tests in every suite."""
+    UnchangedRuns(REQUEST).keep(report(tmp_path, PASS, replace(UNSUPPORTED, outcome="skipped", stage="")), Graph())
+    assert UnchangedRuns(REQUEST).find() is not None
+
+
 def test_an_action_that_reads_elsewhere(tmp_path: Path) -> None:
     graph = Graph()
     graph.add(

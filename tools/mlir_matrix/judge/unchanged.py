@@ -190,8 +190,12 @@ class UnchangedRuns:
 
 
 def _is_lasting(result: TestResult) -> bool:
-    """Return whether a result is what an unchanged run gives again."""
-    return result.expected and (result.cached or result.outcome == Outcome.UNSUPPORTED)
+    """Return whether a result is what an unchanged run gives again.
+
+    What is skipped before anything is planned is known by granted devices and the CPU; an environment may become available.
+    """
+    skipped_unplanned = result.outcome == Outcome.SKIPPED and not result.stage
+    return result.expected and (result.cached or result.outcome == Outcome.UNSUPPORTED or skipped_unplanned)
 
 
 def _digest(file: Path | str | None) -> str:

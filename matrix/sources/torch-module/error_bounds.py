@@ -260,6 +260,8 @@ class Bounds(TorchDispatchMode):  # type: ignore[misc]
             return function(*args, **kwargs)
         if _is_in_place(function):
             return self._in_place(function, args, kwargs)
+        # What a decomposition gives has the dtype of its last operator, if that is known.
+        known, self.known = self.known, False
         if function in decomposition_table:
             with self:
                 return decomposition_table[function](*args, **kwargs)
@@ -268,6 +270,7 @@ class Bounds(TorchDispatchMode):  # type: ignore[misc]
             made = function.decompose(*args, **kwargs)
         if made is not NotImplemented:
             return made
+        self.known = known
         if function.is_view:
             return function(*args, **kwargs)
         if torch.Tag.nondeterministic_seeded in function.tags:
@@ -951,14 +954,14 @@ linear(_of_ratio, aten._adaptive_avg_pool2d, aten._adaptive_avg_pool3d, aten.ada
 linear(_of_ratio, aten.col2im)
 
 
-@rule(aten.upsample_linear1d, aten.upsample_bilinear2d, aten.upsample_trilinear3d)
+@rule(aten.upsample_linear1d, aten.upsample_bilinear2d, aten.upsample_bicubic2d, aten.upsample_trilinear3d)
 def _upsample(mode: Bounds, function: Any, tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
-    """Weigh neighbours by differences of places, which are rounded at the size of the image."""
+    """Weigh neighbours by differences of places, which are rounded at the size of the image. Cubic weights may be negative."""
     made = function(tensor, *args, **kwargs)
     pool = getattr(aten, f"max_pool{tensor.dim() - 2}d")
     ones = [1] * (tensor.dim() - 2)
-    near = function(pool(tensor.abs(), [3 * one for one in ones], ones, ones), *args, **kwargs)
-    squares = function(mode.of(tensor) ** 2, *args, **kwargs)
+    near = function(pool(tensor.abs(), [3 * one for one in ones], ones, ones), *args, **kwargs).abs()
+    squares = function(mode.of(tensor) ** 2, *args, **kwargs).abs()
     return settle(mode, made, squares + ((4 + max(tensor.shape[2:]) / 2) * mode.unit * near) ** 2, 2.0)
 
 

@@ -175,6 +175,17 @@ def test_near_a_zero_of_a_function_bounds_are_relative(house: House, tmp_path: P
     assert outcomes == {cell: "mismatch" if "tosa" in cell else "pass" for cell in cells}
 
 
+#: In float16 an element is infinite if it is more than 218 before the division, in PyTorch. XLA computes in float32.
+OVERFLOW = module("return x * 300 / 300").replace(GIVEN, "[(torch.rand(N, 8) * 400).half()]")
+
+
+def test_what_is_right_where_pytorch_itself_overflows_passes(house: House, tmp_path: Path) -> None:
+    write_corpus(tmp_path, {"overflow": OVERFLOW})
+    cells = [f"pytorch/{cell}/zoo:overflow" for cell in ("torch-eager/torch-eager", "xla-cpu/xla-cpu")]
+    report = house.run(*cells, catalog=tmp_path)
+    assert report.outcomes == dict.fromkeys(cells, "pass")
+
+
 def test_what_programs_cannot_be_asked_is_said(house: House) -> None:
     onnx = "onnx/linalg-loops/x86_64/onnx-nodes:test_abs"
     done = house("golden", "calibrate", onnx, "--seeds", "10")

@@ -65,6 +65,7 @@ def run_with_bounds(
 ) -> list[tuple[numpy.ndarray[Any, Any], Any, str]]:
     """Return for each leaf of the result its value in double, the bound of its error (None for no tensor), and the reason.
 
+    A bound is negative where PyTorch itself overflows: what is not finite is right there, too.
     ``built`` is the module in double; ``plain`` has the leaves of the result in the module's own dtypes; ``own`` the dtype of each
     tensor of ``built`` in the program. ``again`` makes the same as ``built``.
     """
@@ -101,23 +102,27 @@ def _leaf(mode: Bounds, value: Any, own: Any) -> tuple[Any, Any, str]:
     exact, eps = array.double().numpy(), torch.finfo(own.dtype).eps
     given = own.detach().double().numpy()
     with numpy.errstate(all="ignore"):
-        # What is beyond the range of the dtype is what PyTorch makes of it, as is the result of an overflow.
-        beyond = (numpy.abs(exact) > torch.finfo(own.dtype).max) | ~numpy.isfinite(given)
-        exact = numpy.where(beyond & numpy.isfinite(exact), given, exact)
+        # What is beyond the range of the dtype is what PyTorch makes of it. Where that overflows before, both are right.
+        rounded = torch.from_numpy(exact).to(own.dtype).double().numpy()
+        exact = numpy.where(numpy.isfinite(exact) & numpy.isinf(rounded) & ~numpy.isnan(given), given, exact)
+        overflows = numpy.isfinite(exact) & ~numpy.isfinite(given)
         apart = numpy.abs(given - exact)
         largest = float(numpy.abs(exact[numpy.isfinite(exact)]).max(initial=0.0))
         most = float(apart[numpy.isfinite(apart)].max(initial=0.0))
     whole = EMPIRICAL * most + EMPIRICAL_EPS * eps * largest
     if mode.lost:
+        bound = numpy.full(exact.shape, whole)
         how = f"empirical: {EMPIRICAL:g} times the largest error of PyTorch itself, {most:.3g}, and {EMPIRICAL_EPS:g} eps of the "
-        return exact, numpy.full(exact.shape, whole), f"{how}largest value; no analysis, because of {mode.lost}"
-    error = mode.error(value)
-    bound = numpy.zeros(exact.shape) if error is None else CONFIDENCE * error.double().contiguous().numpy()
-    bound = bound + eps / 2 * numpy.abs(exact)
-    # An error without limit, as of chaotic iterations, says nothing.
-    bound = numpy.where(numpy.isfinite(bound), bound, whole)
-    sampled = f", {mode.sampled} of them sampled" if mode.sampled else ""
-    return exact, bound, f"derived: {CONFIDENCE:g} times the likely error of {mode.count} ATen operators{sampled}"
+        how += f"largest value; no analysis, because of {mode.lost}"
+    else:
+        error = mode.error(value)
+        bound = numpy.zeros(exact.shape) if error is None else CONFIDENCE * error.double().contiguous().numpy()
+        bound = bound + eps / 2 * numpy.abs(exact)
+        # An error without limit, as of chaotic iterations, says nothing.
+        bound = numpy.where(numpy.isfinite(bound), bound, whole)
+        sampled = f", {mode.sampled} of them sampled" if mode.sampled else ""
+        how = f"derived: {CONFIDENCE:g} times the likely error of {mode.count} ATen operators{sampled}"
+    return exact, numpy.where(overflows, -bound, bound), how
 
 
 def rule(*operators: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -157,7 +162,7 @@ class Bounds(TorchDispatchMode):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self.dtype, self.count, self.sampled, self.depth = torch.float32, 0, 0, 0
-        #: Whether ``dtype`` is the program's. PyTorch's own functions make masks in the dtype of their operands, which is double here.
+        #: Whether ``dtype`` is the program's. PyTorch's own functions make masks in that of their operands, which is double here.
         self.known = True
         #: Where errors left the tensors of the program, so that the bounds of its results are not known.
         self.lost = ""
@@ -244,9 +249,11 @@ class Bounds(TorchDispatchMode):  # type: ignore[misc]
     def _promoted(self, leaves: Sequence[Any]) -> tuple[torch.dtype, bool]:
         """Return the dtype in which a program computes, of scalars only where there is nothing else, and whether it is known."""
         tensors = [each for each in leaves if isinstance(each, Tensor) and each.is_floating_point()]
-        found = [self._dtypes.find(each) for each in ([each for each in tensors if each.dim()] or tensors)]
-        dtypes = [each for each in found if each is not None]
-        return functools.reduce(torch.promote_types, dtypes, dtypes[0] if dtypes else torch.float32), len(dtypes) > 0 or not found
+        tensors = [each for each in tensors if each.dim()] or tensors
+        dtypes = [each for each in map(self._dtypes.find, tensors) if each is not None]
+        if not dtypes:
+            return torch.float32, not tensors
+        return functools.reduce(torch.promote_types, dtypes), True
 
     def _apply(self, function: Any, args: Any, kwargs: Any) -> Any:
         packet = function.overloadpacket

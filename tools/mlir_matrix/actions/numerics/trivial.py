@@ -16,7 +16,7 @@ from mlir_matrix.actions.numerics.criteria import Criteria, compare_block
 from mlir_matrix.actions.numerics.dtypes import Array, Doubles
 from mlir_matrix.actions.tools import sketch
 
-ZEROS, ONES, MEAN = "all zeros", "all ones", "the mean everywhere"
+ZEROS, ONES, MEAN, NANS = "all zeros", "all ones", "the mean everywhere", "NaN everywhere"
 #: Elements of the first block; each further one has twice as many.
 _FIRST = 1 << 9
 
@@ -28,6 +28,8 @@ def passing(expected: Array, dtype: str, criteria: Criteria, others: Mapping[str
     All are sorted already where the order of elements does not count.
     """
     found = _constants(expected, dtype, criteria)
+    if criteria.bounds is not None and np.signbit(criteria.bounds).all():
+        found.append(NANS)
     for name, stored in others.items():
         fits = stored.shape == expected.shape and stored.dtype == dtypes.STORAGE[dtype]
         if fits and _passes(stored, expected, dtype, criteria):

@@ -383,7 +383,9 @@ def settle(mode: Bounds, value: Tensor, squares: Tensor, own: float | Tensor = 1
     ``rounded``: every program gives the dtype's nearest number, so that nothing is lost where exact operands give one that it has.
     """
     limits, size = torch.finfo(mode.dtype), value.abs()
-    error = (size * (own * mode.unit)).add_(own * limits.tiny)
+    # Targets flush subnormal numbers to 0, but not those of float16, which are no small numbers.
+    least = limits.tiny * limits.eps if mode.dtype == torch.float16 else limits.tiny
+    error = (size * (own * mode.unit)).add_(own * least)
     if rounded:
         error = torch.where((squares == 0) & (value.to(mode.dtype) == value), 0.0, error)
     error = error.square_().add_(squares).sqrt_()
@@ -963,13 +965,18 @@ linear(_of_ratio, aten.col2im)
 
 @rule(aten.upsample_linear1d, aten.upsample_bilinear2d, aten.upsample_bicubic2d, aten.upsample_trilinear3d)
 def _upsample(mode: Bounds, function: Any, tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
-    """Weigh neighbours by differences of places, which are rounded at the size of the image. Cubic weights may be negative."""
+    """Weigh neighbours by differences of places, which programs compute in float32 at least, and round at the size of the image.
+
+    Cubic weights may be negative, and are twice as steep.
+    """
     made = function(tensor, *args, **kwargs)
     pool = getattr(aten, f"max_pool{tensor.dim() - 2}d")
     ones = [1] * (tensor.dim() - 2)
     near = function(pool(tensor.abs(), [3 * one for one in ones], ones, ones), *args, **kwargs).abs()
     squares = function(mode.of(tensor) ** 2, *args, **kwargs).abs()
-    return settle(mode, made, squares + ((4 + max(tensor.shape[2:]) / 2) * mode.unit * near) ** 2, 2.0)
+    steep = 2.0 if function.overloadpacket is aten.upsample_bicubic2d else 1.0
+    place = min(mode.unit, ROUNDING * torch.finfo(torch.float32).eps) * max(tensor.shape[2:]) / 2
+    return settle(mode, made, squares + ((4 * mode.unit + place) * steep * near) ** 2, 2.0)
 
 
 @rule(aten.grid_sampler_2d, aten.grid_sampler_3d)

@@ -205,6 +205,15 @@ OF_DTYPE = {
     "table": ("bfloat16", "return x @ self.t", "self.t = torch.rand(8, 8).to(D)"),
     "finfo": ("bfloat16", "return x * torch.finfo(x.dtype).eps", "pass"),
     "masked": ("float16", MASKED, "pass"),
+    "own_eps": ("bfloat16", "return nn.functional.rms_norm(x * 1e-3, (8,))", "pass"),
+    "polynomial": ("bfloat16", "return torch.erf(x * 1e-6)", "pass"),
+    "steps": ("bfloat16", "return torch.floor(x.exp() * 40)", "pass"),
+    "times": ("bfloat16", "return torch.remainder(x.exp() * 40, 0.7)", "pass"),
+    "interpolated": (
+        "bfloat16",
+        "return nn.functional.interpolate(x[None, None], (9, 13), mode='bicubic', align_corners=True) ** 2",
+        "pass",
+    ),
     "masked_attention": (
         "bfloat16",
         "return self.a(x, x, x, attn_mask=torch.ones(N, N).triu(1) > 0)[0]",

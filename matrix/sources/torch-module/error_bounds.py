@@ -609,7 +609,8 @@ def at_ends(mode: Bounds, function: Any, args: Sequence[Any], kwargs: Any, made:
         for moved in (operand - reach * error, operand + reach * error):
             off = (function(*args[:place], moved, *args[place + 1 :], **kwargs) - made).abs()
             apart = torch.maximum(apart, torch.nan_to_num(off, nan=math.inf))
-        squares = squares + apart**2
+        # Of many steps, as of a continuous function; of one, all of it.
+        squares = squares + torch.maximum(apart / reach, apart.clamp(max=1.0)) ** 2
     # Equal infinities are not apart.
     return torch.where(torch.isfinite(made), squares, torch.zeros_like(squares))
 

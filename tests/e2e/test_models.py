@@ -212,6 +212,7 @@ OF_DTYPE = {
     "polynomial": ("bfloat16", "return torch.erf(x * 1e-6)", "pass"),
     "steps": ("bfloat16", "return torch.floor(x.exp() * 40)", "pass"),
     "times": ("bfloat16", "return torch.remainder(x.exp() * 40, 0.7)", "pass"),
+    "choice": ("bfloat16", "return nn.functional.one_hot(torch.tanh(x * 9).argmax(-1), 8) * x", "pass"),
     "interpolated": (
         "bfloat16",
         "return nn.functional.interpolate(x[None, None], (9, 13), mode='bicubic', align_corners=True) ** 2",

@@ -163,7 +163,7 @@ IMAGE = (
     "F.pixel_shuffle({a}, 2).reshape({a}.shape)",
     "F.local_response_norm({a}.float(), 2).to({a}.dtype)",
     "F.fold(F.unfold({a}, 3, padding=1), ({m}, {n}), 3, padding=1) / 9",
-    "F.grid_sample({a}.float(), F.affine_grid(torch.tensor([[[1.0, 0.2, 0.1], [-0.2, 0.9, 0.0]]]), (1, 4, {m}, {n}))).to({a}.dtype)",
+    "F.grid_sample({a}.float(), F.affine_grid(torch.tensor([[[1, 0.2, 0.1], [-0.2, 0.9, 0]]]), (1, 4, {m}, {n}))).to({a}.dtype)",
     "F.grid_sample({a}.float(), {b}[:, :2].movedim(1, 3).float().tanh() * 1.2, 'bilinear', 'border', True).to({a}.dtype)",
     "F.interpolate({a}, size=({m}, {n}), mode='bicubic', align_corners=True)",
     "{a} * F.softmax({a}, 1)",

@@ -544,9 +544,19 @@ def _not(mode: Bounds, function: Any, a: Tensor) -> Any:
     return mode.note(function(a), mode.error(a))
 
 
+@rule(aten.argmax, aten.argmin)
+def _choose(mode: Bounds, function: Any, tensor: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+    """Choose a place. Where elements are nearer than their errors, programs choose others, and nothing bounds what follows."""
+    off = CONFIDENCE * mode.of(tensor)
+    size = tensor if function.overloadpacket is aten.argmax else -tensor
+    dims = () if dim is None else (dim,)
+    near = size + off >= aten.amax(size - off, dims, True)
+    if bool(((near.sum(dims, keepdim=True) > 1) & near & (off > 0)).any()):
+        mode.lost = "a choice between elements that are nearer than their errors"
+    return function(tensor, dim, keepdim)
+
+
 @rule(
-    aten.argmax,
-    aten.argmin,
     aten.isnan,
     aten.isinf,
     aten.any,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
+from support.drawn_modules import draw
 from support.house import House
 
 HEAD = "import torch\nfrom torch import nn\n"
@@ -55,6 +57,8 @@ MODELS = {
     "weight.py": module("return self.p", init="self.p = nn.Parameter(torch.rand(8))"),
     "by name.py": module("return x - x.mean()").replace(GIVEN, "{'x': torch.rand(N, 8)}"),
     "one input.py": module("return x - x.mean()").replace(GIVEN, "torch.rand(N, 8)"),
+    "by dtype.py": module("return x * (2 if x.dtype == torch.float32 else 3)"),
+    "float32 only.py": module("assert x.dtype == torch.get_default_dtype() == torch.float32\n        return x + x"),
     "two processes.py": module("return x + 1", more="import os\nos.fork()"),
     "nan.py": module("return x * float('nan'), x / 0"),
     "nothing given.py": module("return 2 * torch.arange(12.0).view(3, 4)")
@@ -78,11 +82,11 @@ REFUSED = {
     "sparse.py": (module("return x.to_sparse()"), "output 0 is sparse, nested or quantized"),
     "deep.py": (module("for _ in range(5000): x = [x]\n        return x"), "RecursionError"),
     "no float64.py": (
-        module("assert x.dtype == torch.float32, 'float32 only'\n        return x"),
+        module("assert x.view(torch.int32).shape == x.shape, 'float32 only'\n        return x"),
         "does not run in float64: float32 only",
     ),
-    "by dtype.py": (
-        module("return x * (2 if x.dtype == torch.float32 else 3)"),
+    "by size.py": (
+        module("return x * (2 if x.element_size() == 4 else 3)"),
         "32 of 32 elements of output 0 are more than 100 times",
     ),
     "lazy.py": (
@@ -103,15 +107,20 @@ REFUSED = {
 }
 
 
-def test_each_model_has_an_outcome_of_its_own(house: House, tmp_path: Path) -> None:
-    texts = MODELS | {name: text for name, (text, _) in REFUSED.items()}
+def write_corpus(folder: Path, texts: Mapping[str, str]) -> None:
+    """Write a catalog with model files, by their name."""
     for name, text in texts.items():
-        file = tmp_path / "models" / name
+        file = folder / "models" / f"{name.removesuffix('.py')}.py"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    corpus = tmp_path / "matrix" / "corpora" / "zoo"
+    corpus = folder / "matrix" / "corpora" / "zoo"
     corpus.mkdir(parents=True)
     (corpus / "corpus.yaml").write_text(CORPUS)
+
+
+def test_each_model_has_an_outcome_of_its_own(house: House, tmp_path: Path) -> None:
+    texts = MODELS | {name: text for name, (text, _) in REFUSED.items()}
+    write_corpus(tmp_path, texts)
     model = "pytorch/tosa-model/tosa-model"
     given = (f"{model}/zoo:nothing_given", f"{model}/zoo:constants_in_bf16", f"{model}+precise/zoo:constants_in_bf16")
     report = house.run("pytorch/linalg-loops/x86_64/zoo:*", *given, catalog=tmp_path, code=1)
@@ -136,13 +145,10 @@ HARD = (
 
 def test_bounds_of_programs_are_audited_calibrated_and_explained(house: House, tmp_path: Path) -> None:
     models = {"mlp": MODELS["mlp.py"], "pair": MODELS["pair.py"], "hard": module(HARD)}
-    for name, text in models.items():
-        file = tmp_path / "models" / f"{name}.py"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-    for path, text in (("corpora/zoo/corpus.yaml", CORPUS), ("suites/twice.yaml", SUITE)):
-        (tmp_path / "matrix" / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "matrix" / path).write_text(text)
+    write_corpus(tmp_path, models)
+    suite = tmp_path / "matrix" / "suites" / "twice.yaml"
+    suite.parent.mkdir()
+    suite.write_text(SUITE)
     cell, more = "pytorch/linalg-loops/x86_64", ("--catalog", tmp_path, "--format", "json")
 
     done = house("golden", "audit", f"{cell}/zoo:{{mlp,pair}}", "--seeds", "2", *more)
@@ -277,12 +283,8 @@ WIDER = "slice", "never", "weight"
 
 
 def test_what_is_too_large_is_scaled_where_it_does_the_same(house: House, tmp_path: Path) -> None:
-    for name, (text, _) in (SCALED | LOST | STUCK).items():
-        (tmp_path / "models").mkdir(exist_ok=True)
-        (tmp_path / "models" / f"{name}.py").write_text(text)
-    corpus = tmp_path / "matrix" / "corpora" / "zoo"
-    corpus.mkdir(parents=True)
-    (corpus / "corpus.yaml").write_text(CORPUS)
+    write_corpus(tmp_path, {name: text for name, (text, _) in (SCALED | LOST | STUCK).items()})
+    corpora = tmp_path / "matrix" / "corpora"
     cell = "pytorch/linalg-loops/x86_64"
     report = house.run(f"{cell}/zoo:*", catalog=tmp_path, code=1)
     entries = {name: report.tests[f"{cell}/zoo:{name}"] for name in SCALED | LOST | STUCK}
@@ -303,8 +305,8 @@ def test_what_is_too_large_is_scaled_where_it_does_the_same(house: House, tmp_pa
 
     for name in WIDER:
         served = re.findall(r"'(with: \{.*?\})'", entries[name]["reason"])
-        (corpus.parent / name).mkdir()
-        (corpus.parent / name / "corpus.yaml").write_text(CORPUS.replace(CORPUS.splitlines()[-1], *served))
+        (corpora / name).mkdir()
+        (corpora / name / "corpus.yaml").write_text(CORPUS.replace(CORPUS.splitlines()[-1], *served))
     report = house.run(f"{cell}/{{{','.join(f'{name}:{name}' for name in WIDER)}}}", catalog=tmp_path)
     served = {name: report.tests[f"{cell}/{name}:{name}"] for name in WIDER}
     assert {name: (each["outcome"], each.get("scaled")) for name, each in served.items()} == {
@@ -312,8 +314,104 @@ def test_what_is_too_large_is_scaled_where_it_does_the_same(house: House, tmp_pa
     }  # fmt: skip
 
 
+def test_near_a_zero_of_a_function_bounds_are_relative(house: House, tmp_path: Path) -> None:
+    texts = {
+        name: module(f"return torch.{name}(x)").replace("rand(N, 8)", "randn(N, 8) * 1e-6")
+        for name in ("expm1", "log1p")
+    }
+    # Where the numbers of float16 end, bounds are its last place.
+    texts["half"] = module("return torch.expm1(x)").replace(GIVEN, "[(torch.randn(N, 8) * 1e-4).half()]")
+    write_corpus(tmp_path, texts)
+    cells = [f"pytorch/{pipeline}/x86_64/zoo:{name}" for pipeline in ("linalg-loops", "tosa-loops") for name in texts]
+    outcomes = house.run(*cells, catalog=tmp_path, code=1).outcomes
+    # TOSA has neither: its lowering makes exp - 1 and log(1 + x).
+    assert outcomes == {cell: "mismatch" if "tosa" in cell else "pass" for cell in cells}
+
+
+#: In float16 an element is infinite if it is more than 218 before the division, in PyTorch. XLA computes in float32.
+OVERFLOW = module("return x * 300 / 300").replace(GIVEN, "[(torch.rand(N, 8) * 400).half()]")
+
+
+def test_what_is_right_where_pytorch_itself_overflows_passes(house: House, tmp_path: Path) -> None:
+    write_corpus(tmp_path, {"overflow": OVERFLOW})
+    cells = [f"pytorch/{cell}/zoo:overflow" for cell in ("torch-eager/torch-eager", "xla-cpu/xla-cpu")]
+    report = house.run(*cells, catalog=tmp_path)
+    assert report.outcomes == dict.fromkeys(cells, "pass")
+
+
 def test_what_programs_cannot_be_asked_is_said(house: House) -> None:
     onnx = "onnx/linalg-loops/x86_64/onnx-nodes:test_abs"
     done = house("golden", "calibrate", onnx, "--seeds", "10")
     assert done.code == 2
     assert "a program in the form onnx-node has a single set of inputs" in done.stderr
+
+
+RMS_NORM = "h = x.float(); h = h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + 1e-6)\n        return self.w * "
+WEIGHT = "self.w = nn.Parameter(torch.rand(8, dtype=D))"
+MASKED = "return torch.softmax(x @ x.T + torch.full((N, N), torch.finfo(x.dtype).min, dtype=x.dtype).triu(1), -1)"
+#: Programs that ask for the dtype of a tensor: its name in PyTorch, what ``forward`` does, and what the constructor.
+OF_DTYPE = {
+    "to_dtype": ("bfloat16", RMS_NORM + "h.to(x.dtype)", WEIGHT),
+    "to_tensor": ("bfloat16", RMS_NORM + "h.to(x)", WEIGHT),
+    "type_as": ("float16", RMS_NORM + "h.type_as(x)", WEIGHT),
+    "constants": ("bfloat16", "return x * torch.tensor([0.1] * 8, dtype=x.dtype) + x.new_tensor([0.3] * 8)", "pass"),
+    "table": ("bfloat16", "return x @ self.t", "self.t = torch.rand(8, 8).to(D)"),
+    "finfo": ("bfloat16", "return x * torch.finfo(x.dtype).eps", "pass"),
+    "masked": ("float16", MASKED, "pass"),
+    "own_eps": ("bfloat16", "return nn.functional.rms_norm(x * 1e-3, (8,))", "pass"),
+    "polynomial": ("bfloat16", "return torch.erf(x * 1e-6)", "pass"),
+    "steps": ("bfloat16", "return torch.floor(x.exp() * 40)", "pass"),
+    "times": ("bfloat16", "return torch.remainder(x.exp() * 40, 0.7)", "pass"),
+    "choice": ("bfloat16", "return nn.functional.one_hot(torch.tanh(x * 9).argmax(-1), 8) * x", "pass"),
+    "interpolated": (
+        "bfloat16",
+        "return nn.functional.interpolate(x[None, None], (9, 13), mode='bicubic', align_corners=True) ** 2",
+        "pass",
+    ),
+    "masked_attention": (
+        "bfloat16",
+        "return self.a(x, x, x, attn_mask=torch.ones(N, N).triu(1) > 0)[0]",
+        "self.a = nn.MultiheadAttention(8, 2).to(D).eval()",
+    ),
+}
+#: Where a grid points: anywhere and over the border, or exactly at the elements.
+GRIDS = {
+    "border": "torch.rand(1, 9, 9, 2) * 2.2 - 1.1",
+    "exact": "F.affine_grid(torch.eye(2, 3)[None], (1, 2, 16, 16), align_corners=A)",
+}
+#: Ways of numbers from a tensor to Python and back.
+NUMBERS = {"tolist": "x.sum(1).tolist()", "item": "[x.sum().item()]"}
+
+
+def own_dtype_models() -> dict[str, str]:
+    """Return models of which PyTorch itself was once outside of the bounds, or the bounds were far too wide."""
+    texts = {}
+    for name, (dtype, body, init) in OF_DTYPE.items():
+        text = module(body, init=init, more=f"D = torch.{dtype}")
+        texts[name] = text.replace(GIVEN, "[torch.rand(N, 8).to(D)]")
+    for name, grid in GRIDS.items():
+        for aligned in (True, False):
+            text = module("return F.grid_sample(x, y, align_corners=A)", more=f"A = {aligned}\nF = nn.functional")
+            text = text.replace("(self, x)", "(self, x, y)")
+            texts[f"{name}-{aligned}"] = text.replace(GIVEN, f"[torch.randn(1, 2, 16, 16), {grid}]")
+    return texts | {name: module(f"return x * torch.tensor({text})", n="8") for name, text in NUMBERS.items()}
+
+
+def test_pytorch_itself_is_inside_the_bounds_of_each_program_in_its_own_dtype(house: House, tmp_path: Path) -> None:
+    models = own_dtype_models() | dict(draw(9, seed=1))
+    write_corpus(tmp_path, models)
+    report = house.run("pytorch/torch-eager/torch-eager/zoo:*", catalog=tmp_path)
+    found = {test["workload"].removeprefix("zoo:"): test["metrics"]["error_used"] for test in report.tests.values()}
+    assert found.keys() == models.keys()
+    assert found["exact-False"] > 1e-3
+    for name in NUMBERS:
+        done = house(
+            "golden",
+            "explain",
+            f"pytorch/torch-eager/torch-eager/zoo:{name}",
+            "--catalog",
+            tmp_path,
+            "--format",
+            "json",
+        )
+        assert "because of Python numbers from a tensor" in done.document["outputs"][0]["element_bounds"]["rationale"]

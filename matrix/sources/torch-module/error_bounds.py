@@ -6,11 +6,16 @@ the module, in any order, with functions about as exact as the package allows th
 terms has an error of sqrt(n) roundings of its partial sums. The bound is ``CONFIDENCE`` times that.
 
 Operators without a rule are decomposed by PyTorch. What is left is sampled: run on operands that are off by their errors, and in
-the dtype of the program. Where even that is impossible the analysis ends, and the bound is a multiple of what PyTorch is off by.
+the dtype of the program. Where even that is impossible, or errors leave the tensors, the bound is a multiple of what PyTorch is
+off by.
+
+All tensors hold doubles. The program sees its own dtypes (``OwnDtypes``), because it converts to the dtypes of its inputs.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,6 +25,7 @@ import torch
 from torch import Tensor
 from torch._decomp import decomposition_table
 from torch.multiprocessing.reductions import StorageWeakRef
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -37,6 +43,12 @@ SAMPLES, COMMON = 4, 0.25
 MANY, DRIFT = 32, 2.0
 #: Without an analysis: how often the largest error of float32 eager, and units in the last place of the largest value.
 EMPIRICAL, EMPIRICAL_EPS = 32.0, 64.0
+#: What PyTorch itself gives as the dtype of a tensor.
+DTYPE = torch.Tensor.dtype
+#: What gives the elements of a tensor to Python, without an operator.
+LEAVES = (Tensor.tolist, Tensor.numpy, Tensor.__array__, Tensor.__dlpack__)
+#: How grid_sample calls the way without interpolation.
+NEAREST = 1
 RULES: dict[Any, Callable[..., Any]] = {}
 
 
@@ -53,24 +65,22 @@ def run_with_bounds(
 ) -> list[tuple[numpy.ndarray[Any, Any], Any, str]]:
     """Return for each leaf of the result its value in double, the bound of its error (None for no tensor), and the reason.
 
+    A bound is negative where PyTorch itself overflows: what is not finite is right there, too.
     ``built`` is the module in double; ``plain`` has the leaves of the result in the module's own dtypes; ``own`` the dtype of each
     tensor of ``built`` in the program. ``again`` makes the same as ``built``.
     """
     default = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
     mode = Bounds()
     for tensor, dtype in own:
         mode.program(tensor, dtype)
-    why = ""
     try:
-        with torch.no_grad(), mode:
+        with torch.no_grad(), mode, OwnDtypes(mode):
             returned = built.call()
     except RandomError as error:
         raise ActionFailed(f"the module draws random numbers: {error}") from None
     except Exception as error:  # noqa: BLE001 - whatever ends the analysis, the module may still run without it
-        why = str(error) if isinstance(error, UnknownError) else f"{type(error).__name__}: {error}"[:200]
+        mode.lost = str(error) if isinstance(error, UnknownError) else f"{type(error).__name__}: {error}"[:200]
         # The module may have changed its buffers. Its parameters are drawn as before.
-        torch.set_default_dtype(default)
         built = again()
         torch.set_default_dtype(torch.float64)
         try:
@@ -80,10 +90,10 @@ def run_with_bounds(
             raise ActionFailed(f"the module has no reference, because it does not run in float64: {unfit}") from None
     finally:
         torch.set_default_dtype(default)
-    return [_leaf(mode, value, kept, why) for value, kept in zip(pytree.tree_leaves(returned), plain, strict=True)]
+    return [_leaf(mode, value, kept) for value, kept in zip(pytree.tree_leaves(returned), plain, strict=True)]
 
 
-def _leaf(mode: Bounds, value: Any, own: Any, why: str) -> tuple[Any, Any, str]:
+def _leaf(mode: Bounds, value: Any, own: Any) -> tuple[Any, Any, str]:
     if not isinstance(value, Tensor):
         return None, None, ""
     array = value.detach().contiguous()
@@ -92,23 +102,27 @@ def _leaf(mode: Bounds, value: Any, own: Any, why: str) -> tuple[Any, Any, str]:
     exact, eps = array.double().numpy(), torch.finfo(own.dtype).eps
     given = own.detach().double().numpy()
     with numpy.errstate(all="ignore"):
-        # What is beyond the range of the dtype is what PyTorch makes of it, as is the result of an overflow.
-        beyond = (numpy.abs(exact) > torch.finfo(own.dtype).max) | ~numpy.isfinite(given)
-        exact = numpy.where(beyond & numpy.isfinite(exact), given, exact)
+        # What is beyond the range of the dtype is what PyTorch makes of it. Where that overflows before, both are right.
+        rounded = torch.from_numpy(exact).to(own.dtype).double().numpy()
+        exact = numpy.where(numpy.isfinite(exact) & numpy.isinf(rounded) & ~numpy.isnan(given), given, exact)
+        overflows = numpy.isfinite(exact) & ~numpy.isfinite(given)
         apart = numpy.abs(given - exact)
         largest = float(numpy.abs(exact[numpy.isfinite(exact)]).max(initial=0.0))
         most = float(apart[numpy.isfinite(apart)].max(initial=0.0))
     whole = EMPIRICAL * most + EMPIRICAL_EPS * eps * largest
-    if why:
+    if mode.lost:
+        bound = numpy.full(exact.shape, whole)
         how = f"empirical: {EMPIRICAL:g} times the largest error of PyTorch itself, {most:.3g}, and {EMPIRICAL_EPS:g} eps of the "
-        return exact, numpy.full(exact.shape, whole), f"{how}largest value; no analysis, because of {why}"
-    error = mode.error(value)
-    bound = numpy.zeros(exact.shape) if error is None else CONFIDENCE * error.double().contiguous().numpy()
-    bound = bound + eps / 2 * numpy.abs(exact)
-    # An error without limit, as of chaotic iterations, says nothing.
-    bound = numpy.where(numpy.isfinite(bound), bound, whole)
-    sampled = f", {mode.sampled} of them sampled" if mode.sampled else ""
-    return exact, bound, f"derived: {CONFIDENCE:g} times the likely error of {mode.count} ATen operators{sampled}"
+        how += f"largest value; no analysis, because of {mode.lost}"
+    else:
+        error = mode.error(value)
+        bound = numpy.zeros(exact.shape) if error is None else CONFIDENCE * error.double().contiguous().numpy()
+        bound = bound + eps / 2 * numpy.abs(exact)
+        # An error without limit, as of chaotic iterations, says nothing.
+        bound = numpy.where(numpy.isfinite(bound), bound, whole)
+        sampled = f", {mode.sampled} of them sampled" if mode.sampled else ""
+        how = f"derived: {CONFIDENCE:g} times the likely error of {mode.count} ATen operators{sampled}"
+    return exact, numpy.where(overflows, -bound, bound), how
 
 
 def rule(*operators: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -147,7 +161,11 @@ class Bounds(TorchDispatchMode):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self.dtype, self.count, self.sampled = torch.float32, 0, 0
+        self.dtype, self.count, self.sampled, self.depth = torch.float32, 0, 0, 0
+        #: Whether ``dtype`` is the program's. PyTorch's own functions make masks in that of their operands, which is double here.
+        self.known = True
+        #: Where errors left the tensors of the program, so that the bounds of its results are not known.
+        self.lost = ""
         self.generator = torch.Generator().manual_seed(0)
         self._errors, self._dtypes = Shadows(), Shadows()
 
@@ -157,8 +175,24 @@ class Bounds(TorchDispatchMode):  # type: ignore[misc]
 
     def program(self, tensor: Tensor, dtype: torch.dtype) -> None:
         """Record the dtype that a tensor has in the program. Here all are double."""
-        if dtype.is_floating_point and dtype != torch.float32:
+        if dtype.is_floating_point:
             self._dtypes.keep(tensor, dtype)
+
+    def own_dtype(self, tensor: Tensor) -> torch.dtype:
+        """Return the dtype that a tensor has in the program; in rules, that which it has here."""
+        held: torch.dtype = DTYPE.__get__(tensor)
+        if self.depth or not (held.is_floating_point or held.is_complex):
+            return held
+        own: torch.dtype = self._dtypes.find(tensor) or (held if held.itemsize < 8 else torch.float32)
+        return own.to_complex() if held.is_complex else own
+
+    def doubled(self, tensor: Any) -> Any:
+        """Return a constant of the program, such as a table that is no buffer, in double."""
+        if not isinstance(tensor, Tensor) or not tensor.is_floating_point() or tensor.dtype == torch.float64:
+            return tensor
+        made = tensor.double()
+        self.program(made, tensor.dtype)
+        return made
 
     def error(self, tensor: Any) -> Tensor | None:
         """Return the error of a tensor; None if it is exact."""
@@ -171,6 +205,11 @@ class Bounds(TorchDispatchMode):  # type: ignore[misc]
         """Return the error of a tensor, which may be all 0."""
         found = self.error(tensor)
         return torch.zeros(tensor.shape, dtype=torch.float64) if found is None else found
+
+    def leaves(self, tensor: Tensor) -> None:
+        """Record that the elements of a tensor are Python's from here on. Exact ones lose nothing."""
+        if (error := self.error(tensor)) is not None and bool((error > 0).any()):
+            self.lost = "Python numbers from a tensor"
 
     def note(self, tensor: Tensor, error: Tensor | None) -> Tensor:
         """Record the error of a result."""
@@ -188,28 +227,33 @@ class Bounds(TorchDispatchMode):  # type: ignore[misc]
         return tensor
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        before = self.dtype
+        before, default = (self.dtype, self.known), torch.get_default_dtype()
         self.count += 1
-        self.dtype = self._promoted(pytree.tree_leaves((args, kwargs)))
+        self.depth += 1
+        torch.set_default_dtype(torch.float64)
         try:
-            made = self._apply(function, args, kwargs)
+            leaves, form = pytree.tree_flatten((args, kwargs or {}))
+            if function is aten.lift_fresh.default or not (function.is_view or _is_in_place(function)):
+                leaves = [self.doubled(each) for each in leaves]
+            self.dtype, self.known = self._promoted(leaves)
+            made = self._apply(function, *pytree.tree_unflatten(leaves, form))
             for each in pytree.tree_leaves(made):
-                if isinstance(each, Tensor) and self._dtypes.find(each) is None:
+                if self.known and isinstance(each, Tensor) and self._dtypes.find(each) is None:
                     self.program(each, self.dtype)
             return made
         finally:
-            self.dtype = before
+            self.dtype, self.known = before
+            self.depth -= 1
+            torch.set_default_dtype(default)
 
-    def _promoted(self, leaves: Sequence[Any]) -> torch.dtype:
-        """Return the dtype in which a program computes: the widest of its tensors, of scalars only where there is nothing else."""
+    def _promoted(self, leaves: Sequence[Any]) -> tuple[torch.dtype, bool]:
+        """Return the dtype in which a program computes, of scalars only where there is nothing else, and whether it is known."""
         tensors = [each for each in leaves if isinstance(each, Tensor) and each.is_floating_point()]
         tensors = [each for each in tensors if each.dim()] or tensors
-        return min(
-            (self._dtypes.find(each) or torch.float32 for each in tensors),
-            key=lambda dtype: torch.finfo(dtype).eps,
-            default=torch.float32,
-        )
+        dtypes = [each for each in map(self._dtypes.find, tensors) if each is not None]
+        if not dtypes:
+            return torch.float32, not tensors
+        return functools.reduce(torch.promote_types, dtypes), True
 
     def _apply(self, function: Any, args: Any, kwargs: Any) -> Any:
         packet = function.overloadpacket
@@ -223,6 +267,8 @@ class Bounds(TorchDispatchMode):  # type: ignore[misc]
             return function(*args, **kwargs)
         if _is_in_place(function):
             return self._in_place(function, args, kwargs)
+        # What a decomposition gives has the dtype of its last operator, if that is known.
+        known, self.known = self.known, False
         if function in decomposition_table:
             with self:
                 return decomposition_table[function](*args, **kwargs)
@@ -231,6 +277,7 @@ class Bounds(TorchDispatchMode):  # type: ignore[misc]
             made = function.decompose(*args, **kwargs)
         if made is not NotImplemented:
             return made
+        self.known = known
         if function.is_view:
             return function(*args, **kwargs)
         if torch.Tag.nondeterministic_seeded in function.tags:
@@ -246,6 +293,38 @@ class Bounds(TorchDispatchMode):  # type: ignore[misc]
         with self:
             made = other(*args, **kwargs)
             return aten.copy_(args[0], made)
+
+
+class OwnDtypes(TorchFunctionMode):  # type: ignore[misc]
+    """Gives the program the dtypes that its tensors have in it, and sees where their elements become Python's."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        super().__init__()
+        self.bounds = bounds
+
+    def __enter__(self) -> Any:
+        # Not by this mode, which functions of torch.nn.functional do not see.
+        Tensor.dtype = property(self.bounds.own_dtype)
+        return super().__enter__()
+
+    def __exit__(self, *raised: Any) -> None:
+        del Tensor.dtype
+        super().__exit__(*raised)
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if torch.is_autocast_enabled("cpu"):
+            self.bounds.lost = "autocast, which leaves doubles alone"
+        elif function in LEAVES:
+            self.bounds.leaves(args[0])
+        elif function is Tensor.new_tensor:
+            kwargs = {"dtype": args[0].dtype, **kwargs}
+        elif function is torch.nn.functional.rms_norm and kwargs.get("eps") is None:
+            # That of the dtype in which it computes.
+            kwargs["eps"] = torch.finfo(torch.promote_types(args[0].dtype, torch.float32)).eps
+        elif function is Tensor.type_as or (function is Tensor.to and isinstance(args[1], Tensor)):
+            return args[0].to(args[1].dtype)
+        return function(*args, **kwargs)
 
 
 def _is_in_place(function: Any) -> bool:
@@ -304,7 +383,9 @@ def settle(mode: Bounds, value: Tensor, squares: Tensor, own: float | Tensor = 1
     ``rounded``: every program gives the dtype's nearest number, so that nothing is lost where exact operands give one that it has.
     """
     limits, size = torch.finfo(mode.dtype), value.abs()
-    error = (size * (own * mode.unit)).add_(own * limits.tiny)
+    # Targets flush subnormal numbers to 0, but not those of float16, which are no small numbers.
+    least = limits.tiny * limits.eps if mode.dtype == torch.float16 else limits.tiny
+    error = (size * (own * mode.unit)).add_(own * least)
     if rounded:
         error = torch.where((squares == 0) & (value.to(mode.dtype) == value), 0.0, error)
     error = error.square_().add_(squares).sqrt_()
@@ -371,11 +452,13 @@ def _convert(mode: Bounds, function: Any, tensor: Tensor, *to: Any, **kwargs: An
         ends = [] if error is None else [(tensor + off).to(dtype).double() for off in (-error, error)]
         return mode.note(made, (ends[1] - ends[0]).abs()) if ends and dtype != torch.bool else made
     if not tensor.is_floating_point():
-        mode.dtype = torch.float32 if dtype == torch.float64 else dtype
+        mode.dtype, mode.known = (torch.float32, False) if dtype == torch.float64 else (dtype, True)
         return mode.note(made, error)
     # The program's float32 is double here, too.
-    mode.dtype = mode.dtype if dtype == torch.float64 else dtype
-    narrower = torch.finfo(mode.dtype).eps > torch.finfo(mode._promoted([tensor])).eps
+    before = mode.dtype
+    if dtype != torch.float64:
+        mode.dtype, mode.known = dtype, True
+    narrower = torch.finfo(mode.dtype).eps > torch.finfo(before).eps
     return mode.note(made, mode.of(tensor) + mode.unit * made.abs() if narrower else error)
 
 
@@ -403,7 +486,7 @@ def _made(mode: Bounds, function: Any, *args: Any, **kwargs: Any) -> Any:
     dtype = kwargs.get("dtype")
     if dtype is not None and dtype.is_floating_point:
         kwargs = {**kwargs, "dtype": torch.float64}
-        mode.dtype = torch.float32 if dtype == torch.float64 else dtype
+        mode.dtype, mode.known = (torch.float32, False) if dtype == torch.float64 else (dtype, True)
     made = function(*args, **kwargs)
     if made.is_floating_point():
         rounded = max((_constant(mode, each) for each in args), default=0.0)
@@ -461,9 +544,19 @@ def _not(mode: Bounds, function: Any, a: Tensor) -> Any:
     return mode.note(function(a), mode.error(a))
 
 
+@rule(aten.argmax, aten.argmin)
+def _choose(mode: Bounds, function: Any, tensor: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+    """Choose a place. Where elements are nearer than their errors, programs choose others, and nothing bounds what follows."""
+    off = CONFIDENCE * mode.of(tensor)
+    size = tensor if function.overloadpacket is aten.argmax else -tensor
+    dims = () if dim is None else (dim,)
+    near = size + off >= aten.amax(size - off, dims, True)
+    if bool(((near.sum(dims, keepdim=True) > 1) & near & (off > 0)).any()):
+        mode.lost = "a choice between elements that are nearer than their errors"
+    return function(tensor, dim, keepdim)
+
+
 @rule(
-    aten.argmax,
-    aten.argmin,
     aten.isnan,
     aten.isinf,
     aten.any,
@@ -506,21 +599,28 @@ def _masked_fill(mode: Bounds, function: Any, tensor: Tensor, mask: Tensor, valu
     return _where(mode, aten.where, mask, filled, tensor)
 
 
+STEPS = (aten.floor, aten.ceil, aten.round, aten.trunc, aten.sign, aten.sgn, aten.heaviside)
+
 # Elementwise functions: what they give at the ends of the interval of each operand.
 
 
 def at_ends(mode: Bounds, function: Any, args: Sequence[Any], kwargs: Any, made: Tensor) -> Tensor:
-    """Return the squares of how far a function of elements is from its value where each operand is off by its error."""
+    """Return the squares of how far a function of elements is from its value where each operand is off by its error.
+
+    A step is a decision, which an error that may occur takes.
+    """
+    reach = CONFIDENCE if getattr(function, "overloadpacket", None) in STEPS else 1.0
     squares = torch.zeros_like(made, dtype=torch.float64)
     for place, operand in enumerate(args):
         error = mode.error(operand)
         if error is None and not (error := _constant(mode, operand)):
             continue
         apart = torch.zeros_like(squares)
-        for moved in (operand - error, operand + error):
+        for moved in (operand - reach * error, operand + reach * error):
             off = (function(*args[:place], moved, *args[place + 1 :], **kwargs) - made).abs()
             apart = torch.maximum(apart, torch.nan_to_num(off, nan=math.inf))
-        squares = squares + apart**2
+        # Of many steps, as of a continuous function; of one, all of it.
+        squares = squares + torch.maximum(apart / reach, apart.clamp(max=1.0)) ** 2
     # Equal infinities are not apart.
     return torch.where(torch.isfinite(made), squares, torch.zeros_like(squares))
 
@@ -537,15 +637,26 @@ def elementwise(own: float | Callable[..., Any], *operators: Any) -> None:
             return made
         squares = at_ends(mode, function, args, kwargs, made)
         if callable(own):
-            return settle(mode, made, squares + (mode.unit * own(made, *args)) ** 2, 0.0)
+            return settle(mode, made, squares + (mode.unit * own(mode, made, *args)) ** 2, 0.0)
         return settle(mode, made, squares, own)
 
     rule(*operators)(call)
 
 
-def _near_one(made: Tensor, *_: Any) -> Tensor:
-    """For functions that programs compute by way of numbers near 1."""
+def _near_one(_mode: Bounds, made: Tensor, *_: Any) -> Tensor:
+    """For functions that programs compute by way of numbers near 1, and that have no other name for what is left near 0."""
     return 4 * torch.clamp(made.abs(), min=1.0)
+
+
+def _times_near_one(_mode: Bounds, _made: Tensor, tensor: Tensor, *_: Any) -> Tensor:
+    """For functions that programs compute as a product of their argument and a number near 1."""
+    return 4 * tensor.abs()
+
+
+def _of_erf(mode: Bounds, made: Tensor, *_: Any) -> Tensor:
+    """Of narrow dtypes PyTorch's own is a polynomial for float32 (Abramowitz and Stegun 7.1.26), exact beside 1."""
+    wide = torch.finfo(torch.float32).eps / torch.finfo(mode.dtype).eps
+    return 5 * made.abs() + (4 * wide if wide < 1 else 0.0)
 
 
 #: Exact but for the errors of their operands.
@@ -560,16 +671,10 @@ elementwise(
     aten.clamp_min,
     aten.clamp_max,
     aten.hardtanh,
-    aten.floor,
-    aten.ceil,
-    aten.round,
-    aten.trunc,
-    aten.sign,
-    aten.sgn,
     aten.relu6,
-    aten.threshold,
     aten.fmax,
     aten.fmin,
+    *STEPS,
 )
 elementwise(2.0, aten.div, aten.reciprocal, aten.sqrt, aten.square)
 elementwise(4.0, aten.rsqrt, aten.hypot)
@@ -586,25 +691,36 @@ elementwise(
     aten.cosh,
     aten.acosh,
     aten.atan2,
+    aten.tanh,
+    aten.log1p,
+    aten.expm1,
+    aten.sinh,
+    aten.asinh,
+    aten.atanh,
 )
 elementwise(8.0, aten.pow, aten.erfinv, aten.lgamma)
 elementwise(
     _near_one,
-    aten.tanh,
     aten.sigmoid,
-    aten.log1p,
-    aten.expm1,
-    aten.erf,
     aten.erfc,
     aten.softplus,
     aten.elu,
-    aten.sinh,
-    aten.asinh,
-    aten.atanh,
     aten.log_sigmoid_forward,
 )
-elementwise(4.0, aten.remainder, aten.fmod)
+elementwise(_times_near_one, aten.gelu)
+elementwise(_of_erf, aten.erf)
 elementwise(4.0, aten.hardsigmoid, aten.hardswish, aten.leaky_relu)
+
+
+@rule(aten.remainder, aten.fmod)
+def _remainder(mode: Bounds, function: Any, a: Any, b: Any) -> Any:
+    """Take a whole number of times the second from the first; how many is a decision."""
+    made = function(a, b)
+    if made.is_floating_point():
+        with mode:
+            times = (a / b).floor() if function.overloadpacket is aten.remainder else (a / b).trunc()
+            mode.note(made, mode.of(a - times * b))
+    return made
 
 
 @rule(aten.add, aten.sub, aten.rsub)
@@ -738,22 +854,26 @@ def _batch_norm(
     return made
 
 
-@rule(aten.amax, aten.amin)
-def _largest(mode: Bounds, function: Any, tensor: Tensor, dims: Any = (), keepdim: bool = False) -> Any:
-    made = function(tensor, dims, keepdim)
-    error = mode.error(tensor)
-    return made if error is None else mode.note(made, aten.amax(error, dims, keepdim))
-
-
-@rule(aten.max, aten.min)
-def _largest_of(mode: Bounds, function: Any, tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+@rule(
+    aten.amax, aten.amin, aten.max, aten.min, aten.max_pool1d, aten.max_pool2d, aten.max_pool3d, aten.max_pool2d_with_indices,
+    aten.max_pool3d_with_indices, aten.max_pool1d_with_indices, aten.adaptive_max_pool2d, aten.adaptive_max_pool3d,
+    aten.adaptive_max_pool1d,
+)  # fmt: skip
+def _largest(mode: Bounds, function: Any, tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
+    """Choose an element. Those that are too far from it, as masked ones, have no part in its error."""
     if args and isinstance(args[0], Tensor):
         other = aten.maximum if function.overloadpacket is aten.max else aten.minimum
         return RULES[other](mode, other, tensor, args[0])
+
+    def chosen(change: Tensor) -> Tensor:
+        made = function(tensor + change, *args, **kwargs)
+        return made if isinstance(made, Tensor) else made[0]
+
     made = function(tensor, *args, **kwargs)
     if (error := mode.error(tensor)) is not None:
-        most = aten.amax(error, (args[0],) if args else (), bool(args[1:] and args[1]) or kwargs.get("keepdim", False))
-        mode.note(made if isinstance(made, Tensor) else made[0], most)
+        value = made if isinstance(made, Tensor) else made[0]
+        apart = torch.maximum(*((chosen(sign * CONFIDENCE * error) - value).abs() / CONFIDENCE for sign in (-1, 1)))
+        mode.note(value, apart.nan_to_num(nan=0.0))
     return made
 
 
@@ -854,27 +974,37 @@ linear(_of_ratio, aten._adaptive_avg_pool2d, aten._adaptive_avg_pool3d, aten.ada
 linear(_of_ratio, aten.col2im)
 
 
-@rule(aten.upsample_linear1d, aten.upsample_bilinear2d, aten.upsample_trilinear3d)
+@rule(aten.upsample_linear1d, aten.upsample_bilinear2d, aten.upsample_bicubic2d, aten.upsample_trilinear3d)
 def _upsample(mode: Bounds, function: Any, tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
-    """Weigh neighbours by differences of places, which are rounded at the size of the image."""
+    """Weigh neighbours by differences of places, which programs compute in float32 at least, and round at the size of the image.
+
+    Cubic weights may be negative, and are twice as steep.
+    """
     made = function(tensor, *args, **kwargs)
     pool = getattr(aten, f"max_pool{tensor.dim() - 2}d")
     ones = [1] * (tensor.dim() - 2)
-    near = function(pool(tensor.abs(), [3 * one for one in ones], ones, ones), *args, **kwargs)
-    squares = function(mode.of(tensor) ** 2, *args, **kwargs)
-    return settle(mode, made, squares + ((4 + max(tensor.shape[2:]) / 2) * mode.unit * near) ** 2, 2.0)
+    near = function(pool(tensor.abs(), [3 * one for one in ones], ones, ones), *args, **kwargs).abs()
+    squares = function(mode.of(tensor) ** 2, *args, **kwargs).abs()
+    steep = 2.0 if function.overloadpacket is aten.upsample_bicubic2d else 1.0
+    place = min(mode.unit, ROUNDING * torch.finfo(torch.float32).eps) * max(tensor.shape[2:]) / 2
+    return settle(mode, made, squares + ((4 * mode.unit + place) * steep * near) ** 2, 2.0)
 
 
-@rule(
-    aten.max_pool1d, aten.max_pool2d, aten.max_pool3d, aten.max_pool2d_with_indices, aten.max_pool3d_with_indices,
-    aten.max_pool1d_with_indices, aten.adaptive_max_pool2d, aten.adaptive_max_pool3d, aten.adaptive_max_pool1d,
-)  # fmt: skip
-def _max_pool(mode: Bounds, function: Any, tensor: Tensor, *args: Any, **kwargs: Any) -> Any:
-    made = function(tensor, *args, **kwargs)
-    if (error := mode.error(tensor)) is not None:
-        most = function(error, *args, **kwargs)
-        mode.note(made if isinstance(made, Tensor) else made[0], most if isinstance(most, Tensor) else most[0])
-    return made
+@rule(aten.grid_sampler_2d, aten.grid_sampler_3d)
+def _grid_sample(mode: Bounds, function: Any, image: Tensor, grid: Tensor, *how: Any) -> Any:
+    """Sample where the grid points: so far as a place is off, the result moves along the image.
+
+    To the nearest it jumps, and an error that may occur decides.
+    """
+    made = function(image, grid, *how)
+    squares = function(mode.of(image) ** 2, grid, *how).abs() + (4 * mode.unit * function(image.abs(), grid, *how)) ** 2
+    reach = CONFIDENCE if how[0] == NEAREST else 1.0
+    off = reach * (mode.of(grid) + 2 * mode.unit * (grid.abs() + 1))
+    moved = torch.zeros_like(made)
+    for signs in itertools.product((-1.0, 1.0), repeat=grid.shape[-1]):
+        there = function(image, grid + off * torch.tensor(signs), *how)
+        moved = torch.maximum(moved, (there - made).abs())
+    return settle(mode, made, squares + moved**2, 0.0)
 
 
 @rule(
@@ -898,8 +1028,7 @@ def _scatter(mode: Bounds, function: Any, tensor: Tensor, *args: Any, **kwargs: 
 
 @rule(aten._local_scalar_dense, aten.item)
 def _item(mode: Bounds, function: Any, tensor: Tensor) -> Any:
-    if mode.error(tensor) is not None and bool((mode.of(tensor) > 0).any()):
-        raise UnknownError("a Python number from a tensor")
+    mode.leaves(tensor)
     return function(tensor)
 
 

@@ -153,9 +153,11 @@ def test_trivial_outputs_that_pass_are_named() -> None:
     assert strict == []
 
 
-def of_program(kind: str, actual: Sequence[float], sound: Sequence[float] = RIGHT) -> list[dict[str, Any]]:
-    """The same of a program whose own code says what it gives; elements may be off by 0.001, and 0.1 is what the layer says."""
-    arrays = {"expected-y": np.array(RIGHT), "bound-y": np.full(4, 0.001)}
+def of_program(
+    kind: str, actual: Sequence[float], sound: Sequence[float] = RIGHT, bound: float = 0.001
+) -> list[dict[str, Any]]:
+    """The same of a program whose own code says what it gives; elements may be off by ``bound``, and 0.1 is what the layer says."""
+    arrays = {"expected-y": np.array(RIGHT), "bound-y": np.full(4, bound)}
     arrays |= {name: np.array(values, np.float32) for name, values in {"actual": actual, "sound": sound}.items()}
     for name, array in arrays.items():
         np.save(f"{name}.npy", array)
@@ -198,9 +200,16 @@ def test_a_program_as_it_is_is_judged_by_its_own_bound() -> None:
     assert (plant["matters"], plant["caught"]) == (False, False)
     ((layer, used),) = plant["used"]
     assert (layer, used) == ("golden/t.yaml:3:5, derived", pytest.approx(0.5, rel=1e-3))
-    assert of_program("allowed", [1, 2, 3, 4.01])[0]["caught"]
 
 
-def test_outputs_of_a_program_are_changed_and_trivial_ones_tried() -> None:
-    assert [plant["mutation"] for plant in of_program("outputs", RIGHT)] == ["output-scaled"]
-    assert of_program("trivial", RIGHT) == []
+def test_an_overflow_matters_only_where_the_program_does_not_overflow() -> None:
+    over = [1, 2, 3, np.inf]
+    (plant,) = of_program("allowed", over, bound=-0.001)
+    assert (plant["matters"], plant["caught"]) == (False, False)
+    (plant,) = of_program("mutant", over, sound=over, bound=-0.001)
+    assert not plant["matters"]
+    (plant,) = of_program("mutant", [1, 2, 3, 4.2], bound=-0.001)
+    assert (plant["matters"], plant["caught"]) == (True, True)
+    for kind in ("allowed", "mutant"):
+        (plant,) = of_program(kind, over)
+        assert (plant["matters"], plant["caught"]) == (True, True)

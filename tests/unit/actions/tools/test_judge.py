@@ -298,6 +298,23 @@ def test_an_input_that_would_pass_is_named_sorted_where_order_does_not_count() -
     assert "weak" not in verdict([spec([3])], files)["outputs"][0]
 
 
+@pytest.mark.parametrize(
+    ("actual", "wrong"), [([1.05, 2.05], 0), ([np.inf, 2], 0), ([np.nan, 2], 0), ([1.2, 2], 1), ([np.inf, np.inf], 1)]
+)
+def test_where_a_program_may_overflow_finite_and_infinite_elements_are_right(actual: list[float], wrong: int) -> None:
+    """Bounds of elements are negative there; the others must be finite."""
+    files = {"actual-y": save("a", actual, "<f2"), "expected-y": save("e", [1.0, 2.0])}
+    found = verdict([spec([2], "f16")], files | {"bound-y": save("b", [-0.1, 0.1])})
+    assert (found["outcome"], found["metrics"]["wrong"]) == ("mismatch" if wrong else "pass", wrong)
+    assert "weak" not in found["outputs"][0]
+
+
+def test_a_program_that_may_overflow_everywhere_is_weak() -> None:
+    files = {"actual-y": save("a", [1, 2], "<f2"), "expected-y": save("e", [1.0, 2.0])}
+    found = verdict([spec([2], "f16")], files | {"bound-y": save("b", [-0.1, -0.1])})
+    assert (found["outcome"], found["outputs"][0]["weak"]) == ("pass", ["NaN everywhere"])
+
+
 def test_a_sketch_is_weak_against_constants() -> None:
     stored = np.full(5000, 2.0, dtype="<f4")
     files = {

@@ -21,6 +21,7 @@ from mlir_matrix.session import Session
 #: The oldest, the last one with typed pointers, the last one with the runner's old name, and one with the new name.
 RELEASES = ("15", "16", "19", "22")
 #: Results of different ranks, and functions of libm, of the kernel's own under names of C's, and of the driver's.
+STEP = Path(__file__).parents[4] / "recipes" / "steps" / "loops-to-llvm"
 KERNEL = """
 func.func private @round(%x: f32) -> f32 {
   %y = arith.addf %x, %x : f32
@@ -140,11 +141,12 @@ def call(environments: Any, library: Path, tmp_path: Path) -> Any:
 
 def lowered(current: Session, environments: Any, folder: Path, release: str) -> str:
     """KERNEL in the LLVM dialect, by the recipe of the repository."""
-    recipe = resolve_step(current.catalog, "loops-to-llvm", Pins(current.catalog).override(f"llvm={release}"))
+    recipe = resolve_step(current.catalog, STEP.name, Pins(current.catalog).override(f"llvm={release}"))
     assert isinstance(recipe, ResolvedStep)
+    files = {"schedule": (STEP / recipe.schedule).read_text(encoding="utf-8")} if recipe.schedule else {}
     done = environments.perform(
         recipe.environment, recipe.tool, folder,
-        params={"passes": recipe.passes, "backend": recipe.backend}, inputs={"ir": KERNEL}, outputs={"ir": "ir.mlir"},
+        params={"passes": recipe.passes, "backend": recipe.backend}, inputs={"ir": KERNEL, **files}, outputs={"ir": "ir.mlir"},
     )  # fmt: skip
     assert done.ok, done.outcome
     return str(done.text("ir"))

@@ -1,8 +1,8 @@
 """Decide which elements are right: bounds, and policies for NaN, infinities, zeros and subnormals; and count the wrong ones.
 
 An element is right if it is the expected value rounded to its dtype, if ``|a - e| <= atol + rtol * |e|``, or, with a ``max_ulp``,
-if at most that many numbers of its dtype are between the two. One bound that holds is enough. No bound makes NaN or an infinity
-right; they must equal the expected value.
+if at most that many numbers of its dtype are between the two. One bound that holds is enough. NaN and infinities must equal the
+expected value; only a negative bound of an element makes them right.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class Criteria:
     zeros: Zeros = "same"
     #: ``keep``: numbers like any other. ``flush``: both sides' count as 0, for targets that flush them.
     subnormals: Subnormals = "keep"
-    #: By linear index, the bound of each element instead of ``atol`` and ``rtol``; these hold where it is infinite.
+    #: By linear index, the bound of each element instead of ``atol`` and ``rtol``; these hold where it is infinite. A negative one
+    #: is as large as its size, and what is not finite is right, too: programs in the dtype of the element may overflow.
     bounds: Doubles | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -101,10 +102,13 @@ def compare_block(start: int, stored: Array, expected: Array, dtype: str, criter
         bound = criteria.atol + by_rtol
         if criteria.bounds is not None:
             own = criteria.bounds[start : start + bound.size]
-            bound = np.where(np.isfinite(own), own, bound)
+            bound = np.where(np.isfinite(own), np.abs(own), bound)
         if dtype in FLOATS or dtype in COMPLEX:
             nan, finite, same, error = _floating(actual, expected, ulp, criteria)
             infinite = np.isinf(actual) | np.isinf(expected)
+            if criteria.bounds is not None:
+                overflows = np.signbit(own) & ~np.isfinite(actual)
+                same, ulp = same | overflows, np.where(overflows, 0, ulp)
         else:
             nan = infinite = np.zeros(actual.shape, dtype=bool)
             finite, same, error = ~nan, ulp == 0, ulp

@@ -64,7 +64,10 @@ def effect(spec: Spec, actual: Array, expected: Array, bound: Array) -> Effect:
             actual, np.argsort(dtypes.decode(actual, spec["dtype"]), axis=-1, kind="stable"), axis=-1
         )
     if spec["dtype"] in FLOATS:
-        error = _float_error(dtypes.decode(actual, spec["dtype"]), expected)
+        values = dtypes.decode(actual, spec["dtype"])
+        # Where a bound is negative, a program in the dtype may overflow.
+        error = np.where(np.signbit(bound) & ~np.isfinite(values), 0.0, _float_error(values, expected))
+        bound = np.abs(bound)
     else:
         error, bound = dtypes.difference(actual, expected), np.zeros(expected.shape)
     with np.errstate(all="ignore"):
@@ -135,7 +138,7 @@ class _Draw:
             plain = criteria.atol + criteria.rtol * np.abs(expected)
             own = plain if criteria.bounds is None else criteria.bounds.reshape(expected.shape)
             off = _float_error(dtypes.decode(sound, spec["dtype"]), expected)
-        return own if self._allowed else np.where(off <= plain, plain, np.inf)
+        return own if self._allowed else np.copysign(np.where(off <= plain, plain, np.inf), own)
 
     def worst(self) -> Effect:
         effects = [

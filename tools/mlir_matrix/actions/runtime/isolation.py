@@ -404,7 +404,10 @@ def children(process: int | str = "self") -> list[int]:
     with contextlib.suppress(OSError):
         for thread in os.listdir(f"/proc/{process}/task"):
             # It may end meanwhile.
-            with contextlib.suppress(OSError), open(f"/proc/{process}/task/{thread}/children", encoding="ascii") as file:
+            with (
+                contextlib.suppress(OSError),
+                open(f"/proc/{process}/task/{thread}/children", encoding="ascii") as file,
+            ):
                 found += map(int, file.read().split())
     return found
 

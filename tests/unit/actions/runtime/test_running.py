@@ -69,6 +69,14 @@ def test_nobody_goes_on_for_more_than_four_times_the_limit() -> None:
         assert not action.goes_on(240.0001)
 
 
+@pytest.mark.parametrize(("threads", "goes_on"), [(127, True), (128, False)])
+def test_many_threads_do_not_go_on(threads: int, goes_on: bool) -> None:
+    """As of a fork bomb: a worker that looked at them all would have no CPU left to end them."""
+    more = f"import threading\nfor _ in range({threads}): threading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+    with running(more + ENDLESS) as action:
+        assert action.goes_on(0.001) == goes_on
+
+
 def test_actions_before_it_in_its_process_do_not_count() -> None:
     with running(COMPUTE + WAIT) as action:
         assert action.goes_on(0.5)

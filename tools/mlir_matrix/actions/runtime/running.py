@@ -36,6 +36,9 @@ from mlir_matrix.actions.runtime.outcomes import Outcome
 _PASS = re.compile(r"^\d+\.\s+Running (pass ['\"].{1,100}?['\"] on \w+ ['\"].{1,80}?['\"])", re.MULTILINE)
 #: How many times its limit an action may take in wall time while other processes of the machine take the CPU from it.
 BUSY = 4
+#: More threads than an action has that only computes. A thousand leave us no CPU to look at them all.
+_MOST_THREADS = 128
+_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
@@ -75,7 +78,11 @@ class Running:
         self.looked = now
         used_s, self.queued_s = _cpu_seconds(self.pidfd)
         self.cpu_s = used_s - sum(self.before)
-        if self.cpu_s >= self.timeout_s or now - self.started >= BUSY * self.timeout_s:
+        if (
+            self.cpu_s >= self.timeout_s
+            or now - self.started >= BUSY * self.timeout_s
+            or len(self.queued_s) > _MOST_THREADS
+        ):
             return False
         waited_s = sum(seconds - queued_s.get(thread, 0) for thread, seconds in self.queued_s.items())
         return self.cpu_s - cpu_s + waited_s >= since / BUSY
@@ -109,12 +116,14 @@ def _cpu_seconds(pidfd: int) -> tuple[float, dict[str, float]]:
         # It, or a thread, may end meanwhile.
         with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as stat:
             ticks += sum(map(int, stat.read().rpartition(b")")[2].split()[11:15]))
-        for path in iglob(f"/proc/{pid}/task/*/schedstat"):
-            with contextlib.suppress(OSError), open(path, encoding="ascii") as file:
-                queued_s[path] = int(file.read().split()[1]) / 1e9
-        if len(found) < isolation.PROCESSES:
-            found += isolation.children(pid)
-    return ticks / os.sysconf("SC_CLK_TCK"), queued_s
+        for thread in iglob(f"/proc/{pid}/task/*"):
+            queued_s[thread] = 0.0
+            with contextlib.suppress(OSError), open(f"{thread}/schedstat", encoding="ascii") as file:
+                queued_s[thread] = int(file.read().split()[1]) / 1e9
+            if len(queued_s) > _MOST_THREADS:
+                return ticks / _TICKS, queued_s
+        found += isolation.children(pid)
+    return ticks / _TICKS, queued_s
 
 
 class Ends:

@@ -315,8 +315,8 @@ class Crashing(Simulated):
         super().__init__(["t"], lambda _test, point, _number: "pass" if text[point] == "p" else "crashed")
         self._text = text
 
-    def probe(self, wanted: Mapping[str, Sequence[int]]) -> None:
-        super().probe(wanted)
+    def probe(self, wanted: Mapping[str, Sequence[int]], limit_s: float) -> None:
+        super().probe(wanted, limit_s)
         for point in self.observations.points("t"):
             for each in point.observations:
                 self.observations.replace(each, replace(each, signature=ended(self._text[point.index])))

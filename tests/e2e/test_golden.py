@@ -163,7 +163,9 @@ def test_a_golden_that_is_nan_everywhere_wants_nan(copied: House) -> None:
     np.save(path, np.full_like(np.load(path), np.nan))
     (test,) = copied.run(f"mlir/linalg-loops/x86_64/{WORKLOAD}", code=1).tests.values()
     assert test["outcome"] == "mismatch"
-    assert test["reason"].startswith("y: 130 of 130 elements (100 %) are wrong; worst at [0, 0]: expected nan, actual -1.08")
+    assert test["reason"].startswith(
+        "y: 130 of 130 elements (100 %) are wrong; worst at [0, 0]: expected nan, actual -1.08"
+    )
 
 
 def test_a_golden_of_no_bytes_is_no_pass(copied: House) -> None:

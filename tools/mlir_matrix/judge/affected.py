@@ -47,7 +47,7 @@ _WHOLE = (
 )
 #: Code of the program that affects no outcome: it answers other verbs, and ``matrix run`` never imports it.
 _HARMLESS = (
-    *("bisect/", "buildbot/", "history/migrations/"),
+    *("bisect/", "buildbot/", "compare/agreement.py", "history/migrations/", "judge/oracles.py"),
     *("cli/bisect", "cli/cache/", "cli/compare.py", "cli/conflicts.py", "cli/container/", "cli/doctor.py"),
     *("cli/explain.py", "cli/golden/", "cli/history", "cli/init.py", "cli/inputs.py", "cli/machine/", "cli/plan.py"),
     *("cli/report/", "cli/schema.py", "cli/toolchain/", "cli/words.py"),

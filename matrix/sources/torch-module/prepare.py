@@ -316,10 +316,12 @@ def _trials(now: Mapping[Key, int], fixed: set[Key], work: float) -> Iterator[di
 
 def _alone(now: Mapping[Key, int], which: set[Key], fixed: set[Key], work: float) -> Iterator[dict[Key, int]]:
     """Yield what makes one number smaller, the largest first."""
+    factors = (4, 2) if work > 64 else (2,)
     for key in sorted(which, key=lambda key: (-now[key], key)):
-        for factor in ((4, 2) if work > 64 else (2,)) if now[key] >= 2 * LEAST else ():
-            for keys in _with_followers(now, {key}):
-                yield _divided(now, keys, factor)
+        if now[key] >= 2 * LEAST:
+            for factor in factors:
+                for keys in _with_followers(now, {key}):
+                    yield _divided(now, keys, factor)
         fixed.add(key)
 
 
@@ -443,13 +445,16 @@ def _products(name: str, operands: Sequence[torch.Tensor]) -> float:
 def _numbers(tree: ast.Module, functions: Collection[str]) -> Iterator[Number]:
     """Yield the whole numbers in assignments at the top of a file, in the functions for inputs and arguments, and in classes."""
     for statement in tree.body:
-        inside = isinstance(statement, ast.ClassDef)
-        for each in statement.body if isinstance(statement, ast.ClassDef) else [statement]:
-            if isinstance(each, ast.FunctionDef) and (inside or each.name in functions):
-                place = METHOD if inside and each.name != "__init__" else CLASS if inside else TOP
-                yield from _constants(each, each.name, place)
-            elif isinstance(each, (ast.Assign, ast.AnnAssign)):
-                yield from _constants(each, "", CLASS if inside else TOP)
+        if isinstance(statement, ast.ClassDef):
+            for each in statement.body:
+                if isinstance(each, ast.FunctionDef):
+                    yield from _constants(each, each.name, CLASS if each.name == "__init__" else METHOD)
+                elif isinstance(each, (ast.Assign, ast.AnnAssign)):
+                    yield from _constants(each, "", CLASS)
+        elif isinstance(statement, ast.FunctionDef) and statement.name in functions:
+            yield from _constants(statement, statement.name, TOP)
+        elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
+            yield from _constants(statement, "", TOP)
 
 
 def _constants(node: ast.AST, name: str, place: int) -> Iterator[Number]:

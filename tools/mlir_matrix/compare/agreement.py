@@ -68,10 +68,10 @@ def compare_all(spec: JudgedOutput, bounds: Mapping[str, Bound], files: Files, r
         counts, _ = gate(arrays[one], arrays[other], spec["dtype"], criteria, golden=other == reference)
         pairs.append({"one": one, "other": other, "differ": counts.wrong, "max_abs": _plain(counts.max_abs)})
     own = next(iter(bounds.values()), (spec, None))
-    exact = spec["compare"] == "exact"
+    atol, rtol = (0.0, 0.0) if spec["compare"] == "exact" else (spec["atol"], spec["rtol"])
     return {
         "name": spec["name"], "dtype": spec["dtype"], "shape": spec["shape"], "compare": spec["compare"],
-        "atol": _plain(0.0 if exact else spec["atol"]), "rtol": _plain(0.0 if exact else spec["rtol"]),
+        "atol": _plain(atol), "rtol": _plain(rtol),
         "own_bounds": own[1] is not None, "pairs": pairs,
         "elements": _disputed(decoded, own) if any(pair["differ"] for pair in pairs) else [],
     }  # fmt: skip

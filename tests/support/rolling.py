@@ -48,8 +48,9 @@ passed:
 TESTS = ("mlir/count/ir/one", "mlir/count/ir/two", "mlir/keep/ir/one")
 #: What a release's ``mlir-opt`` does with the file that it is given, by the shell alone: an action sees no other program.
 COPY = 'for out; do :; done; while IFS= read -r line; do printf "%s\\n" "$line"; done < "$1" > "$out"'
-BREAK = f"""while read -r line; do
-case "$line" in *two*) echo "error: two is too much"; exit 1;; esac; done < "$1"; {COPY}"""
+#: Fails in its passes; what it only parses it copies.
+BREAK = f"""case "$*" in *--pass-pipeline=*) while read -r line; do
+case "$line" in *two*) echo "error: two is too much"; exit 1;; esac; done < "$1";; esac; {COPY}"""
 #: Releases of ``tool`` and what they do. Those from 5 on have no variant of the steps; the last has no lock.
 SCRIPTS = {"1.0": COPY, "2.0": f'{COPY} && echo // 2 >> "$out"', "3.0": BREAK, "5.0": COPY}
 UNLOCKED = "4.0"

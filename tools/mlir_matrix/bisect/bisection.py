@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from string import ascii_uppercase
 from typing import Literal
 
@@ -123,6 +124,9 @@ def explain(catalog: Catalog, driver: Driver, read: Callable[[str], bytes], repe
     }
     for test, chosen in (*repeated.items(), *passing.items()):
         wanted[test] |= {chosen.point} if chosen else set()
+    flaky = {test: {each.index for each in observations.points(test) if len(each.behaviours) > 1} for test in found}
+    for test, points in flaky.items():
+        wanted[test] |= points
     plan = driver.prober.plan({test: sorted(points) for test, points in wanted.items()})
 
     names = {(test, each.index): each.shown.result.id for test in found for each in observations.points(test)}
@@ -141,11 +145,15 @@ def explain(catalog: Catalog, driver: Driver, read: Callable[[str], bytes], repe
             difference = closer if closer and closer.step else difference
         candidates = result.answer.candidates[:_LISTED]
         step = difference.step if difference and len(candidates) > 1 else ""
+        # Where the compiler is flaky, the points next to the change may have been lucky.
+        varying = [
+            changing.get(names[test, point], ()) for point in (change.before, change.after, *sorted(flaky[test]))
+        ]
         failing = observations.at(test, change.before if word(change.was, change.becomes) == "fixed" else change.after)
         return ExplainedChange(
             change=change,
             difference=difference,
-            unstable=list(dict.fromkeys((*changing.get(before, ()), *changing.get(after, ())))),
+            unstable=list(dict.fromkeys(chain.from_iterable(varying))),
             commits=_commits(catalog, axis, change),
             descend=_descend(catalog, axis, test, change, repeat),
             candidates=candidates,

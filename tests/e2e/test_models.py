@@ -328,6 +328,34 @@ def test_near_a_zero_of_a_function_bounds_are_relative(house: House, tmp_path: P
     assert outcomes == {cell: "mismatch" if "tosa" in cell else "pass" for cell in cells}
 
 
+#: Programs that a pipeline of ours compiles wrongly, by the pipelines that do: what ``forward`` gives, and its arguments.
+FAULTS = {
+    "ceil_mode": ("torch.max_pool3d(x, 3, stride=2, ceil_mode=True)", "torch.randn(1, 2, 8, 8, 8)", {"stablehlo"}),
+    "remainder": ("torch.remainder(x, -1.5)", "torch.rand(4, 8) * 9 + 1", {"stablehlo"}),
+    "floor_divide": (
+        "torch.floor_divide(x, 7)",
+        "torch.randint(2**60, 2**62, (4, 8))",
+        {"linalg", "stablehlo", "tosa"},
+    ),
+    "unsigned_max": ("torch.maximum(x, x.flip(0))", "torch.arange(256, dtype=torch.uint8)", {"tosa"}),
+    "unsigned_amax": ("x.amax(0)", "torch.arange(256, dtype=torch.uint8).view(16, 16)", {"tosa"}),
+    "unsigned_start": ("x.amax(1)", "torch.arange(256, dtype=torch.uint8).view(16, 16)", {"stablehlo"}),
+}
+
+
+def test_known_faults_of_compilers_are_found(house: House, tmp_path: Path) -> None:
+    write_corpus(
+        tmp_path,
+        {name: module(f"return {gives}").replace(GIVEN, f"[{given}]") for name, (gives, given, _) in FAULTS.items()},
+    )
+    report = house.run("pytorch/{linalg,stablehlo,tosa}-loops/x86_64/zoo:*", catalog=tmp_path, code=1)
+    assert report.outcomes == {
+        f"pytorch/{dialect}-loops/x86_64/zoo:{name}": "mismatch" if dialect in wrong else "pass"
+        for name, (_, _, wrong) in FAULTS.items()
+        for dialect in ("linalg", "stablehlo", "tosa")
+    }
+
+
 #: In float16 an element is infinite if it is more than 218 before the division, in PyTorch. XLA computes in float32.
 OVERFLOW = module("return x * 300 / 300").replace(GIVEN, "[(torch.rand(N, 8) * 400).half()]")
 

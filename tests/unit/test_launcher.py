@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from mlir_matrix.paths import find_home
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 #: The interpreter's file is called so wherever it is.
 NAME = f"python{sys.version_info[0]}.{sys.version_info[1]}"
@@ -83,3 +85,17 @@ def test_each_python_has_an_environment_of_its_own(checkout: Checkout, tmp_path:
     assert checkout() == (str(old), f"matrix: {new} is gone: {says}")
     assert checkout() == (str(old), "")
     assert checkout.environments() == ["requirements-python3", f"requirements-{NAME}"]
+
+
+def test_tests_run_where_compiled_python_is_damaged(tmp_path: Path) -> None:
+    """A full disk cut it short."""
+    (tmp_path / "tool").symlink_to(find_home().cache / "tool")
+    command = [REPOSITORY / "tools" / "test", "--quiet", "tests/unit/test_digest.py"]
+    environment = {**os.environ, "MATRIX_HOME": str(tmp_path)}
+    for _ in range(2):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        made = list((tmp_path / "bytecode").rglob("*.pyc"))
+        assert {"conftest", "digest", "test_digest"} <= {path.name.partition(".")[0] for path in made}
+        for path in made:
+            os.truncate(path, 100)

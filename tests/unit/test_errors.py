@@ -71,7 +71,7 @@ def test_a_mistake_of_ours(
 def test_damaged_compiled_python_is_no_interrupt(tmp_path: Path) -> None:
     """A file that a full disk cut short raises EOFError, which click takes for Ctrl-D."""
     command = [sys.executable, "-P", "-s", "-X", f"pycache_prefix={tmp_path}/made", str(PROGRAM), "schema"]
-    env = {**os.environ, "MATRIX_HOME": str(tmp_path)}
+    env = {**os.environ, "MATRIX_HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": ""}
     assert subprocess.run(command, env=env, check=False, capture_output=True).returncode == 0
     (made,) = (tmp_path / "made").rglob("mlir_matrix/cli/schema.*.pyc")
     os.truncate(made, 100)

@@ -13,6 +13,12 @@ from typing import Any
 import hypothesis
 import pytest
 
+from mlir_matrix.actions.runtime import bytecode
+from mlir_matrix.paths import find_home
+
+# First, because what is imported then is compiled. Python itself would not notice a damaged file.
+bytecode.keep_in(str(find_home().bytecode))
+
 from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.environments.c_library import CLibrary
 from mlir_matrix.environments.resolve import ResolvedEnvironment
@@ -21,7 +27,6 @@ from mlir_matrix.execute.options import Limits
 from mlir_matrix.execute.worker_process import Preload, WorkerProcess, start_worker, worker_command
 from mlir_matrix.expand.select import choose
 from mlir_matrix.judge.run import run_graph
-from mlir_matrix.paths import find_home
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.session import Session, open_session
 from mlir_matrix.toolchains.names import require
@@ -55,6 +60,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     mark_slow(items)
     if hasattr(config, "workerinput"):
         order(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(specs: list[Any]) -> None:
+    """Have what the processes of pytest-xdist import before this file write nothing into the checkout."""
+    for spec in specs:
+        spec.dont_write_bytecode = True
 
 
 @pytest.hookimpl(optionalhook=True)

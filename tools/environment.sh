@@ -27,8 +27,8 @@ fi
 # The first interpreter that is new enough and not too new, or nothing.
 find_python() {
     for candidate in ${MATRIX_PYTHON:-python3 python3.11 python3.12 python3.13 python3.14}; do
-        if found=$("$candidate" -I -c 'import sys
-if (3, 11) <= sys.version_info[:2] <= (3, 14) and sys.implementation.name == "cpython": print(sys.executable)' 2>/dev/null) && [ -n "$found" ]; then
+        if found=$("$candidate" -I -c 'import os, sys
+if (3, 11) <= sys.version_info[:2] <= (3, 14) and sys.implementation.name == "cpython": print(os.path.realpath(sys.executable))' 2>/dev/null) && [ -n "$found" ]; then
             printf '%s\n' "$found"
             return
         fi
@@ -37,8 +37,10 @@ if (3, 11) <= sys.version_info[:2] <= (3, 14) and sys.implementation.name == "cp
 
 # use_environment LOCK: sets $python to the interpreter of the environment with the packages of tools/LOCK.
 use_environment() {
-    sum=$(cksum < "$root/tools/$1")
-    environment=$cache/tool/${1%.txt}-${sum%% *}${MATRIX_PYTHON:+-$(printf %s "$MATRIX_PYTHON" | cksum | cut -d' ' -f1)}
+    # Tomorrow python3 may be another version. Its real path says so, and takes 1 ms; starting it takes ten.
+    named=$(readlink -f -- "$(command -v "${MATRIX_PYTHON:-python3}")" || :)
+    sum=$({ printf '%s\n' "$named" && cat "$root/tools/$1"; } | cksum)
+    environment=$cache/tool/${1%.txt}-${named##*/}-${sum%% *}
     python=$environment/bin/python
     [ -x "$python" ] && [ -e "$environment/complete" ] || make_environment "$1"
     # Bytecode goes to the cache, so that a warm start compiles nothing and a checkout stays clean.
@@ -51,7 +53,9 @@ make_environment() {
         say "needs CPython 3.11, 3.12, 3.13 or 3.14; no python3 or python3.N on PATH is one (or set MATRIX_PYTHON)"
         exit 3
     fi
-    say "first use: making the program's own environment ($("$interpreter" -V), about 15 s)"
+    reason="first use"
+    [ ! -e "$environment/complete" ] || reason="$(readlink -m -- "$python") is gone"
+    say "$reason: making the program's own environment ($("$interpreter" -V), about 15 s)"
     mkdir -p "$cache/tool" || exit 3
     new=$(mktemp -d "$cache/tool/.new-XXXXXX") || exit 3
     trap 'rm -rf "$new"' EXIT INT TERM

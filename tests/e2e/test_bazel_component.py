@@ -12,6 +12,7 @@ import pytest
 
 from mlir_matrix.session import Session
 from mlir_matrix.toolchains.bazel import WORKSPACE, locate, probe
+from support.downstream import processes
 
 GENRULE = 'genrule(name = "shout", outs = ["shout.txt"], srcs = [":probe"], cmd = "tr a-z A-Z < $< > $@")\n'
 
@@ -48,5 +49,4 @@ def test_it_passes_its_own_probe(component: Path, tmp_path: Path, monkeypatch: p
     found = probe(component, tmp_path)
     assert (found.version, found.reason) == ("7.7.1", "")
     assert [path.name for path in tmp_path.iterdir()] == ["bazel-probes.json"]
-    left = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    assert str(tmp_path) not in left
+    assert not processes(command=str(tmp_path))

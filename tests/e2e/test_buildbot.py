@@ -18,6 +18,7 @@ from support.buildmaster import Build, Master
 from support.downstream import Downstream, processes
 from support.hostile import INNOCENT_MLIR
 from support.house import REPOSITORY, House, new_home, wait_until
+from support.machine import program
 
 CONFIG = """
 from buildbot.plugins import schedulers, steps, util
@@ -97,7 +98,7 @@ class Lab:
 
     def git(self, *words: str) -> None:
         identity = ("-c", "user.name=me", "-c", "user.email=me@example.com")
-        subprocess.run(["git", *identity, *words], cwd=self.catalog.root, check=True, capture_output=True)
+        subprocess.run([program("git"), *identity, *words], cwd=self.catalog.root, check=True, capture_output=True)
 
     def push(self, message: str) -> None:
         self.git("add", "--all")

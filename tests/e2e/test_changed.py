@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from support.house import House
+from support.machine import program
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SELECTED = ("smoke", "jax/*/x86_64/{mlp,topk}", "mlir/linalg-to-loops/**")
@@ -34,7 +35,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def git(folder: Path, *words: str) -> None:
     identity = {f"GIT_{who}_{what}": "t@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1", **identity}
-    subprocess.run(["git", "-C", str(folder), *words], env=environment, check=True)
+    subprocess.run([program("git"), "-C", str(folder), *words], env=environment, check=True)
 
 
 @pytest.fixture

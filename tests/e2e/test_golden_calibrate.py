@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from support.house import House
+from support.machine import program
 
 MATMUL = "golden/matmul/tolerances.yaml"
 TESTS = "mlir/linalg-{loops,vectorized}/x86_64/{matmul,exp,transpose}"
@@ -49,7 +50,7 @@ def test_a_proposal_can_be_applied_and_right_programs_still_pass(copied: House, 
     found = calibrated(copied, "mlir/linalg-*/x86_64/matmul", "--patch", patch)
     assert (copied.root / MATMUL).read_text() == before, "it proposes"
     assert patch.read_text() == found["patch"]
-    subprocess.run(["git", "apply", str(patch)], cwd=copied.root, check=True)
+    subprocess.run([program("git"), "apply", str(patch)], cwd=copied.root, check=True)
     after = (copied.root / MATMUL).read_text()
     (row,) = found["layers"]
     assert f"atol: {row['proposed']['atol']}\n" in after

@@ -22,6 +22,7 @@ from mlir_matrix.history.trends import Trends
 from mlir_matrix.session import Session
 from support.downstream import Downstream
 from support.house import REPOSITORY, ROOMS, House, wait_until
+from support.machine import program
 from support.postgres import Postgres, postgres
 from support.recordings import TIMES, recording, result
 
@@ -78,7 +79,7 @@ def catalog(tmp_path: Path) -> Downstream:
 
 
 def commit(folder: Path, *words: str) -> None:
-    git = ["git", "-C", str(folder), "-c", "user.name=n", "-c", "user.email=e"]
+    git = [program("git"), "-C", str(folder), "-c", "user.name=n", "-c", "user.email=e"]
     for command in (words, ["add", "-A"], ["commit", "-qm", "m", "--allow-empty"]):
         if command:
             subprocess.run([*git, *command], check=True, capture_output=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 
 from support import rolling
 from support.house import Finished, House
+from support.machine import program
 from support.shop import open_rolling
 
 
@@ -38,9 +38,7 @@ def test_roll(roller: House) -> None:
     assert f"  lower-failed {rolling.TESTS[1]}: count: the passes failed: two is too much\n" in done.stderr
     assert "tool: 1.0 -> 2.0: green, 2 tests of suite smoke affected\n" in done.stderr
     assert known.read_text() == before
-    if shutil.which("git") is None:
-        pytest.skip("no git to apply it with")
-    subprocess.run(["git", "apply"], input=done.stdout, text=True, cwd=roller.root, check=True)
+    subprocess.run([program("git"), "apply"], input=done.stdout, text=True, cwd=roller.root, check=True)
     changed = dict(zip(before.splitlines(), known.read_text().splitlines(), strict=True))
     ours = [line for line, now in changed.items() if now != line]
     assert [changed[line] for line in ours[:1]] == ['  tool: "2.0"  # for a while']

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -11,7 +12,17 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 _TOOLS = Path(__file__).resolve().parents[2] / "tools"
+
+
+def program(name: str) -> str:
+    """Return where a program of this machine is; skip the test that needs it where it is absent."""
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"needs {name} on PATH")
+    return found
 
 
 @cache

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -18,11 +18,15 @@ case "$*" in
     *) echo "$*" >> calls ;;
 esac
 """
+TEST = "#!/bin/sh\necho test${MATRIX_PYTHON:+ with $MATRIX_PYTHON}${1:+ $*} >> calls\n"
+PROGRAMS = ("bash", "cat", "chmod", "date", "dirname", "env", "mktemp", "rm", "sed", "uniq")
 
 
-def ci(folder: Path, affected: str, **variables: str) -> tuple[int, list[str], str]:
-    """The exit code, what was run, and stderr, where a change affects tests by this line of a plan."""
-    for name, text in (("lint", "#!/bin/sh\n"), ("matrix", MATRIX), ("test", "#!/bin/sh\necho test >> calls\n")):
+def ci(
+    folder: Path, affected: str, pythons: Sequence[str] = ("python3.11",), **variables: str
+) -> tuple[int, list[str], str]:
+    """The exit code, what was run, and stderr, where a change affects tests by this line of a plan; ``python3`` is 3.11."""
+    for name, text in (("lint", "#!/bin/sh\n"), ("matrix", MATRIX), ("test", TEST)):
         path = folder / "tools" / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
@@ -30,7 +34,16 @@ def ci(folder: Path, affected: str, **variables: str) -> tuple[int, list[str], s
     (folder / ".ci").mkdir()
     shutil.copy(REPOSITORY / ".ci" / "run", folder / ".ci" / "run")
     (folder / "affected").write_text(affected)
-    environment = {"PATH": os.environ["PATH"], "TMPDIR": str(folder), **variables}
+    path = folder / "path"
+    path.mkdir()
+    for name in PROGRAMS:
+        found = shutil.which(name)
+        assert found is not None
+        (path / name).symlink_to(found)
+    for name in ("python3", *pythons):
+        (path / name).write_text("#!/bin/sh\necho 11\n")
+        (path / name).chmod(0o755)
+    environment = {"PATH": str(path), "TMPDIR": str(folder), **variables}
     done = subprocess.run([folder / ".ci" / "run"], env=environment, capture_output=True, text=True, check=False)
     calls = folder / "calls"
     return done.returncode, calls.read_text().splitlines() if calls.exists() else [], done.stderr
@@ -66,3 +79,24 @@ def test_a_plan_that_does_not_say_how_many_tests_run_is_an_error(tmp_path: Path)
 def test_without_a_commit_to_compare_with(tmp_path: Path) -> None:
     code, calls, _ = ci(tmp_path, "", MATRIX_CI_DATE="1970-01-01")
     assert (code, calls) == (0, ["run everything --shard 1/378 --quiet", "test"])
+
+
+QUICK = "--quick tests/unit"
+
+
+@pytest.mark.parametrize(
+    ("pythons", "more"),
+    [
+        ([], []),
+        (["python3.11"], []),
+        (["python3.11", "python3.13"], [f"test with python3.13 {QUICK}"]),
+        (["python3.11", "python3.12", "python3.14"], [f"test with python3.14 {QUICK}"]),
+        # ``python3`` is neither of them.
+        (["python3.12"], [f"test with python3.12 {QUICK}"]),
+    ],
+)
+def test_unit_tests_run_with_the_oldest_and_the_newest_python(
+    tmp_path: Path, pythons: list[str], more: list[str]
+) -> None:
+    code, calls, stderr = ci(tmp_path, "", pythons)
+    assert (code, calls[1:], stderr) == (0, ["test", *more], "")

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import click
 import pytest
 
 from mlir_matrix import cli
 from mlir_matrix.catalog.yaml_reader import SourceError
 from mlir_matrix.errors import CatalogError, InfrastructureError, MatrixError, UsageError
+
+PROGRAM = Path(cli.__file__).parents[1] / "__main__.py"
 
 
 @pytest.mark.parametrize(
@@ -59,6 +66,18 @@ def test_a_mistake_of_ours(
     assert "internal error: ZeroDivisionError: ours" in said
     assert "Traceback" not in said
     assert "Traceback" in (home / "state" / "crash.txt").read_text()
+
+
+def test_damaged_compiled_python_is_no_interrupt(tmp_path: Path) -> None:
+    """A file that a full disk cut short raises EOFError, which click takes for Ctrl-D."""
+    command = [sys.executable, "-P", "-s", "-X", f"pycache_prefix={tmp_path}/made", str(PROGRAM), "schema"]
+    env = {**os.environ, "MATRIX_HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": ""}
+    assert subprocess.run(command, env=env, check=False, capture_output=True).returncode == 0
+    (made,) = (tmp_path / "made").rglob("mlir_matrix/cli/schema.*.pyc")
+    os.truncate(made, 100)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    said = done.stderr.strip().splitlines()
+    assert (done.returncode, said[0]) == (3, "matrix: internal error: EOFError: marshal data too short")
 
 
 def test_one_hierarchy() -> None:

@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -32,7 +32,7 @@ def upgrade():
 
 
 def contents(file: Path) -> list[list[tuple[object, ...]]]:
-    with sqlite3.connect(file) as database:
+    with closing(sqlite3.connect(file)) as database:
         tables = ("runs", "tests", "behaviours", "sets", "results")
         return [database.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall() for table in tables]
 
@@ -152,7 +152,7 @@ def test_a_migration_that_fails_changes_nothing(store: Store, tmp_path: Path, mo
 
 def test_a_newer_schema_is_left_alone(store: Store) -> None:
     store.add(check(recording([result("a")])), TIMES[0])
-    with sqlite3.connect(store.name) as database:
+    with closing(sqlite3.connect(store.name, isolation_level=None)) as database:
         database.execute("UPDATE alembic_version SET version_num = '9'")
     other = Store(f"sqlite:///{store.name}")
     with pytest.raises(InfrastructureError, match=r"its schema is 9, newer than 1, .*; upgrade mlir-matrix"):
@@ -162,7 +162,7 @@ def test_a_newer_schema_is_left_alone(store: Store) -> None:
 
 def test_a_schema_that_no_release_has(store: Store) -> None:
     store.add(check(recording([result("a")])), TIMES[0])
-    with sqlite3.connect(store.name) as database:
+    with closing(sqlite3.connect(store.name, isolation_level=None)) as database:
         database.execute("UPDATE alembic_version SET version_num = '0'")
     other = Store(f"sqlite:///{store.name}")
     with pytest.raises(InfrastructureError, match="its schema is 0, which no release of this program has; restore"):
@@ -201,7 +201,7 @@ QUESTIONS: dict[str, Callable[[Questions], object]] = {
 def test_a_table_that_is_missing_is_named(store: Store, table: str) -> None:
     store.add(check(recording([result("a", "crashed")])), TIMES[0])
     store.close()
-    with sqlite3.connect(store.name) as database:
+    with closing(sqlite3.connect(store.name, isolation_level=None)) as database:
         database.execute(f"DROP TABLE {table}")
     said = []
     for ask in QUESTIONS.values():
@@ -219,7 +219,7 @@ def test_a_table_that_is_missing_is_named(store: Store, table: str) -> None:
 @pytest.mark.parametrize("revision", ["0", "x", "\u00b2"])
 def test_a_schema_that_no_version_has_is_not_called_newer(store: Store, revision: str) -> None:
     store.add(check(recording([result("a")])), TIMES[0])
-    with sqlite3.connect(store.name) as database:
+    with closing(sqlite3.connect(store.name, isolation_level=None)) as database:
         database.execute("UPDATE alembic_version SET version_num = ?", [revision])
     with (
         pytest.raises(InfrastructureError, match=r"its schema is .*, which no release of this program has; restore"),

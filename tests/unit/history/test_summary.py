@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -72,7 +73,7 @@ def test_a_damaged_one_is_replaced(tmp_path: Path) -> None:
 
 def test_damaged_rows_are_no_durations(tmp_path: Path) -> None:
     update_summary(tmp_path, [result("a")], TIMES[0])
-    with sqlite3.connect(summary_file(tmp_path)) as database:
+    with closing(sqlite3.connect(summary_file(tmp_path), isolation_level=None)) as database:
         database.execute("UPDATE tests SET recent = '[\"x\"'")
     warnings: list[str] = []
     assert read_summary(tmp_path, warnings.append) == Snapshot()
@@ -81,7 +82,7 @@ def test_damaged_rows_are_no_durations(tmp_path: Path) -> None:
 
 def test_one_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     update_summary(tmp_path, [result("a")], TIMES[0])
-    with sqlite3.connect(summary_file(tmp_path)) as database:
+    with closing(sqlite3.connect(summary_file(tmp_path), isolation_level=None)) as database:
         database.execute("PRAGMA user_version = 7")
     before = summary_file(tmp_path).read_bytes()
     assert "its version is 7, and this program knows 2" in update_summary(tmp_path, [result("a")], TIMES[1])
@@ -93,7 +94,7 @@ def test_a_locked_one_is_left_alone(tmp_path: Path, monkeypatch: object) -> None
     import mlir_matrix.history.summary as module
 
     monkeypatch.setattr(module, "_PATIENCE", 0.0)  # type: ignore[attr-defined]
-    with sqlite3.connect(summary_file(tmp_path), isolation_level=None) as other:
+    with closing(sqlite3.connect(summary_file(tmp_path), isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         assert "not recorded" in update_summary(tmp_path, [result("b")], TIMES[1])
         other.execute("ROLLBACK")

@@ -21,6 +21,7 @@ from mlir_matrix.judge.changed_files import affected_by
 from mlir_matrix.paths import find_home
 from mlir_matrix.session import Session, session_of
 from support import imports
+from support.machine import program
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SUITE = "few"
@@ -61,7 +62,7 @@ def repository(committed: Path) -> Iterator[Path]:
 def git(folder: Path, *words: str) -> None:
     identity = {f"GIT_{who}_{what}": "t@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1", **identity}
-    subprocess.run(["git", "-C", str(folder), *words], env=environment, check=True)
+    subprocess.run([program("git"), "-C", str(folder), *words], env=environment, check=True)
 
 
 def selected(session: Session) -> list[Test]:

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from mlir_matrix.report.run_info import RunInfo
+from support.machine import program
 
 
 def git(folder: Path, *words: str) -> str:
     options = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main")
     return subprocess.run(
-        ["git", *options, *words], cwd=folder, check=True, capture_output=True, text=True
+        [program("git"), *options, *words], cwd=folder, check=True, capture_output=True, text=True
     ).stdout.strip()
 
 
@@ -64,7 +65,7 @@ def test_a_catalog_that_looks_like_a_repository_runs_no_program(tmp_path: Path) 
     (catalog / "program").chmod(0o755)
     with (catalog / "config").open("a") as config:
         config.write(f"[core]\n\tbare = false\n\tworktree = .\n\tfsmonitor = {catalog}/program\n")
-    subprocess.run(["git", "status"], cwd=catalog, check=False, capture_output=True)
+    subprocess.run([program("git"), "status"], cwd=catalog, check=False, capture_output=True)
     assert (tmp_path / "ran").exists(), "the trap works"
     (tmp_path / "ran").unlink()
     assert RunInfo("c", [str(catalog)]).started()["catalogs"] == [{"folder": str(catalog)}]

@@ -13,6 +13,7 @@ from mlir_matrix.catalog.models.base import Tolerances
 from mlir_matrix.catalog.yaml_reader import parse
 from mlir_matrix.tolerances.bounds import evaluate
 from mlir_matrix.tolerances.patch import CALIBRATED, Proposal, edited, patch, rounded_up, scaled
+from support.machine import program
 
 DIMS = {"K": 130, "N": 7}
 BLOCK = """\
@@ -129,7 +130,7 @@ def test_tools_take_the_patch(tmp_path: Path, command: list[str], end: str) -> N
     file.parent.mkdir()
     file.write_text(before)
     (tmp_path / "change.patch").write_text("In the catalog here:\n" + patch("golden/tolerances.yaml", before, after))
-    subprocess.run([*command, "change.patch"], cwd=tmp_path, check=True, capture_output=True)
+    subprocess.run([program(command[0]), *command[1:], "change.patch"], cwd=tmp_path, check=True, capture_output=True)
     assert file.read_text() == after
 
 

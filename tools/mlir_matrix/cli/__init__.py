@@ -99,6 +99,9 @@ def _call(arguments: list[str] | None) -> int:
         error.show()
         return 2
     except (KeyboardInterrupt, click.Abort) as error:
+        if isinstance(error.__cause__, EOFError):
+            # Not Ctrl-D, since nothing is asked: compiled Python of an installed program has been cut short.
+            return _bug(error.__cause__)
         advice = getattr(error, "advice", "finished actions are cached: run the same command again to continue")
         click.echo(f"matrix: interrupted; {advice}", err=True)
         # Click raises Abort from the interrupt.
@@ -113,18 +116,18 @@ def _call(arguments: list[str] | None) -> int:
         place = f"{error.filename}: " if error.filename else ""
         _say(InfrastructureError(f"{place}{error.strerror or error}"))
         return 3
-    except Exception:  # noqa: BLE001 - a bug, whatever its type
-        return _bug()
+    except Exception as error:  # noqa: BLE001 - a bug, whatever its type
+        return _bug(error)
     return result if isinstance(result, int) else 0
 
 
-def _bug() -> int:
+def _bug(error: BaseException) -> int:
     """Report an internal error; write its traceback to a file, for the bug report."""
     import traceback
 
     from mlir_matrix.paths import find_home
 
-    text = traceback.format_exc()
+    text = "".join(traceback.format_exception(error))
     folder = find_home().state
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -68,7 +68,10 @@ class Store:
                 parsed.set(drivername="postgresql+psycopg"), connect_args={"connect_timeout": 10}
             )
         else:
-            self._engine = sa.create_engine(parsed.set(drivername="sqlite"), connect_args={"timeout": _PATIENCE})
+            # To open a file takes less than a millisecond; kept open, it outlives a store that nobody closes.
+            self._engine = sa.create_engine(
+                parsed.set(drivername="sqlite"), poolclass=sa.NullPool, connect_args={"timeout": _PATIENCE}
+            )
             sa.event.listen(self._engine, "connect", _prepare)
             sa.event.listen(self._engine, "begin", _begin)
         self._current = False

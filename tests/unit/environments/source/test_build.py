@@ -26,6 +26,7 @@ from mlir_matrix.environments.source.confined import confined
 from mlir_matrix.environments.source.package import Compiler, SourceBuild, _compiler
 from mlir_matrix.environments.source.repository import open_repository
 from mlir_matrix.events import PackageProgress
+from support.machine import program
 
 NEEDED = ("cmake", "ninja", "c++", "git")
 needs_compiler = pytest.mark.skipif(
@@ -65,7 +66,7 @@ def git(folder: Path, *words: str) -> str:
     environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
     who = ("-c", "user.name=x", "-c", "user.email=x@example.com", "-c", "init.defaultBranch=main")
     done = subprocess.run(
-        ["git", *who, *words], cwd=folder, env=environment, capture_output=True, text=True, check=True
+        [program("git"), *who, *words], cwd=folder, env=environment, capture_output=True, text=True, check=True
     )
     return done.stdout.strip()
 

@@ -123,6 +123,7 @@ def _bug() -> int:
     import traceback
 
     from mlir_matrix.paths import find_home
+    from mlir_matrix.text import harmless
 
     text = traceback.format_exc()
     folder = find_home().state
@@ -132,7 +133,7 @@ def _bug() -> int:
         where = f"(traceback in {folder / 'crash.txt'}; please report it)"
     except OSError:
         where = text
-    click.echo(f"matrix: internal error: {text.strip().splitlines()[-1]}\n        {where}", err=True)
+    click.echo(harmless(f"matrix: internal error: {text.strip().splitlines()[-1]}\n        {where}"), err=True)
     return 3
 
 

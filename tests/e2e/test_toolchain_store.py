@@ -83,7 +83,7 @@ def test_verify_reads_what_it_says(shop: Shop) -> None:
     found = shop("verify", "tool", "--format", "json", code=3).document
     name = shop.artifact("tool").name
     assert found == {
-        "summary": {"packages": 1, "damaged_packages": 0, "damaged_archives": 1},
+        "schema": "mlir-matrix/verified-toolchain/v1", "summary": {"packages": 1, "damaged_packages": 0, "damaged_archives": 1},
         "units": 1, "bytes_of_artifacts": shop.lock.size, "damaged": [], "artifacts": [name],
         "names": {name: f"tool 2.0: {shop.lock.packages[-1].label}"}, "fetch": ["tool@2.0"],
     }  # fmt: skip

@@ -53,8 +53,9 @@ def user(docker: Daemon, tmp_path: Path) -> Callable[..., House]:
 
 def built(house: House, *names: str) -> dict[str, str]:
     """Images by environment, once they are there."""
-    done = house("container", "build", *names, "--quiet")
+    done = house("container", "build", *names, "--quiet", "--format", "json")
     assert done.code == 0, done.stderr
+    assert done.document["summary"]["images"] == len(done.document["images"])
     listed = house("container", "list", *names, "--format", "json").document["images"]
     assert {image["state"] for image in listed} == {"present"}
     return {image["environment"]: image["id"] for image in listed}
@@ -139,6 +140,8 @@ def test_a_removed_image_is_absent(user: Callable[..., House], docker: Daemon) -
     house = user("home")
     built(house, "numpy")
     assert verified(house, "numpy", code=0).stdout == "1 image compared; 0 differ from their lock files\n"
+    document = house("container", "verify", "numpy", "--format", "json").document
+    assert document["summary"] == {"images": 1, "different": 0}
     docker.docker("image", "rm", "--force", tag_of(house, "numpy"))
     done = verified(house, "numpy", code=3)
     assert done.stdout.splitlines()[0] == f"{tag_of(house, 'numpy')}: is absent"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +156,12 @@ def test_machines_are_probed_checked_and_compared(house: House, catalog: Path, t
     done = house("machine", "probe")
     assert done.code == 0, done.stderr
     probed.write_text(done.stdout)
-    assert house("machine", "check", probed).code == 0
+    checked = house("machine", "check", probed, "--format", "json").document
+    assert checked["summary"] == {"machine": "here", "differences": 0}
+    has = house("machine", "probe", "--format", "json").document["has"]
+    assert has["cpu"]["architecture"] == os.uname().machine
+    listed = house("machine", "list", "--catalog", catalog, "--format", "json").document["machines"]
+    assert [each["name"] for each in listed] == ["box", "x86-64-builder", "x86-64-nightly"]
     probed.write_text(done.stdout.replace("  cores: ", "  cores: 9999"))
     wrong = house("machine", "check", probed)
     assert wrong.code == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -35,7 +34,7 @@ def test_lock_wheels(shop: Shop) -> None:
     locks = shop.catalog / "toolchains" / "locks"
     path = lock_file(locks, "thing", own().tag)
     path.unlink()
-    shop("lock", "thing")
+    assert shop("lock", "thing", "--format", "json").document["summary"] == {"locks": len(SUPPORTED)}
     (found,) = read_lock(path)
     assert found == shop.wheel
     size = (shop.server.root / "wheels" / "thing-1.0-py3-none-any.whl").stat().st_size
@@ -159,7 +158,7 @@ def test_two_at_once(shop: Shop) -> None:
 
 def test_list(shop: Shop) -> None:
     def rows() -> dict[str, dict[str, object]]:
-        document = json.loads(shop("list", "tool", "thing", "--format", "json").stdout)
+        document = shop("list", "tool", "thing", "--format", "json").document
         assert document["schema"] == "mlir-matrix/toolchain/v1"
         return {f"{row['component']} {row['release']}": row for row in document["releases"]}
 

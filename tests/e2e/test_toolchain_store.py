@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -35,12 +34,14 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
 )
 def test_a_flipped_byte(shop: Shop, unit: str, name: str) -> None:
     """Is found by reading everything, and made good without asking anybody."""
+    missing = shop("fetch", "both", "--dry-run", "--format", "json").document["summary"]
+    assert missing == {"environments": 1, "incomplete": 1, "unavailable": 0}
     shop("fetch", "both")
     assert shop("verify", "both").stdout.endswith("; 0 damaged\n")
     folder = shop.prefix if unit.startswith("tool") else shop.site
     good = (folder / name).read_bytes()
     flip(folder / name)
-    found = json.loads(shop("verify", "both", "--format", "json", code=3).stdout)
+    found = shop("verify", "both", "--format", "json", code=3).document
     assert found["damaged"] == [{"unit": unit, "folder": folder.name, "files": [name]}]
     assert not folder.exists()
     asked = len(shop.server.requests)
@@ -67,7 +68,7 @@ def test_verify_reads_wheels_of_any_lock(shop: Shop) -> None:
     component = shop.catalog / "toolchains" / "components" / "thing.yaml"
     component.write_text(component.read_text() + '  - {release: "2.0"}\n')
     flip(shop.site / "thing.py")
-    found = json.loads(shop("verify", "--format", "json", code=3).stdout)
+    found = shop("verify", "--format", "json", code=3).document
     assert found["damaged"] == [{"unit": "thing 1.0", "folder": shop.site.name, "files": ["thing.py"]}]
     assert (found["units"], found["bytes_of_artifacts"]) == (1, shop.artifact("thing").stat().st_size)
 
@@ -79,16 +80,16 @@ def test_verify_reads_what_it_says(shop: Shop) -> None:
     size = shop.artifact("thing").stat().st_size
     assert shop("verify", "thing").stdout == f"1 package and {size / 1e6:.1f} MB of archives read; 0 damaged\n"
     assert shop.artifact("tool").exists()
-    found = json.loads(shop("verify", "tool", "--format", "json", code=3).stdout)
+    found = shop("verify", "tool", "--format", "json", code=3).document
     name = shop.artifact("tool").name
     assert found == {
-        "summary": {"packages": 1, "damaged_packages": 0, "damaged_archives": 1},
+        "schema": "mlir-matrix/verified-toolchain/v1", "summary": {"packages": 1, "damaged_packages": 0, "damaged_archives": 1},
         "units": 1, "bytes_of_artifacts": shop.lock.size, "damaged": [], "artifacts": [name],
         "names": {name: f"tool 2.0: {shop.lock.packages[-1].label}"}, "fetch": ["tool@2.0"],
     }  # fmt: skip
     # And without what was made of it.
     shutil.rmtree(shop.house.home / "packages")
-    assert json.loads(shop("verify", "thing", "--format", "json").stdout)["bytes_of_artifacts"] == size
+    assert shop("verify", "thing", "--format", "json").document["bytes_of_artifacts"] == size
     assert "tool@1.0 has no lock" in shop("verify", "tool@1.0").stderr
 
 
@@ -139,7 +140,7 @@ def test_a_package_of_another_archive_is_damaged(shop: Shop, other: Shop) -> Non
     """Each file is as its own list says, but the archive is not the one that the lock file names."""
     other("fetch", "thing")
     os.rename(other.site, shop.site)
-    found = json.loads(shop("verify", "thing", "--format", "json", code=3).stdout)
+    found = shop("verify", "thing", "--format", "json", code=3).document
     assert found["damaged"] == [{"unit": "thing 1.0", "folder": shop.site.name, "files": [".matrix/archives.json"]}]
     assert not shop.site.exists()
     other("fetch", "thing")
@@ -175,7 +176,7 @@ def test_a_flipped_byte_in_an_artifact(shop: Shop, unit: str) -> None:
     good, asked = shop.artifact(unit).read_bytes(), len(shop.server.requests)
     before = tree(shop.house.home / "packages")
     flip(shop.artifact(unit))
-    assert json.loads(shop("verify", "--format", "json", code=3).stdout)["artifacts"] == [shop.artifact(unit).name]
+    assert shop("verify", "--format", "json", code=3).document["artifacts"] == [shop.artifact(unit).name]
     assert not shop.artifact(unit).exists()
     shop("verify")
     told = f"archives of {unit} {'1.0' if unit == 'thing' else '2.0'} are damaged and are downloaded again\n"
@@ -279,10 +280,10 @@ def test_c_libraries_are_verified_and_kept(shop: Shop, tmp_path: Path) -> None:
         library.install(packages, tmp_path / "built.o")
     assert f"removed: {stale.folder}\n1 folder and 0 artifacts removed" in shop("gc").stdout
     assert needed.find(packages)
-    listed = json.loads(shop("list", "ziglang", "--format", "json").stdout)["c_libraries"]
+    listed = shop("list", "ziglang", "--format", "json").document["c_libraries"]
     assert {"target": needed.triple, "folder": needed.folder, "state": "installed"} in listed
     assert {row["state"] for row in listed} == {"installed", "not built"}
-    assert json.loads(shop("list", "tool", "--format", "json").stdout)["c_libraries"] == []
+    assert shop("list", "tool", "--format", "json").document["c_libraries"] == []
     assert f"{needed.triple}   installed" in shop("list", "ziglang").stdout
     flip(packages / needed.folder / "runtime.o")
     done = shop("verify", "zig", code=3)

@@ -19,7 +19,7 @@ from typing import Any
 
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.paths import Home, find_home
-from mlir_matrix.report.schemas.export import DOCUMENTS, adapter
+from mlir_matrix.report.schemas.export import adapter
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 #: What a catalog consists of, and the driver's sources, which every kernel is linked with.
@@ -57,11 +57,11 @@ class Finished:
 
     @cached_property
     def document(self) -> Any:
-        """Its stdout as JSON, which its schema allows where one is published."""
+        """Its stdout as JSON, which its schema allows."""
         found = json.loads(self.stdout)
-        name = found["schema"].split("/")[1] if isinstance(found, dict) and "schema" in found else ""
-        if name in DOCUMENTS:
-            adapter(name).validate_python(found)
+        for document in found if isinstance(found, list) else [found]:
+            if "$schema" not in document:
+                adapter(document["schema"].split("/")[1]).validate_json(json.dumps(document))
         return found
 
 

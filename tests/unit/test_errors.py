@@ -57,13 +57,13 @@ def test_a_mistake_of_ours(
     home = tmp_path_factory.mktemp("home")
 
     def fail(**options: object) -> None:
-        raise ZeroDivisionError("ours")
+        raise ZeroDivisionError("ours\x1b[2J")
 
     monkeypatch.setattr(cli.matrix, "main", fail)
     monkeypatch.setenv("MATRIX_HOME", str(home))
     assert cli._call([]) == 3
     said = capsys.readouterr().err
-    assert "internal error: ZeroDivisionError: ours" in said
+    assert "internal error: ZeroDivisionError: ours\\x1b[2J\n" in said
     assert "Traceback" not in said
     assert "Traceback" in (home / "state" / "crash.txt").read_text()
 

@@ -15,6 +15,9 @@ _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 #: Paths of sources. Placeholders, such as NAME, are in capitals.
 _SOURCE = re.compile(r"`([a-z0-9_.-]+(?:/[a-z0-9_.-]+)*(?:/|/[a-z0-9_-]+\.(?:py|yaml|txt|bzl)))`")
+#: Pages and schemas, by their path in the repository.
+_PAGE = re.compile(r"(?<![\w-])docs/[a-z-]+(?:/[a-z-]+)*\.(?:md|json)")
+_TEXTS = {".py", ".md", ".json", ".yaml", ".yml", ".bzl", ".sh", ".h", ".c"}
 
 
 def links(page: Path) -> list[str]:
@@ -42,6 +45,15 @@ def test_links_of_a_page_resolve(page: Path) -> None:
 def test_the_readme_leads_to_every_page() -> None:
     named = {(REPOSITORY / link.partition("#")[0]).resolve() for link in links(_README)}
     assert set(PAGES[1:]) <= named
+
+
+def test_pages_and_schemas_that_sources_name_exist() -> None:
+    """Also those that docs/schemas cite, which are made of docstrings."""
+    folders = ("tools", "docs", "matrix", "recipes", "toolchains", "tests", "benchmarks", ".ci", ".github")
+    files = [path for folder in folders for path in (REPOSITORY / folder).rglob("*") if path.suffix in _TEXTS]
+    named = {name for path in files for name in _PAGE.findall(path.read_text(encoding="utf-8"))}
+    assert len(named) > 20
+    assert not [name for name in named if not (REPOSITORY / name).exists()]
 
 
 @pytest.mark.parametrize("page", ["maintainer.md", "internals.md"])

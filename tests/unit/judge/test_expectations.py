@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mlir_matrix.actions.numerics import dtypes
+from mlir_matrix.actions.numerics.census import Census
+from mlir_matrix.actions.numerics.criteria import Criteria
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.catalog.models.suites import Expectations
 from mlir_matrix.catalog.yaml_reader import parse
@@ -132,6 +137,55 @@ def test_what_is_left() -> None:
 def test_reasons_lose_what_differs(reason: str, expected: str) -> None:
     assert normalised(reason) == expected
     assert normalised(expected) == expected
+
+
+def mismatch(actual: Any, expected: Any, dtype: str = "f32", name: str = "y", **bounds: float) -> dict[str, Any]:
+    """An output as the judge compares it."""
+    census = Census(np.shape(expected), dtype, criteria=Criteria(**{"atol": 0.0, "rtol": 0.0, **bounds}))
+    census.add(np.asarray(actual, dtypes.STORAGE[dtype]), np.asarray(expected, dtypes.golden_storage(dtype)))
+    return {"name": name, "outcome": "mismatch", "reason": f"{name}: 3 of 9 elements", **census.result()}
+
+
+def reason(*outputs: dict[str, Any]) -> str:
+    """The reason that is written for a test with these wrong outputs."""
+    name = "mlir/p/t/a"
+    verdict: Any = {"outcome": "mismatch", "reason": "r", "outputs": outputs, "metrics": {}}
+    found = replace(result(name, Outcome.MISMATCH, "y: 3 of 9 elements are wrong"), verdict=verdict)
+    return propose({}, {name: case(name)}, {name: found}).causes[name].reason
+
+
+ONES = np.ones((12, 8))
+
+
+@pytest.mark.parametrize(
+    ("outputs", "expected"),
+    [
+        ([mismatch(ONES * 1.5, ONES, rtol=0.1)], "y: wrong elements, nearly everywhere, off by up to 100 times the bound"),
+        ([mismatch(ONES * 2, ONES, rtol=0.001)], "y: wrong elements, nearly everywhere, off by more than 100 times the bound"),
+        ([mismatch(ONES * np.nan, ONES, rtol=1)], "y: wrong elements (NaN), nearly everywhere"),
+        ([mismatch(ONES * np.inf, ONES, rtol=1)], "y: wrong elements (infinite), nearly everywhere"),
+        ([mismatch([1, 2, 3, 9], [1, 2, 3, 4], "i32")], "y: wrong elements, scattered, and they must be equal"),
+        ([{"name": "y", "outcome": "mismatch", "reason": "y: no output, 7 bytes"}], "y: no output, … bytes"),
+        (
+            [mismatch(ONES * 1.5, ONES, rtol=0.1, name="\x1b1"), mismatch(ONES * np.nan, ONES)],
+            r"\x1b1: wrong elements, nearly everywhere, off by up to 100 times the bound; "
+            "y: wrong elements (NaN), nearly everywhere",
+        ),
+        ([], "y: … of … elements are wrong"),
+    ],
+)  # fmt: skip
+def test_reasons_of_mismatches(outputs: list[dict[str, Any]], expected: str) -> None:
+    assert reason(*outputs) == expected
+
+
+def test_reasons_of_mismatches_do_not_depend_on_rounding() -> None:
+    """One more wrong element, and errors that are a little larger: machines with and without AVX-512 differ so."""
+    row = ONES.copy()
+    row[5] = 1.5
+    shorter = row * (1 + 1e-6)
+    shorter[5, 3] = 1
+    assert reason(mismatch(row, ONES, rtol=0.1)) == reason(mismatch(shorter, ONES, rtol=0.1))
+    assert reason(mismatch(row, ONES, rtol=0.1)) != reason(mismatch(row.T, ONES.T, rtol=0.1))
 
 
 def test_a_link_stays_with_its_group() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,29 @@ def test_errors_of_a_workflow(
     assert row.count("|") == 5
     assert "<b>" not in row
     assert "](y)" not in row
+
+
+class Interrupted(StringIO):
+    """A stream that Ctrl-C interrupts when it is given the output of a failed test, within its group."""
+
+    def write(self, text: str) -> int:
+        if "::group::" in self.getvalue() and "diagnostics of b" in text:
+            raise KeyboardInterrupt
+        return super().write(text)
+
+
+def test_github_obeys_commands_again_after_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when it comes within the group of a test, where commands are stopped for a second time."""
+    stream = Interrupted()
+    monkeypatch.setattr("sys.stdout", stream)
+    annotations = Annotations("github")
+    with pytest.raises(KeyboardInterrupt):
+        annotations.print(Run(results=[replace(WRONG, reason="r", diagnostics="diagnostics of b")]), {})
+    annotations.close()
+    lines = stream.getvalue().splitlines()
+    stops = [line for line in lines if line.startswith("::stop-commands::")]
+    assert len(stops) == 2
+    assert lines[-1] == f"::{stops[-1].removeprefix('::stop-commands::')}::"
 
 
 def test_no_more_errors_than_github_shows(capsys: pytest.CaptureFixture[str]) -> None:

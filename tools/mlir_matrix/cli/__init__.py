@@ -126,6 +126,7 @@ def _bug(error: BaseException) -> int:
     import traceback
 
     from mlir_matrix.paths import find_home
+    from mlir_matrix.text import harmless
 
     text = "".join(traceback.format_exception(error))
     folder = find_home().state
@@ -135,7 +136,7 @@ def _bug(error: BaseException) -> int:
         where = f"(traceback in {folder / 'crash.txt'}; please report it)"
     except OSError:
         where = text
-    click.echo(f"matrix: internal error: {text.strip().splitlines()[-1]}\n        {where}", err=True)
+    click.echo(harmless(f"matrix: internal error: {text.strip().splitlines()[-1]}\n        {where}"), err=True)
     return 3
 
 

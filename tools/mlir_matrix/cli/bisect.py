@@ -26,7 +26,7 @@ from mlir_matrix.catalog.releases import find
 from mlir_matrix.cli import options
 from mlir_matrix.cli.bisect_log import Continued
 from mlir_matrix.cli.bisect_run import BisectionRun, How
-from mlir_matrix.cli.output import note, warn
+from mlir_matrix.cli.output import note, show, warn
 from mlir_matrix.cli.words import option_words
 from mlir_matrix.environments.source.repository import Repository, open_repository
 from mlir_matrix.errors import UsageError
@@ -150,8 +150,7 @@ def command(context: click.Context, /, tests: tuple[str, ...], current: Session,
         found = _bisect_releases(asked)
     elif given["dry_run"]:
         source = find_source(current.catalog, component, repo=given["repo"], build=given["build"])
-        for line in plan_of_commands(current, source, *_older_first(asked)):
-            click.echo(line)
+        show("text", None, plan_of_commands(current, source, *_older_first(asked)))
         return 0
     else:
         found = _bisect_commits(asked, component)

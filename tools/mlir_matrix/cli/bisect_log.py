@@ -13,10 +13,10 @@ import click
 
 from mlir_matrix.bisect.log import Past, read_log
 from mlir_matrix.cli.lazy import Verb
+from mlir_matrix.cli.output import show
 from mlir_matrix.errors import UsageError
 from mlir_matrix.files import is_held
 from mlir_matrix.paths import find_home
-from mlir_matrix.text import harmless
 
 #: The name of a log in the folder of its bisection.
 LAST = "log.ndjson"
@@ -56,8 +56,7 @@ class Continued(Verb):
         args = [word for word in args if word not in given]
         replayed = _take_value(args, "--replay")
         if "--log" in given:
-            for line in _shown(_last()):
-                click.echo(line)
+            show("text", None, _shown(_last()))
             ctx.exit(0)
         ctx.obj = _past(given, replayed)
         if isinstance(ctx.obj, Past):
@@ -120,6 +119,6 @@ def _shown(path: Path) -> Iterator[str]:
     for each in past.observed:
         result = each["result"]
         judged = " (judged by a person)" if each["judged"] else ""
-        yield harmless(f"{result['outcome']:<14} {result['id']}  {result['reason'][:120]}{judged}".rstrip())
+        yield f"{result['outcome']:<14} {result['id']}  {result['reason'][:120]}{judged}".rstrip()
     for name in sorted(past.skipped):
-        yield harmless(f"{'skipped':<14} {name}")
+        yield f"{'skipped':<14} {name}"

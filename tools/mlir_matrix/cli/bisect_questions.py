@@ -14,7 +14,6 @@ from mlir_matrix.bisect.releases import Axis
 from mlir_matrix.cli.output import note
 from mlir_matrix.judge.signature import PASS, Signature
 from mlir_matrix.paths import launcher
-from mlir_matrix.text import harmless
 
 _ANSWERS = {
     "g": PASS,
@@ -28,10 +27,10 @@ def ask(axis: Axis, log: Log, observations: Observations, new: Sequence[Observat
     for seen in new:
         result = seen.result
         note("")
-        note(harmless(f"{seen.test} with {axis.component} {axis.names[seen.point]}: {result.outcome}"))
+        note(f"{seen.test} with {axis.component} {axis.names[seen.point]}: {result.outcome}")
         for line in (result.reason, *result.diagnostics.splitlines()[:12]):
             if line:
-                note(harmless(f"  {line}"))
+                note(f"  {line}")
         guess = "s" if seen.signature is None else "g" if seen.signature == PASS else "b"
         answer = click.prompt(
             "Is it good (g), bad (b), or can nothing be told (s)? Stop here: q",

@@ -11,7 +11,7 @@ import click
 
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
-from mlir_matrix.cli.output import show, warn
+from mlir_matrix.cli.output import note, show, warn
 from mlir_matrix.errors import UsageError
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def command(actual: Path, expected: Path, *, form: str, picture: Path | None, **
         if shown is None:
             raise UsageError(f"--picture {picture}: no arrays could be compared, so there is nothing to draw")
         shown.picture(picture)
-        click.echo(f"{picture} shows {shown.record['name'] or 'the error'}", err=True)
+        note(f"{picture} shows {shown.record['name'] or 'the error'}")
     return 2 if document["summary"]["unreadable"] else 1 if document["summary"]["mismatch"] else 0
 
 

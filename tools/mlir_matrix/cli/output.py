@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mlir_matrix.names import is_glob
+from mlir_matrix.text import harmless
 
 if TYPE_CHECKING:
     from mlir_matrix.catalog.catalog import Catalog
@@ -29,7 +30,7 @@ def show(form: str, document: object, lines: Iterable[str], *, markup: bool = Fa
         print_lines(lines)
     else:
         for line in lines:
-            click.echo(line)
+            click.echo(harmless(line))
 
 
 def show_each(form: str, tests: Sequence[str], documents: Sequence[object], texts: Iterable[Iterable[str]]) -> None:
@@ -40,8 +41,8 @@ def show_each(form: str, tests: Sequence[str], documents: Sequence[object], text
 
 
 def note(text: str) -> None:
-    """Print a line to stderr."""
-    click.echo(text, err=True)
+    """Print text to stderr, which may be of others: of programs under test, of servers."""
+    click.echo(harmless(text), err=True)
 
 
 def warn(*messages: object) -> None:

@@ -19,7 +19,7 @@ from mlir_matrix.execute.options import Limits
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.judge.results import NOT_RUN, TestResult
 from mlir_matrix.judge.run import outputs_of
-from mlir_matrix.judge.signature import shape
+from mlir_matrix.judge.signature import mismatch_words, shape, wrong_outputs
 from mlir_matrix.names import printable
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.programs import add_members
@@ -28,6 +28,7 @@ from mlir_matrix.tolerances.patch import patch
 
 if TYPE_CHECKING:
     from mlir_matrix.report.schemas.expect import ExpectationChange, ExpectationsChange, MembersChange, NotExpected
+    from mlir_matrix.report.schemas.verdict import Census
 
 State = Literal["new", "changed", "gone"]
 _STATES: Sequence[State] = ("new", "changed", "gone")
@@ -40,6 +41,8 @@ _SIZES = re.compile(r"(?<!\w)(?:(?:\d+|\?)x)+(?:\d+(?!\w))?")
 _NUMBER = re.compile(r"(?<![\w.%])[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w.]*\w)")
 _LIST = re.compile(r"…(?:(?:, ?| )…)+")
 _LONGEST = 200
+#: Errors below and above so many times their bound are told apart. Rounding, which differs between machines, seldom gets there.
+_FAR = 100
 #: Names that YAML reads as text; others need quotes.
 _PLAIN = re.compile(r"(?!(?:true|false|yes|no|on|off|null|y|n)$)[a-z][\w.+:~-]*", re.IGNORECASE | re.ASCII)
 
@@ -72,6 +75,24 @@ def normalised(reason: str) -> str:
     """Return a reason without what differs between tests that fail alike: numbers, shapes, names of values, paths."""
     text = shape(_NUMBER.sub("…", _SIZES.sub("…x", reason.strip()[:1000])))
     return printable(_LIST.sub("…", text), _LONGEST).strip()
+
+
+def _reason(result: TestResult) -> str:
+    """Return why a test fails, without what differs between runs or machines."""
+    facts = ""
+    if result.outcome == Outcome.MISMATCH and result.verdict:
+        facts = "; ".join(f"{mismatch_words(each)}{_how_far(each)}" for each in wrong_outputs(result.verdict))
+    return printable(facts, _LONGEST).strip() or normalised(result.reason) or str(result.outcome)
+
+
+def _how_far(output: Census) -> str:
+    """Return how far an output is over its bound; nothing where no bound would help."""
+    used = output.get("error_used")
+    if used is None or output.get("nan_mismatches") or output.get("inf_mismatches"):
+        return ""
+    if used == "inf":
+        return ", and they must be equal"
+    return f", off by {'more than' if float(used) > _FAR else 'up to'} {_FAR} times the bound"
 
 
 def expected_by(document: Expectations) -> dict[str, Cause]:
@@ -133,7 +154,7 @@ def _after(test: Test | None, result: TestResult | None, before: Cause | None) -
         return before, f"in quarantine: {quarantine['reason']} ({quarantine['position']})"
     if result.verdict and not is_measurable(result.verdict):
         return before, f"nothing was compared: {result.reason}"
-    return Cause(result.outcome, normalised(result.reason) or str(result.outcome)), ""
+    return Cause(result.outcome, _reason(result)), ""
 
 
 def _parts(test: str) -> tuple[str, str]:

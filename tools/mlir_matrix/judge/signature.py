@@ -14,7 +14,7 @@ from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.judge.results import NOT_RUN, TestResult
 
 if TYPE_CHECKING:
-    from mlir_matrix.report.schemas.verdict import Census
+    from mlir_matrix.report.schemas.verdict import Census, Verdict
 
 #: Outcomes from which nothing can be told.
 UNKNOWN = NOT_RUN | {Outcome.INFRA_ERROR}
@@ -77,19 +77,24 @@ def behaviour(result: TestResult) -> Signature:
         return Signature(outcome=result.outcome)
     step = str(result.step["name"]) if result.step else ""
     if result.verdict is not None and result.outcome == Outcome.MISMATCH:
-        wrong = [each for each in result.verdict["outputs"] if each.get("wrong") or each["outcome"] == "mismatch"]
-        return Signature(outcome=result.outcome, stage=result.stage, details=tuple(map(_mismatch, wrong)))
+        details = tuple(map(mismatch_words, wrong_outputs(result.verdict)))
+        return Signature(outcome=result.outcome, stage=result.stage, details=details)
     return Signature(
         outcome=result.outcome, stage=result.stage, step=step, signal=result.signal, frame=result.frame,
         details=() if result.signal or result.outcome == Outcome.TIMED_OUT else (shape(result.reason.removeprefix(f"{step}: ")),),
     )  # fmt: skip
 
 
-def _mismatch(output: Census) -> str:
+def wrong_outputs(verdict: Verdict) -> list[Census]:
+    """Return the outputs that are not as expected."""
+    return [each for each in verdict["outputs"] if each.get("wrong") or each["outcome"] == "mismatch"]
+
+
+def mismatch_words(output: Census) -> str:
     """Describe which elements of an output are wrong, without their number: it varies with rounding and with the machine."""
     wrong, where = output.get("wrong"), output.get("where") or ""
     if wrong is None:
-        return f"{output['name']}: {shape(output['reason'])}"
+        return f"{output['name']}: {shape(output['reason'].removeprefix(output['name'] + ': '))}"
     what = f"{output['name']}: wrong elements"
     kinds = [name for key, name in _KINDS.items() if output.get(key)]
     if where and wrong < _FEW:

@@ -43,10 +43,9 @@ class Annotations:
         self._form = form
         self._roots = [*catalogs, Path()]
         self._token = secrets.token_hex(16)
-        self._stopped = form == "github"
-        if self._stopped:
-            # Until the token comes again, nothing that the run prints is a command.
-            click.echo(f"::stop-commands::{self._token}")
+        self._stopped = False
+        if form == "github":
+            self._stop()
 
     def print(self, run: Run, pins: Mapping[str, str], left_out: Sequence[str] = ()) -> None:
         """Print the summary and the annotations. Raise InfrastructureError if the summary of the job cannot be written."""
@@ -58,8 +57,7 @@ class Annotations:
             return
         print_summary(run, pins, left_out)
         self.close()
-        for line in self._github(run):
-            click.echo(line)
+        self._github(run)
         if path := os.environ.get("GITHUB_STEP_SUMMARY"):
             try:
                 with open(path, "a", encoding="utf-8") as file:
@@ -73,7 +71,13 @@ class Annotations:
             self._stopped = False
             click.echo(f"::{self._token}::")
 
-    def _github(self, run: Run) -> Iterator[str]:
+    def _stop(self) -> None:
+        """Have GitHub obey no command of what prints next, until the token comes again."""
+        self._stopped = True
+        click.echo(f"::stop-commands::{self._token}")
+
+    def _github(self, run: Run) -> None:
+        """Print an error or a warning of each unexpected outcome, and its log in a group."""
         wrong = [result for result in run.results if not result.expected]
         for number, result in enumerate(wrong):
             entry = result.to_json()
@@ -82,12 +86,12 @@ class Annotations:
                 values = {"file": file, "line": place.partition(":")[0], "title": f"{result.outcome} {result.id}"}
                 given = ",".join(f"{name}={_value(value)}" for name, value in values.items() if value)
                 command = "error" if result.fails else "warning"
-                yield f"::{command} {given}::{_message(headline(entry))}"
-            yield f"::group::{_message(f'{result.outcome} {result.id}')}"
-            yield f"::stop-commands::{self._token}"
-            yield failure_text(entry)
-            yield f"::{self._token}::"
-            yield "::endgroup::"
+                click.echo(f"::{command} {given}::{_message(headline(entry))}")
+            click.echo(f"::group::{_message(f'{result.outcome} {result.id}')}")
+            self._stop()
+            click.echo(failure_text(entry))
+            self.close()
+            click.echo("::endgroup::")
 
     def _position(self, result: TestResult) -> str:
         """Return the position of the rule that says what is expected, else the file of the workload or the step."""

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from mlir_matrix.text import counted
+from mlir_matrix.text import counted, harmless
 
 #: Further reasons are counted.
 _REASONS = 12
@@ -24,8 +24,16 @@ def report_console(*, stderr: bool = False) -> Console:
 def print_lines(lines: Iterable[str | Text], *, stderr: bool = False) -> None:
     """Print lines of markup. A terminal wraps long ones between words; a log, and a Text, keeps them whole."""
     console = report_console(stderr=stderr)
-    for line in lines:
+    for line in map(_harmless, lines):
         console.print(line, soft_wrap=not console.is_terminal or isinstance(line, Text))
+
+
+def _harmless(line: str | Text) -> str | Text:
+    """Return a line without control characters, which rich passes on: it may have text of others."""
+    if isinstance(line, str):
+        return harmless(line)
+    line.plain = harmless(line.plain)
+    return line
 
 
 def columns(headings: Sequence[str], rows: Sequence[Sequence[str]], *, right: Iterable[int] = ()) -> list[str]:

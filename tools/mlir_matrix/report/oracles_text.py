@@ -9,7 +9,6 @@ from rich.markup import escape
 from rich.text import Text
 
 from mlir_matrix.report.layout import columns
-from mlir_matrix.text import harmless
 
 if TYPE_CHECKING:
     from mlir_matrix.report.schemas.oracles import ComparedOutput, Oracles, Witness
@@ -33,8 +32,8 @@ def oracles_text(document: Oracles) -> Iterator[str]:
 
 def _said(witness: Witness, why: str) -> str:
     if "unusable" in witness:
-        return harmless(f"no outputs: {witness['unusable']}")
-    return harmless(": ".join(filter(None, (witness.get("outcome", ""), why))))
+        return f"no outputs: {witness['unusable']}"
+    return ": ".join(filter(None, (witness.get("outcome", ""), why)))
 
 
 def _output(output: ComparedOutput) -> Iterator[str]:

@@ -11,7 +11,7 @@ from rich.text import Text
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.judge.results import NOT_RUN, Run, TestResult, row_of, summarise, weak_words
 from mlir_matrix.report.layout import columns, not_run, print_lines, section
-from mlir_matrix.text import counted, harmless
+from mlir_matrix.text import counted
 
 _COLOURS = {"pass": "green", "unsupported": "dim", "skipped": "yellow"}
 _SHOWN = 10
@@ -36,7 +36,7 @@ def _lines(run: Run, pins: Mapping[str, str]) -> Iterator[str | Text]:
     yield from section("close to failing", _close(results), _NAMED)
     one_poison = [escape(result.id) for result in results if result.metrics.get("poisons") == 1]
     yield from section("run under one poison value only", one_poison, _NAMED)
-    weak = [f"{escape(each.id)} ({escape(harmless(weak_words(each.weak)))})" for each in results if each.weak]
+    weak = [f"{escape(each.id)} ({escape(weak_words(each.weak))})" for each in results if each.weak]
     verb = "passes but is" if len(weak) == 1 else "pass but are"
     heading = f"{counted(len(weak), 'test')} {verb} weak: outputs that need no program would also pass"
     yield from section(heading, weak, _NAMED)
@@ -102,7 +102,7 @@ def _quarantined(result: TestResult) -> str:
     assert result.quarantine is not None
     of = result.quarantine
     words = f"{result.outcome} {result.id}: {of['owner']}, until {of['until']} ({of['position']}): {of['reason']}"
-    return escape(harmless(words))
+    return escape(words)
 
 
 def _failure(result: TestResult) -> Iterator[Text]:
@@ -111,7 +111,7 @@ def _failure(result: TestResult) -> Iterator[Text]:
     if result.expectation is not None:
         rule = result.expectation
         yield Text(f"  expected {rule['outcome']} ({rule['position']}): {rule['reason']}")
-    yield Text(f"  {harmless(result.reason)}")
+    yield Text(f"  {result.reason}")
     if result.verdict is not None and result.outcome == Outcome.MISMATCH:
         from mlir_matrix.compare.report import render  # imports NumPy
 
@@ -127,7 +127,7 @@ def _failure(result: TestResult) -> Iterator[Text]:
 
 
 def _indented(lines: Iterable[str]) -> Iterator[Text]:
-    return (Text(f"    {harmless(line)}".rstrip()) for line in lines)
+    return (Text(f"    {line}".rstrip()) for line in lines)
 
 
 def _last_lines(run: Run, wrong: int, pins: Mapping[str, str]) -> list[str]:

@@ -57,7 +57,7 @@ def text(document: Support) -> Iterator[str]:
     if reasons:
         yield "[bold]reasons[/]"
     for why, names in reasons:
-        yield from (f"  {escape(harmless(why))}", f"      {escape(', '.join(names))}")
+        yield from (f"  {escape(why)}", f"      {escape(', '.join(names))}")
     yield from ("", *_summary(document)) if reasons else _summary(document)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -40,12 +41,25 @@ def test_every_top_level_model_has_a_schema() -> None:
     assert inner < found
     assert {name.lower() for name in found - inner} == {name.replace("-", "") for name in export.FILES}
     documents = {
-        "audit", "bisect", "cache-gc", "calibration", "comparison", "conflicts", "durations", "events", "expect",
-        "golden-explanation", "golden-update", "history", "history-diff", "history-error-growing", "history-first-bad",
-        "history-flaky", "history-runs", "history-slower", "inputs", "oracles", "plan", "results", "support",
+        "audit", "bisect", "cache-gc", "calibration", "comparison", "conflicts", "container-images", "doctor", "durations",
+        "events", "expect", "explanation", "fetched", "fleet", "gc", "golden-explanation", "golden-update", "history",
+        "history-diff", "history-error-growing", "history-first-bad", "history-flaky", "history-runs", "history-slower",
+        "inputs", "locked", "machine-check", "machines", "oracles", "plan", "probe", "results", "support", "toolchain",
+        "verified-containers", "verified-toolchain",
     }  # fmt: skip
     assert set(export.DOCUMENTS) == documents
     assert set(export.NAMES) == {*export.FILES, *documents}
+
+
+def test_every_document_that_the_program_writes_has_a_schema() -> None:
+    """A log of a bisection and a file of the spool are read by the version that wrote them alone."""
+    sources = (REPOSITORY / "tools" / "mlir_matrix").rglob("*.py")
+    tags = {
+        tag for path in sources for tag in re.findall(r"mlir-matrix/([a-z-]+)/v\d", path.read_text(encoding="utf-8"))
+    }
+    assert tags == {*export.DOCUMENTS, "bisect-log", "history-run"}
+    for name in {*export.DOCUMENTS} - {"events"}:
+        assert export.schema(name)["properties"]["schema"]["const"] == f"mlir-matrix/{name}/v1"
 
 
 @pytest.mark.parametrize("name", export.NAMES)

@@ -4,7 +4,7 @@ It speaks Bazel's JSON persistent-worker protocol, multiplexed: a line with a wo
 response goes out, in any order, matched by ``requestId``. Requests name a ``sandboxDir`` that holds ``action.json`` and
 the inputs. The parent imports what its tools need and stays single-threaded; a crash, a leak or a hang is a child's.
 Without ``--persistent_worker`` the same command runs the one action in the current folder. Either way a request may have a
-layout instead (``staging``), as Bazel's have.
+layout instead (``bazel_layout``), as Bazel's have.
 
 With ``--stay``, a child that has done its action waits for the one that continues it: a request for the same folder, whose files
 were exchanged. It saves what a fork and a context of MLIR cost, several times what a small action takes.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 from rich.markup import escape
@@ -71,7 +72,7 @@ def command(names: tuple[str, ...], push: bool, quiet: bool, form: str, current:
     warn(*errors)
     digests = {each.name: each.digest for each in environments}
     images = [{**row._asdict(), "digest": digests[row.environment]} for row in sorted(rows)]
-    show(form, {"schema": "mlir-matrix/containers/v1", "images": images}, image_lines(rows), markup=True)
+    show(form, images_document(images), image_lines(rows), markup=True)
     for row in rows if push and registry else ():
         push_image(row.tag, str(registry), daemon)
         note(f"{row.tag} is pushed to {registry}")
@@ -86,6 +87,12 @@ class Row(NamedTuple):
     id: str
     bytes: int
     state: str
+
+
+def images_document(images: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the document of images that were built or found."""
+    summary = {"images": len(images), "by_state": dict(sorted(Counter(image["state"] for image in images).items()))}
+    return {"schema": "mlir-matrix/container-images/v1", "summary": summary, "images": images}
 
 
 def image_lines(rows: Iterable[Row]) -> Iterator[str]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
-from mlir_matrix.cli.container.build import Row, image_lines, images_argument
+from mlir_matrix.cli.container.build import Row, image_lines, images_argument, images_document
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show, warn
 from mlir_matrix.environments.resolve import ResolvedEnvironment
@@ -42,13 +41,7 @@ def command(names: tuple[str, ...], form: str, current: Session) -> None:
     rows += _stale(ours, {row["id"] for row in rows}, wanted if names else None)
     rows.sort(key=lambda row: (row["environment"], row["state"]))
     table = [Row(row["environment"], row["tag"], row["id"], row["bytes"], row["state"]) for row in rows]
-    summary = {"images": len(rows), "by_state": dict(sorted(Counter(row["state"] for row in rows).items()))}
-    show(
-        form,
-        {"schema": "mlir-matrix/containers/v1", "summary": summary, "images": rows},
-        image_lines(table),
-        markup=True,
-    )
+    show(form, images_document(rows), image_lines(table), markup=True)
     warn(*reasons)
 
 

@@ -37,7 +37,9 @@ def command(names: tuple[str, ...], form: str, current: Session) -> int:
         for each in environments
     ]
     wrong = sum(bool(image["differences"]) for image in images)
-    show(form, {"schema": "mlir-matrix/verified-containers/v1", "images": images}, _lines(images, wrong))
+    summary = {"images": len(images), "different": wrong}
+    document = {"schema": "mlir-matrix/verified-containers/v1", "summary": summary, "images": images}
+    show(form, document, _lines(images, wrong))
     warn(*reasons)
     if wrong:
         warn("matrix container build builds them again")

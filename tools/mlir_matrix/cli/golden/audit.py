@@ -6,7 +6,7 @@ import click
 
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
-from mlir_matrix.cli.output import show
+from mlir_matrix.cli.output import note, show
 from mlir_matrix.errors import CatalogError, UsageError
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.judge.audit import audit, to_document
@@ -69,4 +69,4 @@ def command(tests: tuple[str, ...], seeds: int, glob: str, form: str, current: S
 
 
 def _tell(text: str) -> None:
-    click.echo(f"audit: {text}", err=True)
+    note(f"audit: {text}")

@@ -6,7 +6,7 @@ import click
 
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
-from mlir_matrix.cli.output import show, used_pins
+from mlir_matrix.cli.output import note, show, used_pins
 from mlir_matrix.errors import CatalogError, UsageError
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.files import write_text
@@ -56,7 +56,7 @@ def command(workloads: tuple[str, ...], write: bool, form: str, current: Session
     for failure in failures:
         records.pop(failure.workload, None)
         # The reason of a broken reference has its line.
-        click.echo(failure.reason if failure.is_broken else f"{failure.reason}\n{failure.diagnostics}", err=True)
+        note(failure.reason if failure.is_broken else f"{failure.reason}\n{failure.diagnostics}")
     if write:
         check_size(entries, stale)
         for golden in stale:
@@ -67,7 +67,7 @@ def command(workloads: tuple[str, ...], write: bool, form: str, current: Session
     show(form, document, map(update_line, document["outputs"]))
     if (stale or records) and not write:
         command = options.same_catalogs(["matrix", "golden", "update", "--write", *workloads], current)
-        click.echo(f"nothing was written; {command} would", err=True)
+        note(f"nothing was written; {command} would")
     if any(failure.is_broken for failure in failures):
         return CatalogError.exit_code
     return 1 if failures or ((stale or records) and not write) else 0

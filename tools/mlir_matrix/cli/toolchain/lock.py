@@ -63,7 +63,8 @@ def command(names: tuple[str, ...], tags: tuple[str, ...], form: str, current: S
                 complete &= _lock_packages(current, entry, release, tell)
         if thing.environment:
             complete &= _lock_environment(current, thing, tags or SUPPORTED, tell, named=bool(names))
-    show(form, {"schema": "mlir-matrix/locked/v1", "complete": complete, "locks": locked}, [])
+    summary = {"locks": len(locked)}
+    show(form, {"schema": "mlir-matrix/locked/v1", "summary": summary, "complete": complete, "locks": locked}, [])
     return 0 if complete else 3
 
 

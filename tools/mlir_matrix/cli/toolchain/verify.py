@@ -37,6 +37,7 @@ def command(names: tuple[str, ...], form: str, current: Session) -> int:
 def _document(found: Damage) -> dict[str, Any]:
     damaged, artifacts = len(found.folders), len(found.archives)
     return {
+        "schema": "mlir-matrix/verified-toolchain/v1",
         "summary": {"packages": found.packages, "damaged_packages": damaged, "damaged_archives": artifacts},
         "units": found.packages,
         "bytes_of_artifacts": found.size,

@@ -32,11 +32,14 @@ from mlir_matrix.report.schemas import (
     conflicts,
     events,
     expect,
+    explanation,
     golden,
     history,
+    machine,
     oracles,
     run,
     support,
+    toolchain,
     verdict,
 )
 
@@ -68,9 +71,15 @@ DOCUMENTS: Mapping[str, Any] = {
     "calibration": golden.Calibration,
     "comparison": comparison.Comparisons,
     "conflicts": conflicts.Conflicts,
+    "container-images": toolchain.ContainerImages,
+    "doctor": machine.Doctor,
     "durations": history.Durations,
     "events": events.Event,
     "expect": expect.Expect,
+    "explanation": explanation.TestExplanation,
+    "fetched": toolchain.Fetched,
+    "fleet": machine.Fleet,
+    "gc": toolchain.ToolchainGc,
     "golden-explanation": golden.GoldenExplanation,
     "golden-update": golden.GoldenUpdate,
     "history": history.Shown,
@@ -81,10 +90,17 @@ DOCUMENTS: Mapping[str, Any] = {
     "history-runs": history.Runs,
     "history-slower": history.Slower,
     "inputs": expect.Inputs,
+    "locked": toolchain.Locked,
+    "machine-check": machine.MachineCheck,
+    "machines": machine.Machines,
     "oracles": oracles.Oracles,
     "plan": run.Plan,
+    "probe": machine.Probe,
     "results": run.Results,
     "support": support.Support,
+    "toolchain": toolchain.Toolchain,
+    "verified-containers": toolchain.VerifiedContainers,
+    "verified-toolchain": toolchain.VerifiedToolchain,
 }
 _MODELS: Mapping[str, Any] = {**_FILES, **DOCUMENTS}
 _OF_FILES = (models, machines, suites, toolchains)
@@ -102,6 +118,9 @@ _OF_DOCUMENTS = (
     history,
     oracles,
     support,
+    machine,
+    toolchain,
+    explanation,
 )
 for _type in [each for module in _OF_DOCUMENTS for each in vars(module).values() if is_typeddict(each)]:
     with_config(ConfigDict(extra="forbid"))(_type)
@@ -115,7 +134,8 @@ def schema(name: str) -> dict[str, Any]:
     check_known("schema", [name], NAMES)
     made = adapter(name).json_schema(by_alias=True)
     definitions = made.pop("$defs", {})
-    modules = _OF_FILES if name in _FILES else _OF_DOCUMENTS
+    # Documents may hold parts of files.
+    modules = _OF_FILES if name in _FILES else (*_OF_DOCUMENTS, *_OF_FILES)
     # The lines of events are a union, which has no name.
     top = {made["title"]: made} if "title" in made else {}
     for title, definition in (top | definitions).items():

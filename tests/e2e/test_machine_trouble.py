@@ -283,6 +283,32 @@ def test_package_that_cannot_be_had(
     assert processes(command=str(house.home)) == []
 
 
+def test_no_mirror_of_debian(tmp_path: Path) -> None:
+    """What needs Debian's packages is skipped and counted; the tests beside it pass, and the exit code is 0."""
+    hidden = ("unshare", "--mount", "sh", "-c", '[ ! -d /etc/apt ] || mount -t tmpfs none /etc/apt && exec "$@"', "sh")
+    if subprocess.run([*hidden, "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("apt's configuration cannot be hidden: no mount namespace")
+    house = House(new_home(tmp_path / "home"))
+    own_packages(house, tmp_path, without="llvm-22.1.8")
+    env = {**os.environ, **house.env, "MATRIX_DEB_MIRROR": ""}
+
+    def without(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [*hidden, *house.command(*words)]
+        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
+
+    reason = (
+        "unavailable on this machine: llvm 22.1.8: its Debian packages need a mirror, and apt's configuration (/etc/apt) "
+        "has none; set MATRIX_DEB_MIRROR to the URL of one, or name a folder with the packages: matrix toolchain fetch --from DIR"
+    )
+    done = without("run", "mlir/linalg-to-{loops,openmp}/ir/*")
+    assert f"\n  1 skipped: {reason}\n" in done.stdout
+    assert done.stdout.splitlines()[-2] == "3 tests: 2 pass, 1 skipped"
+    assert done.stdout.splitlines()[-1] == "all as expected; 0 of 2 from the cache, 4 actions run"
+    assert done.returncode == 0
+    named = without("run", "mlir/linalg-to-openmp/ir/rows", "--quiet")
+    assert (named.returncode, named.stderr) == (2, f"matrix: no test ran: {reason}\n")
+
+
 def test_no_lock_for_this_python(fresh: Fresh, catalog: Downstream) -> None:
     """Skipped, naming what would serve; the tests beside it pass."""
     other = "cp312" if TAG == "cp311" and not shutil.which("python3.12") else "cp399"

@@ -25,6 +25,8 @@ class PackageProgress(Event):
     total: int = 0
     done: bool = False
     error: str = ""
+    #: Of an error: nothing failed, but this machine cannot have the package.
+    unavailable: bool = False
     #: It is built here: ``received`` and ``total`` are steps.
     building: bool = False
 

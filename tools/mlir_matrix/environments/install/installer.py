@@ -27,7 +27,7 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.source import commands
 from mlir_matrix.environments.source.build import build_source, check_tools
 from mlir_matrix.environments.source.package import SourceBuild
-from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.errors import InfrastructureError, UnavailableError
 from mlir_matrix.events import Listener, PackageListener, PackageProgress, Tick
 from mlir_matrix.files import Cancelled
 
@@ -98,6 +98,8 @@ class Installer:
             other = self._nearest.get(label)
             hint = f"; use the nearest other release: --pin {other}" if other else ""
             tell(PackageProgress(package=label, error=f"{error}{hint}"))
+        except UnavailableError as error:
+            tell(PackageProgress(package=label, error=f"{label}: {error}", unavailable=True))
         except InfrastructureError as error:
             tell(PackageProgress(package=label, error=str(error)))
         except Exception as error:  # noqa: BLE001 - otherwise the thread would end without a message

@@ -129,6 +129,25 @@ def test_disk_that_fills_up(room: int, c_library: Path, catalog: Downstream, sma
     assert run(house, catalog, TEST).outcomes == {TEST: "pass"}
 
 
+def test_disk_that_is_too_small_for_the_packages(small_disk: Path, tmp_path: Path) -> None:
+    """A note before the run, one sentence after it, and no test that looks as if it had run."""
+    house, file = House(small_disk / "home"), tmp_path / "results.json"
+    done = house("run", "mlir/linalg-loops/x86_64/{mlp,transpose}", "--results", file)
+    need = rf"missing packages take \d+ MB, and the disk of {house.home}/packages has \d+ MB free"
+    first, *_, last = done.stderr.splitlines()
+    assert re.fullmatch(rf"note +{need}", first), done.stderr
+    assert re.fullmatch(
+        rf"matrix: \S+ \S+ cannot be \w+: the disk is full; no incomplete .*; {need}; make room, .*", last
+    )
+    assert done.stderr.count("matrix: ") == 1
+    assert done.stdout.splitlines()[-2] == "2 tests: 2 skipped"
+    assert done.code == 3
+    document = json.loads(file.read_text())
+    assert {test["reason"] for test in document["tests"]} == {"not run: the disk is full"}
+    assert document["interrupted"]
+    assert list((house.home / "packages").glob(".new-*")) == []
+
+
 def flip(path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1

@@ -25,3 +25,7 @@ class InfrastructureError(MatrixError):
 
 class UnavailableError(InfrastructureError):
     """Nothing failed, but this machine cannot have it: tests that need it are skipped."""
+
+
+class DiskFullError(InfrastructureError):
+    """A disk is full: a run that installs packages ends, because all that follows would fail as well."""

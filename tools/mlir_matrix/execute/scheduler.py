@@ -20,6 +20,8 @@ from mlir_matrix.actions.runtime.child import failure
 from mlir_matrix.actions.runtime.collect import DamagedFolderError, remove_folder
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.actions.runtime.running import BUSY
+from mlir_matrix.environments.cost import no_room, shortage
+from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.events import Listener, Note, Tick, ignore
@@ -162,7 +164,11 @@ class Scheduler:
         """Install the missing packages of unfinished actions, and of finished ones that are executed again."""
         names = {action.environment for key, action in self._graph.actions.items() if key not in self.done}
         names |= {job.action.environment for job in self._jobs.values()}
-        self._pool.supply.request(self._resolved(names))
+        environments = list(self._resolved(names))
+        lacking = shortage(environments, self._home.packages, Artifacts(self._home.artifacts))
+        if lacking:
+            self._listener(Note(lacking))
+        self._pool.supply.request(environments)
 
     def _resolved(self, names: Iterable[str]) -> Iterator[ResolvedEnvironment]:
         found = (self._environments[name] for name in names)
@@ -274,9 +280,12 @@ class Scheduler:
                 self._end_broken(job)
 
     def _take_packages(self) -> None:
-        """Report the progress of packages. Actions that need one that cannot be installed end."""
+        """Report the progress of packages. Actions that need one that cannot be installed end. Raise DiskFullError."""
         for progress in self._pool.supply.news():
             self._listener(progress)
+            if progress.disk_full:
+                wanted, home = self._resolved(self._environments), self._home
+                raise no_room(progress.error, wanted, home.packages, Artifacts(home.artifacts))
             for environment in self._resolved(self._environments) if progress.error else ():
                 if self._pool.supply.lacks(environment, progress.package):
                     self._break(environment, progress.error, unavailable if progress.unavailable else infra_error)

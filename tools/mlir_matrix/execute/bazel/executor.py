@@ -132,7 +132,10 @@ class BazelExecutor:
     # Environments -------------------------------------------------------------------------------------------------
 
     def _install_environments(self) -> dict[str, tuple[NotExecuted, str]]:
-        """Install missing packages before Bazel links them. Return how actions of the other environments end, and why."""
+        """Install missing packages before Bazel links them. Return how actions of the other environments end, and why.
+
+        Raise DiskFullError.
+        """
         lost = {
             name: (unavailable, found.reason)
             for name, found in self._environments.items()

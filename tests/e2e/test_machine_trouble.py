@@ -492,6 +492,44 @@ def test_the_launcher_with_a_relative_home() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+CLOSED = (
+    "no network, or no package index or proxy that can be reached (see: pip config list; HTTPS_PROXY); pip reports: "
+)
+PROXY = {"HTTPS_PROXY": "http://127.0.0.1:9", "PIP_INDEX_URL": "https://index.invalid/simple"}
+INDEX = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple"}
+
+
+def test_the_launcher_without_packages(tmp_path: Path) -> None:
+    """One sentence, no output of pip."""
+    env = {"PIP_CONFIG_FILE": "/dev/null", "PIP_RETRIES": "1", "MATRIX_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    done = bare([str(REPOSITORY / "tools" / "matrix"), "--version"], **env, **PROXY)
+    first, second = done.stderr.splitlines()
+    assert "first use" in first
+    assert second.startswith(f"matrix: its packages (tools/requirements.txt) cannot be installed: {CLOSED}'ProxyError(")
+    assert done.returncode == 3
+
+
+@pytest.mark.parametrize(
+    ("before", "more", "reason"),
+    [
+        ("setarch i686", INDEX, "they are locked for x86_64 only, and this machine is i686"),
+        ("", INDEX, CLOSED + "'NewConnectionError("),
+        ("", {"PIP_NO_INDEX": "1"}, CLOSED + "ERROR: Could not find a version that satisfies the requirement numpy"),
+    ],
+    ids=["architecture", "index", "no index"],
+)
+def test_why_the_launcher_has_no_packages(before: str, more: dict[str, str], reason: str, tmp_path: Path) -> None:
+    """The architecture, the index: one sentence each of what the real pip reports."""
+    env = {"PIP_CONFIG_FILE": "/dev/null", "PIP_RETRIES": "1", "MATRIX_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    log = tmp_path / "pip.log"
+    failed = bare([sys.executable, "-m", "pip", "download", "--dest", str(tmp_path), "numpy"], **env, **more)
+    log.write_text(failed.stdout + failed.stderr)
+    code = '. "$(dirname -- "$0")/environment.sh"; why_not "$1"'
+    done = bare([*before.split(), "sh", "-c", code, str(REPOSITORY / "tools" / "matrix"), str(log)], **env)
+    (line,) = done.stdout.splitlines()
+    assert line.startswith(reason)
+
+
 def test_damaged_bytecode(tmp_path: Path) -> None:
     """That of the program, of workers and of what both start from; a full disk cut it short."""
     for name in ("packages", "tool"):

@@ -47,6 +47,24 @@ use_environment() {
     unset PYTHONDONTWRITEBYTECODE PYTHONHOME PYTHONPATH
 }
 
+# why_not LOG: says in one sentence why pip failed, else all that it reports.
+why_not() {
+    unreached=$({
+        grep -E 'Retrying|ConnectionError|ProxyError|SSLError|timed out' "$1" || grep 'from versions: none' "$1"
+    } | tail -n 1)
+    if [ "$(uname -m)" != x86_64 ]; then
+        printf 'they are locked for x86_64 only, and this machine is %s\n' "$(uname -m)"
+    elif grep -q 'No space left' "$1"; then
+        printf 'the disk of %s is full; the program takes 0.2 GB there\n' "$cache"
+    elif [ -n "$unreached" ]; then
+        printf '%s %.300s\n' 'no network, or no package index or proxy that can be reached (see: pip config list; HTTPS_PROXY);' \
+            "pip reports: ${unreached##*after connection broken by }"
+    else
+        printf 'pip reports:\n'
+        grep -v 'is ignored: it is neither' "$1"
+    fi
+}
+
 make_environment() {
     interpreter=$(find_python)
     if [ -z "$interpreter" ]; then
@@ -65,8 +83,7 @@ make_environment() {
     fi
     if ! "$new/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps \
         --only-binary=:all: -r "$root/tools/$1" >"$new/pip.log" 2>&1; then
-        grep -v 'is ignored: it is neither' "$new/pip.log" >&2
-        say "its packages (tools/$1) could not be installed"
+        say "its packages (tools/$1) cannot be installed: $(why_not "$new/pip.log")"
         exit 3
     fi
     : > "$new/complete"

@@ -129,6 +129,25 @@ def test_disk_that_fills_up(room: int, c_library: Path, catalog: Downstream, sma
     assert run(house, catalog, TEST).outcomes == {TEST: "pass"}
 
 
+def test_disk_that_is_too_small_for_the_packages(small_disk: Path, tmp_path: Path) -> None:
+    """A note before the run, one sentence after it, and no test that looks as if it had run."""
+    house, file = House(small_disk / "home"), tmp_path / "results.json"
+    done = house("run", "mlir/linalg-loops/x86_64/{mlp,transpose}", "--results", file)
+    need = rf"missing packages take \d+ MB, and the disk of {house.home}/packages has \d+ MB free"
+    first, *_, last = done.stderr.splitlines()
+    assert re.fullmatch(rf"note +{need}", first), done.stderr
+    assert re.fullmatch(
+        rf"matrix: \S+ \S+ cannot be \w+: the disk is full; no incomplete .*; {need}; make room, .*", last
+    )
+    assert done.stderr.count("matrix: ") == 1
+    assert done.stdout.splitlines()[-2] == "2 tests: 2 skipped"
+    assert done.code == 3
+    document = json.loads(file.read_text())
+    assert {test["reason"] for test in document["tests"]} == {"not run: the disk is full"}
+    assert document["interrupted"]
+    assert list((house.home / "packages").glob(".new-*")) == []
+
+
 def flip(path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
@@ -281,6 +300,32 @@ def test_package_that_cannot_be_had(
     assert re.search(reason, report.tests[mine]["reason"]), report.tests[mine]["reason"]
     assert set(os.listdir(packages)) - {".locks"} == before
     assert processes(command=str(house.home)) == []
+
+
+def test_no_mirror_of_debian(tmp_path: Path) -> None:
+    """What needs Debian's packages is skipped and counted; the tests beside it pass, and the exit code is 0."""
+    hidden = ("unshare", "--mount", "sh", "-c", '[ ! -d /etc/apt ] || mount -t tmpfs none /etc/apt && exec "$@"', "sh")
+    if subprocess.run([*hidden, "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("apt's configuration cannot be hidden: no mount namespace")
+    house = House(new_home(tmp_path / "home"))
+    own_packages(house, tmp_path, without="llvm-22.1.8")
+    env = {**os.environ, **house.env, "MATRIX_DEB_MIRROR": ""}
+
+    def without(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [*hidden, *house.command(*words)]
+        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
+
+    reason = (
+        "unavailable on this machine: llvm 22.1.8: its Debian packages need a mirror, and apt's configuration (/etc/apt) "
+        "has none; set MATRIX_DEB_MIRROR to the URL of one, or name a folder with the packages: matrix toolchain fetch --from DIR"
+    )
+    done = without("run", "mlir/linalg-to-{loops,openmp}/ir/*")
+    assert f"\n  1 skipped: {reason}\n" in done.stdout
+    assert done.stdout.splitlines()[-2] == "3 tests: 2 pass, 1 skipped"
+    assert done.stdout.splitlines()[-1] == "all as expected; 0 of 2 from the cache, 4 actions run"
+    assert done.returncode == 0
+    named = without("run", "mlir/linalg-to-openmp/ir/rows", "--quiet")
+    assert (named.returncode, named.stderr) == (2, f"matrix: no test ran: {reason}\n")
 
 
 def test_no_lock_for_this_python(fresh: Fresh, catalog: Downstream) -> None:
@@ -445,6 +490,44 @@ def test_the_launcher_with_a_relative_home() -> None:
     home = os.path.relpath(absolute, REPOSITORY)
     done = bare([str(REPOSITORY / "tools" / "matrix"), "--version"], MATRIX_HOME=home)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+CLOSED = (
+    "no network, or no package index or proxy that can be reached (see: pip config list; HTTPS_PROXY); pip reports: "
+)
+PROXY = {"HTTPS_PROXY": "http://127.0.0.1:9", "PIP_INDEX_URL": "https://index.invalid/simple"}
+INDEX = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple"}
+
+
+def test_the_launcher_without_packages(tmp_path: Path) -> None:
+    """One sentence, no output of pip."""
+    env = {"PIP_CONFIG_FILE": "/dev/null", "PIP_RETRIES": "1", "MATRIX_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    done = bare([str(REPOSITORY / "tools" / "matrix"), "--version"], **env, **PROXY)
+    first, second = done.stderr.splitlines()
+    assert "first use" in first
+    assert second.startswith(f"matrix: its packages (tools/requirements.txt) cannot be installed: {CLOSED}'ProxyError(")
+    assert done.returncode == 3
+
+
+@pytest.mark.parametrize(
+    ("before", "more", "reason"),
+    [
+        ("setarch i686", INDEX, "they are locked for x86_64 only, and this machine is i686"),
+        ("", INDEX, CLOSED + "'NewConnectionError("),
+        ("", {"PIP_NO_INDEX": "1"}, CLOSED + "ERROR: Could not find a version that satisfies the requirement numpy"),
+    ],
+    ids=["architecture", "index", "no index"],
+)
+def test_why_the_launcher_has_no_packages(before: str, more: dict[str, str], reason: str, tmp_path: Path) -> None:
+    """The architecture, the index: one sentence each of what the real pip reports."""
+    env = {"PIP_CONFIG_FILE": "/dev/null", "PIP_RETRIES": "1", "MATRIX_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    log = tmp_path / "pip.log"
+    failed = bare([sys.executable, "-m", "pip", "download", "--dest", str(tmp_path), "numpy"], **env, **more)
+    log.write_text(failed.stdout + failed.stderr)
+    code = '. "$(dirname -- "$0")/environment.sh"; why_not "$1"'
+    done = bare([*before.split(), "sh", "-c", code, str(REPOSITORY / "tools" / "matrix"), str(log)], **env)
+    (line,) = done.stdout.splitlines()
+    assert line.startswith(reason)
 
 
 def test_damaged_bytecode(tmp_path: Path) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mlir_matrix.environments.fetch.apt_sources import find_mirrors
+from mlir_matrix.environments.install import debian
 from mlir_matrix.paths import Home
 from support.fake_bazel import Fakes
 from support.fake_containers import Fake
@@ -64,3 +67,13 @@ def tree(tmp_path: Path) -> Tree:
 def make_tree(tmp_path: Path) -> Callable[..., Tree]:
     """Makes further catalogs: a name and its files."""
     return lambda name, files: Tree(tmp_path / name, files)
+
+
+@pytest.fixture
+def without_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of an apt that knows no mirror, on a machine that names none."""
+    folder = tmp_path / "apt"
+    folder.mkdir()
+    monkeypatch.delenv("MATRIX_DEB_MIRROR", raising=False)
+    monkeypatch.setattr(debian, "find_mirrors", partial(find_mirrors, etc=folder))
+    return folder

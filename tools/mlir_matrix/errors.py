@@ -21,3 +21,11 @@ class InfrastructureError(MatrixError):
     """Nobody's verdict: disk full, a pin that cannot be fetched, a daemon gone (exit 3)."""
 
     exit_code = 3
+
+
+class UnavailableError(InfrastructureError):
+    """Nothing failed, but this machine cannot have it: tests that need it are skipped."""
+
+
+class DiskFullError(InfrastructureError):
+    """A disk is full: a run that installs packages ends, because all that follows would fail as well."""

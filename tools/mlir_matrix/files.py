@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from mlir_matrix.errors import InfrastructureError, UsageError
+from mlir_matrix.errors import DiskFullError, InfrastructureError, UsageError
 from mlir_matrix.paths import INSTALLED
 
 #: Errors of a full disk, a quota or a limit on the size of files.
@@ -137,5 +137,5 @@ def unwritable(what: str, error: OSError) -> InfrastructureError:
     """Return the error for a file that cannot be written or read."""
     place = f" ({error.filename})" if error.filename else ""
     if error.errno in _FULL:
-        return InfrastructureError(f"{what}: the disk is full{place}; no incomplete file was kept")
+        return DiskFullError(f"{what}: the disk is full{place}; no incomplete file was kept")
     return InfrastructureError(f"{what}: {error.strerror or error}{place}")

@@ -15,6 +15,7 @@ from mlir_matrix.environments import interpreter as interpreters
 from mlir_matrix.environments.interpreter import Interpreter, own
 from mlir_matrix.environments.lockfiles.debian import DebianPackage, DebianRelease, debian_lock_file, write_debian_lock
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage, lock_file, write_lock
+from mlir_matrix.environments.machine import HOST
 from mlir_matrix.environments.package import Releases, distributions, provider_of
 from mlir_matrix.environments.resolve import (
     ResolvedEnvironment,
@@ -179,6 +180,26 @@ def test_no_lock(tmp_path: Path) -> None:
     found = resolve("x", releases=[component("tool", "2.0", **DEB)], lock_folders=[locks])
     assert found == UnavailableEnvironment(
         name="x", reason="tool@2.0 has no lock file; make one with: matrix toolchain lock tool@2.0"
+    )
+
+
+def test_locked_for_another_architecture(tmp_path: Path) -> None:
+    """By whichever lock file has these pins; others have none of them."""
+    locks = locked(tmp_path, own().tag, ONE, TWO)
+    lock_file(locks, "x", own().tag).rename(locks / "x-cp311-linux-sun4u.txt")
+    found = resolve("y", releases=pypi(ONE, TWO), lock_folders=[locks])
+    assert found == UnavailableEnvironment(
+        name="y",
+        reason="environment y (one 1 two 2) is locked for another architecture (x-cp311-linux-sun4u.txt), "
+        f"not for {HOST.name}; make one with: matrix toolchain lock y",
+    )
+    assert "has no lock file" in getattr(resolve("y", releases=pypi(ONE), lock_folders=[locks]), "reason", "")
+    (locks / "tool-2.0-linux-sun4u.yaml").touch()
+    found = resolve("x", releases=[component("tool", "2.0", **DEB)], lock_folders=[locks])
+    assert found == UnavailableEnvironment(
+        name="x",
+        reason="tool@2.0 is locked for another architecture (tool-2.0-linux-sun4u.yaml), "
+        f"not for {HOST.name}; make one with: matrix toolchain lock tool@2.0",
     )
 
 

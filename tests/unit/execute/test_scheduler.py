@@ -13,6 +13,7 @@ from mlir_matrix.actions.runtime.child import failure
 from mlir_matrix.environments.install import installer
 from mlir_matrix.environments.install.workshop import Workshop
 from mlir_matrix.environments.interpreter import Interpreter, own
+from mlir_matrix.environments.lockfiles.debian import DebianRelease
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import InfrastructureError
@@ -25,6 +26,7 @@ from mlir_matrix.execute.scheduler import Scheduler
 from mlir_matrix.execute.worker_pool import PackageSupply, PoolFactory
 from mlir_matrix.paths import Home, find_home
 from mlir_matrix.plan.graph import Action, Graph, Produced
+from support import debs
 
 OK = {"outcome": "ok", "stage": "lower"}
 FAILED = Result(outcome=failure("lower", "timed-out", "no answer within 1 s"))
@@ -133,10 +135,16 @@ class ClosedPool(LocalPool):
         return ()
 
 
-def run(folder: Path, pool: PoolFactory, *, packages: tuple[WheelPackage, ...]) -> dict[str, str]:
+def run(
+    folder: Path,
+    pool: PoolFactory,
+    *,
+    packages: tuple[WheelPackage, ...] = (),
+    prefixes: tuple[DebianRelease, ...] = (),
+) -> dict[str, str]:
     """Run an action in an environment with packages, one that reads its output, and one that needs no package."""
     graph = Graph()
-    environment = ResolvedEnvironment(name="large", interpreter=own(), packages=packages)
+    environment = ResolvedEnvironment(name="large", interpreter=own(), packages=packages, prefixes=prefixes)
     places = {"first": "large", "second": "large", "alone": "here"}
     found: dict[str, str] = {}
     for name, place in places.items():
@@ -145,7 +153,7 @@ def run(folder: Path, pool: PoolFactory, *, packages: tuple[WheelPackage, ...]) 
             name, tool="passes", stage="lower", environment=place, params={}, inputs=inputs, outputs={"ir": "ir.mlir"}
         )
     home = Home(cache=folder, state=folder, actions=folder / "actions")
-    home.packages.mkdir()
+    home.packages.mkdir(parents=True)
     home.bytecode.symlink_to(find_home().bytecode)
     scheduler = Scheduler(
         graph, roots=[], environments={"large": environment, "here": HERE}, home=home, limits=Limits(jobs=1), make_pool=pool
@@ -170,6 +178,20 @@ def test_actions_that_no_worker_takes(tmp_path: Path) -> None:
     ended = run(tmp_path, ClosedPool, packages=())
     for outcome in ended.values():
         assert outcome.startswith("infra-error: environment large takes no action, and nothing is running")
+
+
+def test_packages_that_need_a_mirror(without_mirror: Path, tmp_path: Path) -> None:
+    """Without one, their tests are skipped; with one that has none of them, the infrastructure has failed."""
+    lock = debs.release(debs.Mirror(tmp_path / "mirror"))
+    skipped = run(tmp_path / "skipped", LocalPool, prefixes=(lock,))
+    why = f"its Debian packages need a mirror, and apt's configuration ({without_mirror}) has none"
+    assert skipped["first"].startswith(f"skipped: unavailable on this machine: tool 2.0: {why}")
+    assert skipped["second"] == skipped["first"]
+    assert "the tool passes" in skipped["alone"], "it was executed"
+    (without_mirror / "sources.list").write_text(f"deb file://{tmp_path}/debian bookworm main\n")
+    failed = run(tmp_path / "failed", LocalPool, prefixes=(lock,))
+    assert failed["first"].startswith("infra-error: tool 2.0: ")
+    assert failed["second"] == failed["first"]
 
 
 def test_packages_that_take_their_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,3 +77,23 @@ def test_cells_that_only_compile_say_so(capsys: pytest.CaptureFixture[str]) -> N
     text = told(Run(results=[compiled, replace(result("b", 0.1), target="gpu", id="jax/loops/gpu/b")]), capsys)
     assert "compiled and checked, not run" in text
     assert "2 tests: 2 pass (1 compiled only)" in text
+
+
+def test_what_the_machine_lacks_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever number of tests it concerns; failures of the code under test are told one by one."""
+    lacking = [
+        replace(
+            result(f"{reason[0]}{number}", ""), outcome="infra-error", expected=False, reason=reason, repeat="again"
+        )
+        for number in range(20)
+        for reason in ("no network", "out of order")
+    ]
+    wrong = replace(result("w", ""), outcome="run-failed", expected=False, reason="no network")
+    text = told(Run(results=[*lacking, wrong]), capsys)
+    block = "infra-error jax/loops/x86_64/n0\n  no network\n  repeat: again\n  and 19 more tests for the same reason\n"
+    assert text.count(block) == 1
+    assert text.count("  out of order\n") == 1
+    assert text.count("infra-error jax/") == 2
+    assert "run-failed jax/loops/x86_64/w\n  no network\n" in text
+    assert "not as expected:" not in text
+    assert text.splitlines()[-1].startswith("41 not as expected; ")

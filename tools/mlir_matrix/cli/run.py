@@ -17,7 +17,7 @@ from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import warn
-from mlir_matrix.errors import InfrastructureError, UsageError
+from mlir_matrix.errors import DiskFullError, InfrastructureError, UsageError
 from mlir_matrix.files import write_output
 from mlir_matrix.history.spool import Spool
 from mlir_matrix.judge.results import NOT_RUN, exit_code, to_document
@@ -113,8 +113,10 @@ def command(form: str, results: Path | None, events: Path | None, junit: Path | 
         from mlir_matrix.report.summary import print_summary
 
         print_summary(run, report.pins, report.left_out, stderr=on_stdout)
+    if isinstance(run.interruption, DiskFullError):
+        problems.append(run.interruption)
     warn(*problems)
-    if run.interruption is not None:
+    if isinstance(run.interruption, KeyboardInterrupt):
         raise run.interruption
     if run.executed:
         from mlir_matrix.cli.run_tests import trim_cache  # not needed for an unchanged run
@@ -176,7 +178,7 @@ def _exit_code(report: Report, problems: list[InfrastructureError]) -> int:
     # Other shards may have all tests that run, and a change may leave none.
     may_be_empty = not {"shard", "change"}.isdisjoint(report.selection or ())
     elsewhere = outcomes == {Outcome.UNSUPPORTED} and may_be_empty
-    if code == 0 and outcomes and outcomes <= NOT_RUN and not elsewhere:
+    if code == 0 and outcomes and outcomes <= NOT_RUN and not (elsewhere or report.run.interrupted):
         reasons = dict.fromkeys(result.reason for result in results if result.outcome in NOT_RUN)
         raise UsageError(f"no test ran: {'; '.join(list(reasons)[:3])}")
     return code or (InfrastructureError.exit_code if problems else 0)

@@ -1,14 +1,18 @@
-"""Sum up the bytes of environments: to download, on disk, and what of both is missing."""
+"""Sum up the bytes of environments: to download, on disk, what of both is missing, and whether the disk has room for it."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.package import Package
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.errors import DiskFullError
 from mlir_matrix.paths import Home
+from mlir_matrix.text import megabytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,3 +50,31 @@ def cost_of(environments: Iterable[ResolvedEnvironment], home: Home) -> Cost:
         exact=all(None not in (package.size, package.installed) for package in packages.values()),
         absent=len(absent),
     )
+
+
+def free_bytes(folder: Path) -> int:
+    """Return the free bytes of the disk of a folder, which need not exist."""
+    return shutil.disk_usage(next(path for path in (folder, *folder.parents) if path.exists())).free
+
+
+def shortage(environments: Iterable[ResolvedEnvironment], packages: Path, artifacts: Artifacts) -> str:
+    """Return that the disk has no room for the missing packages of environments and their archives, or nothing."""
+    missing = {
+        package.folder_for(environment.interpreter.tag): package
+        for environment in environments
+        for package in environment.missing(packages)
+    }
+    wanted = sum(artifacts.to_fetch(package) + (package.installed or 0) for package in missing.values())
+    free = free_bytes(packages)
+    if wanted <= free:
+        return ""
+    return f"missing packages take {megabytes(wanted)}, and the disk of {packages} has {free / 1e6:.0f} MB free"
+
+
+def no_room(
+    error: str, environments: Iterable[ResolvedEnvironment], packages: Path, artifacts: Artifacts
+) -> DiskFullError:
+    """Return the error for packages that found the disk full: how much room is missing, and what to do."""
+    lacking = shortage(environments, packages, artifacts)
+    advice = "make room, or set MATRIX_HOME to a folder of another disk; then run the same command again"
+    return DiskFullError("; ".join(filter(None, (error, lacking, advice))))

@@ -14,6 +14,7 @@ from typing import Protocol
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.digest import digest_value
+from mlir_matrix.environments.machine import HOST
 
 #: The releases of an environment, each with its component.
 Releases = Sequence[tuple[Entry[Component], Release]]
@@ -125,9 +126,17 @@ def filled(texts: Sequence[str], release: str) -> tuple[str, ...]:
     return tuple(text.replace("{major}", major).replace("{minor}", minor) for text in texts)
 
 
-def unlocked(what: str, wanted: Mapping[str, str] | None = None, pins: str = "") -> str:
-    """Return the error for a missing lock file; ``wanted``: distributions, ``pins``: those that are not the default."""
+def unlocked(what: str, wanted: Mapping[str, str] | None = None, pins: str = "", others: Sequence[str] = ()) -> str:
+    """Return the error for a missing lock file.
+
+    ``wanted``: distributions, ``pins``: those that are not the default, ``others``: lock files for other architectures.
+    """
     shown = " ".join(f"{name} {version}" for name, version in (wanted or {}).items())
     subject = f"environment {what} ({shown})" if shown else what
     options = "".join(f" --pin {pin}" for pin in pins.split(",") if pin)
-    return f"{subject} has no lock file; make one with: matrix toolchain lock {what}{options}"
+    lacks = (
+        f"is locked for another architecture ({', '.join(others)}), not for {HOST.name}"
+        if others
+        else "has no lock file"
+    )
+    return f"{subject} {lacks}; make one with: matrix toolchain lock {what}{options}"

@@ -16,7 +16,7 @@ from mlir_matrix.environments import interpreter as interpreters
 from mlir_matrix.environments.host import HostTool, find_tool
 from mlir_matrix.environments.interpreter import SUPPORTED, Interpreter
 from mlir_matrix.environments.lockfiles.debian import DebianRelease, debian_lock_file, read_debian_lock
-from mlir_matrix.environments.lockfiles.wheels import WheelPackage, find_lock, lock_files, read_lock
+from mlir_matrix.environments.lockfiles.wheels import WheelPackage, find_lock, lock_files, locks_elsewhere, read_lock
 from mlir_matrix.environments.package import (
     Package,
     Provider,
@@ -140,7 +140,9 @@ def resolve(
         tags = SUPPORTED
         locked = {tag: path for tag in tags if (path := find_lock(lock_folders, name, tag, wanted))}
         if not locked:
-            return UnavailableEnvironment(name=name, reason=unlocked(name, wanted, pins))
+            return UnavailableEnvironment(
+                name=name, reason=unlocked(name, wanted, pins, locks_elsewhere(lock_folders, wanted))
+            )
     interpreter = _interpreter(tuple(locked), lock_folders[:1], sealed=sealed)
     if interpreter is None:
         return UnavailableEnvironment(name=name, reason=_no_interpreter(name, releases, locked, sealed=sealed))
@@ -248,7 +250,9 @@ class _Providers:
             if path.is_file():
                 lock = read_debian_lock(path)
                 return replace(lock, patcher=self._patcher()) if lock.in_place else lock
-        raise _Unavailable(unlocked(f"{entry.name}@{release.release}"))
+        paths = (path for folder in self._folders for path in folder.glob(f"{entry.name}-{release.release}-linux-*"))
+        others = sorted({path.name for path in paths})
+        raise _Unavailable(unlocked(f"{entry.name}@{release.release}", others=others))
 
     def _patcher(self) -> WheelPackage:
         if PATCHER not in self._needs:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from mlir_matrix.actions.runtime.child import failure
 from mlir_matrix.actions.runtime.outcomes import Outcome
-from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
+from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.events import Event
 from mlir_matrix.execute.action_cache import Result
 from mlir_matrix.execute.sandbox import Prepared
@@ -28,15 +28,19 @@ class Done:
 BUILDING = frozenset({"link_kit"})
 
 
+#: Returns the end of an action that is not executed, for a reason: one of the two below.
+NotExecuted = Callable[[Action, str], Done]
+
+
 def infra_error(action: Action, reason: str, diagnostics: str = "") -> Done:
     """Return the end of an action that this machine could not execute."""
     return Done(result=Result(outcome=failure(action.stage, Outcome.INFRA_ERROR, reason, diagnostics)), cached=False)
 
 
-def unavailable(action: Action, environment: UnavailableEnvironment) -> Done:
+def unavailable(action: Action, reason: str) -> Done:
     """Return the end of an action whose environment is unavailable on this machine."""
-    reason = f"unavailable on this machine: {environment.reason}"
-    return Done(result=Result(outcome=failure(action.stage, "skipped", reason)), cached=False)
+    outcome = failure(action.stage, Outcome.SKIPPED, f"unavailable on this machine: {reason}")
+    return Done(result=Result(outcome=outcome), cached=False)
 
 
 def inherited_failure(action: Action, done: Mapping[str, Done]) -> Done | None:

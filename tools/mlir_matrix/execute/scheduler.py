@@ -20,12 +20,23 @@ from mlir_matrix.actions.runtime.child import failure
 from mlir_matrix.actions.runtime.collect import DamagedFolderError, remove_folder
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.actions.runtime.running import BUSY
+from mlir_matrix.environments.cost import no_room, shortage
+from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.events import Listener, Note, Tick, ignore
 from mlir_matrix.execute.action_cache import ActionCache, LostBlob, Result
 from mlir_matrix.execute.c_libraries import CLibraries
-from mlir_matrix.execute.job import ActionDone, ActionStarted, Done, Job, infra_error, inherited_failure, unavailable
+from mlir_matrix.execute.job import (
+    ActionDone,
+    ActionStarted,
+    Done,
+    Job,
+    NotExecuted,
+    infra_error,
+    inherited_failure,
+    unavailable,
+)
 from mlir_matrix.execute.large_files import Background
 from mlir_matrix.execute.locks import KeyLocks
 from mlir_matrix.execute.lookup import Lookup
@@ -80,8 +91,8 @@ class Scheduler:
         #: Unfinished jobs, by key.
         self._jobs: dict[str, Job] = {}
         self._retries = Retries()
-        #: Reasons why environments cannot be used, by digest.
-        self._broken: dict[str, str] = {}
+        #: How actions of environments that cannot be used end, and why, by digest.
+        self._broken: dict[str, tuple[NotExecuted, str]] = {}
         #: Actions whose cached outputs were damaged, with the readers that wait for their second execution; None after it.
         self._redone: dict[str, list[str] | None] = {}
         #: Jobs that another run executes.
@@ -153,7 +164,11 @@ class Scheduler:
         """Install the missing packages of unfinished actions, and of finished ones that are executed again."""
         names = {action.environment for key, action in self._graph.actions.items() if key not in self.done}
         names |= {job.action.environment for job in self._jobs.values()}
-        self._pool.supply.request(self._resolved(names))
+        environments = list(self._resolved(names))
+        lacking = shortage(environments, self._home.packages, Artifacts(self._home.artifacts))
+        if lacking:
+            self._listener(Note(lacking))
+        self._pool.supply.request(environments)
 
     def _resolved(self, names: Iterable[str]) -> Iterator[ResolvedEnvironment]:
         found = (self._environments[name] for name in names)
@@ -207,7 +222,7 @@ class Scheduler:
             return failed
         environment = self._environments[action.environment]
         if isinstance(environment, UnavailableEnvironment):
-            return unavailable(action, environment)
+            return unavailable(action, environment.reason)
         prepared = self._lookup.prepare(action, environment.digest, self.done)
         if prepared.key in self._jobs:
             self._jobs[prepared.key].twins.append(action)
@@ -216,7 +231,8 @@ class Scheduler:
         if known is not None:
             return Done(result=known, cached=True)
         if environment.digest in self._broken:
-            return infra_error(action, self._broken[environment.digest])
+            end, reason = self._broken[environment.digest]
+            return end(action, reason)
         self._jobs[prepared.key] = Job(action, prepared, environment)
         self._ready.push(prepared.key, environment.digest, like=action.id)
         return None
@@ -261,21 +277,29 @@ class Scheduler:
                 )
                 self._break(environment, f"environment {environment.name} {what}; run the same command again")
             if self._jobs.get(job.prepared.key) is job:
-                self._give_up(job, self._broken[environment.digest])
+                self._end_broken(job)
 
     def _take_packages(self) -> None:
-        """Report the progress of packages. Actions that need one that cannot be installed are infra-errors."""
+        """Report the progress of packages. Actions that need one that cannot be installed end. Raise DiskFullError."""
         for progress in self._pool.supply.news():
             self._listener(progress)
+            if progress.disk_full:
+                wanted, home = self._resolved(self._environments), self._home
+                raise no_room(progress.error, wanted, home.packages, Artifacts(home.artifacts))
             for environment in self._resolved(self._environments) if progress.error else ():
                 if self._pool.supply.lacks(environment, progress.package):
-                    self._break(environment, progress.error)
+                    self._break(environment, progress.error, unavailable if progress.unavailable else infra_error)
 
-    def _break(self, environment: ResolvedEnvironment, reason: str) -> None:
-        self._broken[environment.digest] = reason
+    def _break(self, environment: ResolvedEnvironment, reason: str, end: NotExecuted = infra_error) -> None:
+        self._broken[environment.digest] = (end, reason)
         self._retries.forget_losses(environment.digest)
         for key in self._ready.drain(environment.digest):
-            self._give_up(self._jobs[key], reason)
+            self._end_broken(self._jobs[key])
+
+    def _end_broken(self, job: Job) -> None:
+        """End a job whose environment cannot be used."""
+        end, reason = self._broken[job.environment.digest]
+        self._finish_job(job, end(job.action, reason))
 
     def _give_up(self, job: Job, reason: str) -> None:
         """End a job as an infra-error."""
@@ -336,7 +360,7 @@ class Scheduler:
 
     def _send(self, job: Job) -> None:
         if job.environment.digest in self._broken:
-            self._give_up(job, self._broken[job.environment.digest])
+            self._end_broken(job)
             return
         self._running += 1
         try:

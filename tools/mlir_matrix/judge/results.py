@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
 from mlir_matrix.digest import digest_bytes
+from mlir_matrix.errors import DiskFullError
 from mlir_matrix.events import Event
 from mlir_matrix.names import OF
 
@@ -167,8 +168,8 @@ class Run:
 
     results: list[TestResult] = field(default_factory=list)
     done: dict[str, Done] = field(default_factory=dict)
-    #: The exception of Ctrl-C, SIGTERM or SIGHUP.
-    interruption: KeyboardInterrupt | None = None
+    #: The exception of Ctrl-C, SIGTERM or SIGHUP, or of a full disk.
+    interruption: KeyboardInterrupt | DiskFullError | None = None
     #: The executed actions, in the order of their ends.
     executed_actions: list[str] = field(default_factory=list)
     #: The files of the cached results; None if results also depend on programs on PATH.

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.errors import InfrastructureError, UsageError
+from mlir_matrix.errors import DiskFullError, InfrastructureError, UsageError
 from mlir_matrix.events import Event, Listener, ignore
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import ActionDone, Done
@@ -178,13 +178,15 @@ def run_plan(
         locked = all(isinstance(each, ResolvedEnvironment) and each.is_locked for each in environments.values())
         if isinstance(executor, Scheduler) and locked:
             run.relied = [str(note), *sorted(executor.relied())]
-    except KeyboardInterrupt as interruption:
+    except (KeyboardInterrupt, DiskFullError) as interruption:
         run.interruption = interruption
     run.results.extend(
         maker.not_run(test, test.outcome, test.reason) for test in plan.tests if test.outcome is not None
     )
     missing = plan.verdicts.keys() - {result.id for result in run.results}
-    why = f"--fail-fast ended the run at {collector.surprise}" if collector.surprise else "the run was interrupted"
+    why = "the disk is full" if isinstance(run.interruption, DiskFullError) else "the run was interrupted"
+    if collector.surprise:
+        why = f"--fail-fast ended the run at {collector.surprise}"
     run.results.extend(maker.not_run(test, "skipped", f"not run: {why}") for test in plan.tests if test.id in missing)
     order = {test.id: number for number, test in enumerate(plan.tests)}
     run.results.sort(key=lambda result: order[result.id])

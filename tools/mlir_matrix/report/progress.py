@@ -97,7 +97,7 @@ class PlainProgress:
     def _package(self, progress: PackageProgress) -> None:
         now, phase = time.monotonic(), (progress.package, progress.building)
         if progress.error:
-            self._say(f"error          {progress.error}")
+            self._say(f"{'unavailable' if progress.unavailable else 'error':<14} {progress.error}")
         elif progress.done:
             self._say(f"installed      {progress.package}")
         elif phase not in self._last or (progress.total and now - self._last[phase] > self._EVERY_S):
@@ -142,9 +142,9 @@ class LiveProgress:
                 self._actions += 1
             case PackageProgress(package=package, done=True):
                 self._packages.pop(package, None)
-            case PackageProgress(package=package, error=error) if error:
+            case PackageProgress(package=package, error=error, unavailable=unavailable) if error:
                 self._packages.pop(package, None)
-                self._say("error", "bold red", error)
+                self._say(*(("unavailable", "bold") if unavailable else ("error", "bold red")), error)
             case PackageProgress():
                 self._packages[event.package] = event
             case TestDone(result):

@@ -45,11 +45,17 @@ def _lines(run: Run, pins: Mapping[str, str]) -> Iterator[str | Text]:
     yield from section(heading, changing, _SHOWN)
     yield from section("failed in quarantine", map(_quarantined, (each for each in results if each.quarantine)), _SHOWN)
     wrong = [result for result in results if result.fails]
-    for result in wrong[:_SHOWN]:
+    # What a machine lacks may concern all tests: each reason once.
+    troubles = Counter(result.reason for result in wrong if result.outcome == Outcome.INFRA_ERROR)
+    first = {result.reason: result for result in reversed(wrong) if result.outcome == Outcome.INFRA_ERROR}
+    told = [each for each in wrong if each.outcome != Outcome.INFRA_ERROR or each is first[each.reason]]
+    for result in told[:_SHOWN]:
         yield from _failure(result)
-    if len(wrong) > _SHOWN:
-        yield from ("", f"… and {len(wrong) - _SHOWN} more that are not as expected:")
-        yield from (Text(f"  {result.outcome:<14} {result.id}") for result in wrong[_SHOWN:])
+        if (others := troubles[result.reason] - 1) > 0:
+            yield Text(f"  and {counted(others, 'more test')} for the same reason")
+    if len(told) > _SHOWN:
+        yield from ("", f"… and {len(told) - _SHOWN} more that are not as expected:")
+        yield from (Text(f"  {result.outcome:<14} {result.id}") for result in told[_SHOWN:])
     yield from _last_lines(run, len(wrong), pins)
 
 

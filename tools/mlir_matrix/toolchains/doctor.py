@@ -19,7 +19,7 @@ from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.catalog.pins import find_release, release_of
 from mlir_matrix.environments import interpreter as interpreters
-from mlir_matrix.environments.cost import cost_of
+from mlir_matrix.environments.cost import cost_of, free_bytes
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import MatrixError, UsageError
@@ -89,14 +89,13 @@ def machine_of(home: Home) -> dict[str, Any]:
     cache = home.cache
     alone = ResolvedEnvironment(name="python", interpreter=interpreters.own(), packages=())
     lost = bound(alone, store=home.packages, bytecode=home.bytecode)["lost"]
-    there = next(path for path in (cache, *cache.parents) if path.exists())
     return {
         "system": platform.system(),
         "machine": platform.machine(),
         "kernel": platform.release(),
         "cores": len(os.sched_getaffinity(0)),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        "free_bytes": shutil.disk_usage(there).free,
+        "free_bytes": free_bytes(cache),
         "namespaces": lost != NOTHING_HELD,
         # Which isolation of actions this machine lacks, as a clause.
         "isolation_lost": lost,

@@ -21,7 +21,7 @@ from mlir_matrix.environments.fetch.apt_sources import (
     settings,
 )
 from mlir_matrix.environments.fetch.http import Routes
-from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.errors import InfrastructureError, UnavailableError
 
 MIRROR, OTHER = "http://mirror.invalid/debian", "https://other.invalid/linux"
 KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -99,7 +99,7 @@ def test_override(tmp_path: Path) -> None:
 def test_none(tmp_path: Path) -> None:
     """Name the remedy."""
     for folder in (tmp_path / "absent", etc(tmp_path / "apt", a__list="deb http://x.invalid/ubuntu jammy main")):
-        with pytest.raises(InfrastructureError, match=r"apt's configuration .*MATRIX_DEB_MIRROR.*--from DIR"):
+        with pytest.raises(UnavailableError, match=r"apt's configuration .*MATRIX_DEB_MIRROR.*--from DIR"):
             find_mirrors(etc=folder, environment={})
 
 

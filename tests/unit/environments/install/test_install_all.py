@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +16,10 @@ from mlir_matrix.environments.install.workshop import Workshop
 from mlir_matrix.environments.interpreter import Interpreter, own
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.events import Event, PackageProgress, Tick
+from mlir_matrix.errors import DiskFullError, InfrastructureError
+from mlir_matrix.events import Event, Note, PackageProgress, Tick
+
+FULL = "bad 1.0 cannot be installed: the disk is full"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +30,8 @@ class Made(WheelPackage):
 
 
 def make(package: Made, interpreter: Interpreter, workshop: Workshop) -> None:
+    if package.trouble == FULL:
+        raise DiskFullError(package.trouble)
     if package.trouble:
         raise InfrastructureError(package.trouble)
     (workshop.packages / package.folder_for(interpreter.tag)).mkdir()
@@ -41,8 +46,8 @@ def environment(*units: WheelPackage) -> ResolvedEnvironment:
     return ResolvedEnvironment(name="e", interpreter=own(), packages=units)
 
 
-def made(name: str, trouble: str = "") -> Made:
-    return Made(name=name, version="1.0", hashes=("0" * 64,), size=1, trouble=trouble)
+def made(name: str, trouble: str = "", installed: int = 0) -> Made:
+    return Made(name=name, version="1.0", hashes=("0" * 64,), size=1, installed=installed, trouble=trouble)
 
 
 def test_what_is_missing_is_made_and_what_went_wrong_comes_back(tmp_path: Path) -> None:
@@ -56,13 +61,32 @@ def test_what_is_missing_is_made_and_what_went_wrong_comes_back(tmp_path: Path) 
             assert isinstance(event, Tick)
             ticks.append(event)
 
-    wanted = [environment(made("good")), environment(made("good"), made("bad", "the disk is full"))]
+    wanted = [environment(made("good")), environment(made("good"), made("bad", "it is damaged"))]
     artifacts = Artifacts(tmp_path / "artifacts")
-    assert install_all(wanted, packages, artifacts, listen) == {"bad 1.0": "the disk is full"}
+    assert install_all(wanted, packages, artifacts, listen) == {"bad 1.0": "it is damaged"}
     assert [event.package for event in events if event.done] == ["good 1.0"]
     assert ticks
     assert not wanted[0].missing(packages)
     assert install_all(wanted[:1], packages, artifacts, pytest.fail) == {}
+
+
+def test_a_disk_that_is_too_small(tmp_path: Path) -> None:
+    """Is told before, and ends the installation: whatever follows would fail as well. What is shared counts once."""
+    notes = list[str]()
+
+    def listen(event: Event) -> None:
+        if isinstance(event, Note):
+            notes.append(event.text)
+
+    bad = made("bad", FULL, installed=10**20)
+    need = rf"missing packages take 100000000000000 MB, and the disk of {tmp_path} has \d+ MB free"
+    wanted = [environment(bad), environment(bad, made("good"))]
+    with pytest.raises(DiskFullError) as caught:
+        install_all(wanted, tmp_path, Artifacts(tmp_path / "artifacts"), listen)
+    assert len(notes) == 1
+    assert re.fullmatch(need, notes[0])
+    advice = "make room, or set MATRIX_HOME to a folder of another disk; then run the same command again"
+    assert re.fullmatch(rf"{FULL}; {need}; {advice}", str(caught.value)), caught.value
 
 
 def test_a_listener_that_raises_ends_it(tmp_path: Path) -> None:

@@ -133,6 +133,23 @@ def test_prefixes_and_packages_together(wheels: Path, store: Path, monkeypatch: 
     assert subprocess.run([script, "hello"], capture_output=True, text=True, check=True).stdout == "said say hello\n"
 
 
+def test_no_mirror_is_no_failure(wheels: Path, store: Path, without_mirror: Path) -> None:
+    """A mirror that is configured and has nothing is one; so is a URL that is none."""
+    lock = debs.release(debs.Mirror(wheels.parent / "mirror"))
+    needs_lock = ResolvedEnvironment(name="x", interpreter=own(), packages=(), prefixes=(lock,))
+    (event,) = [event for event in install(store, needs_lock) if event.error]
+    assert event.unavailable
+    assert event.error == (
+        f"tool 2.0: its Debian packages need a mirror, and apt's configuration ({without_mirror}) has none; "
+        "set MATRIX_DEB_MIRROR to the URL of one, or name a folder with the packages: matrix toolchain fetch --from DIR"
+    )
+    (without_mirror / "sources.list").write_text(f"deb file://{wheels}/debian bookworm main\n")
+    (event,) = [event for event in install(store, needs_lock) if event.error]
+    assert "does not have pool/main" in event.error
+    assert not event.unavailable
+    assert left(store) == set()
+
+
 def test_what_a_killed_run_left_is_removed(wheels: Path, store: Path) -> None:
     one = wheel(wheels, "one")
     stale = store / f".new-{one.folder_for(own().tag)}-abc"

@@ -20,7 +20,8 @@ from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.expand.select import choose
 from mlir_matrix.paths import Home
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.session import Session
+from mlir_matrix.session import Environment, Session
+from support.debs import Mirror, release
 
 
 class Told:
@@ -38,7 +39,7 @@ class Told:
 
 
 def executor_of(
-    current: Session, tmp_path: Path, gone: str, *tests: str, bazel: str = "/nonexistent"
+    current: Session, tmp_path: Path, gone: Environment, *tests: str, bazel: str = "/nonexistent"
 ) -> tuple[Plan, BazelExecutor]:
     """One whose Bazel cannot be started, and whose environments are here, but for one."""
     session = replace(current, home=Home(cache=tmp_path, state=tmp_path / "state", actions=tmp_path / "actions"))
@@ -50,17 +51,21 @@ def executor_of(
         plan,
         locate=lambda _listener: (bazel,),
         options=ExecutorOptions(executor="bazel"),
-        environments={**here, gone: UnavailableEnvironment(name=gone, reason="it has no lock")},
+        environments={**here, gone.name: gone},
         limits=Limits(jobs=1),
     )
     return plan, executor
+
+
+def lost(name: str) -> UnavailableEnvironment:
+    return UnavailableEnvironment(name=name, reason="it has no lock")
 
 
 @pytest.mark.parametrize("gone", ["mlir", "zig", "numpy"])
 def test_an_environment_that_cannot_be_had_decides_the_test(current: Session, tmp_path: Path, gone: str) -> None:
     """Whichever of its actions needs it: what comes after has nothing to go on with, and is no pass."""
     told = Told()
-    plan, executor = executor_of(current, tmp_path, gone, "mlir/linalg-loops/x86_64/matmul")
+    plan, executor = executor_of(current, tmp_path, lost(gone), "mlir/linalg-loops/x86_64/matmul")
     executor.run(told.on)
     (verdict,) = plan.verdicts.values()
     outcome = told.done[verdict].result.outcome
@@ -69,15 +74,38 @@ def test_an_environment_that_cannot_be_had_decides_the_test(current: Session, tm
     assert told.done.keys() == plan.graph.actions.keys()
 
 
+@pytest.mark.parametrize(
+    ("mirrors", "outcome", "reason"),
+    [
+        ("", "skipped", "its Debian packages need a mirror"),
+        ("deb file:///none bookworm main\n", "infra-error", "/none"),
+    ],
+)
+def test_packages_that_need_a_mirror(
+    mirrors: str, outcome: str, reason: str, current: Session, without_mirror: Path, tmp_path: Path
+) -> None:
+    """Without one, their tests are skipped; with one that has none of them, the infrastructure has failed."""
+    (without_mirror / "sources.list").write_text(mirrors)
+    prefix = release(Mirror(tmp_path / "mirror"))
+    needs = ResolvedEnvironment(name="mlir", interpreter=own(), packages=(), prefixes=(prefix,))
+    told = Told()
+    plan, executor = executor_of(current, tmp_path, needs, "mlir/linalg-loops/x86_64/matmul")
+    executor.run(told.on)
+    (verdict,) = plan.verdicts.values()
+    result = told.done[verdict].result
+    assert result.outcome["outcome"] == outcome
+    assert reason in result.outcome["reason"]
+
+
 def test_who_has_enough_by_a_lost_environment_needs_no_bazel(current: Session, tmp_path: Path) -> None:
     """The rest is not built, nor is Bazel asked for what the lost test made."""
     told = Told(enough="skipped")
-    well, lost = "mlir/linalg-loops/x86_64/matmul", "jax/linalg-loops/x86_64/matmul"
-    plan, executor = executor_of(current, tmp_path, "jax", well, lost)
+    well, jax = "mlir/linalg-loops/x86_64/matmul", "jax/linalg-loops/x86_64/matmul"
+    plan, executor = executor_of(current, tmp_path, lost("jax"), well, jax)
     executor.run(told.on)
     assert [done.result.outcome["outcome"] for done in told.done.values()].count("skipped") == 1
     assert plan.verdicts[well] not in told.done
-    executor.download_outputs([lost])
+    executor.download_outputs([jax])
 
 
 def test_a_damaged_c_library_is_copied_again(current: Session, tmp_path: Path) -> None:
@@ -87,7 +115,7 @@ def test_a_damaged_c_library_is_copied_again(current: Session, tmp_path: Path) -
     CLibrary.of("x86_64-linux-musl", ()).install(tmp_path / "packages", tmp_path / "built")
     for _ in range(2):
         told = Told()
-        _, executor = executor_of(current, tmp_path, "none", test, bazel="/bin/false")
+        _, executor = executor_of(current, tmp_path, lost("none"), test, bazel="/bin/false")
         with pytest.raises(InfrastructureError, match="Bazel"):
             executor.run(told.on)
         assert [done.cached for done in told.done.values()] == [True]

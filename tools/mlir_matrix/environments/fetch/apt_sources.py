@@ -18,7 +18,7 @@ from email.parser import HeaderParser
 from pathlib import Path
 
 from mlir_matrix.environments.fetch.http import Routes
-from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.errors import InfrastructureError, UnavailableError
 
 OVERRIDE = "MATRIX_DEB_MIRROR"
 _SUITE = re.compile(
@@ -68,7 +68,7 @@ class Mirrors:
 
 
 def find_mirrors(*, etc: Path = Path("/etc/apt"), environment: Mapping[str, str] = os.environ) -> Mirrors:
-    """Return the mirrors in ``MATRIX_DEB_MIRROR``, else those of apt. Raise InfrastructureError if there are none."""
+    """Return the mirrors in ``MATRIX_DEB_MIRROR``, else those of apt. Raise UnavailableError if there are none."""
     sources = read_sources(etc)
     best = max((source.likeness for source in sources), default=0)
     sources = [source for source in sources if source.likeness == best > 0]
@@ -81,9 +81,9 @@ def find_mirrors(*, etc: Path = Path("/etc/apt"), environment: Mapping[str, str]
             )
     bases = override or tuple(dict.fromkeys(source.base for source in sources))
     if not bases:
-        raise InfrastructureError(
-            f"no Debian mirror in apt's configuration ({etc}); set {OVERRIDE} to the URL of one, or name a folder with "
-            "the packages by --from DIR"
+        raise UnavailableError(
+            f"its Debian packages need a mirror, and apt's configuration ({etc}) has none; set {OVERRIDE} to the URL of one, "
+            "or name a folder with the packages: matrix toolchain fetch --from DIR"
         )
     return Mirrors(bases=bases, signed_by=signed_by)
 

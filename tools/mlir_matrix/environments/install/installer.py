@@ -13,6 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from mlir_matrix.environments.cost import no_room, shortage
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.fetch.download import NotFoundError
 from mlir_matrix.environments.fetch.http import Transport
@@ -27,8 +28,8 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.source import commands
 from mlir_matrix.environments.source.build import build_source, check_tools
 from mlir_matrix.environments.source.package import SourceBuild
-from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.events import Listener, PackageListener, PackageProgress, Tick
+from mlir_matrix.errors import DiskFullError, InfrastructureError, UnavailableError
+from mlir_matrix.events import Listener, Note, PackageListener, PackageProgress, Tick
 from mlir_matrix.files import Cancelled
 
 _TICK_S = 0.25
@@ -98,8 +99,10 @@ class Installer:
             other = self._nearest.get(label)
             hint = f"; use the nearest other release: --pin {other}" if other else ""
             tell(PackageProgress(package=label, error=f"{error}{hint}"))
+        except UnavailableError as error:
+            tell(PackageProgress(package=label, error=f"{label}: {error}", unavailable=True))
         except InfrastructureError as error:
-            tell(PackageProgress(package=label, error=str(error)))
+            tell(PackageProgress(package=label, error=str(error), disk_full=isinstance(error, DiskFullError)))
         except Exception as error:  # noqa: BLE001 - otherwise the thread would end without a message
             tell(PackageProgress(package=label, error=f"{label} cannot be installed: {error}"))
 
@@ -132,6 +135,8 @@ def install_all(
 ) -> dict[str, str]:
     """Install what is missing in ``packages``, small environments first; return errors by the package's label.
 
+    Raise DiskFullError.
+
     ``listener`` is called in the caller's thread, with a Tick several times a second.
     """
     todo = sorted((each for each in environments if each.missing(packages)), key=lambda each: each.size)
@@ -140,6 +145,9 @@ def install_all(
     events: queue.SimpleQueue[PackageProgress | None] = queue.SimpleQueue()
     errors: dict[str, str] = {}
     packages.mkdir(parents=True, exist_ok=True)
+    lacking = shortage(todo, packages, artifacts)
+    if lacking:
+        listener(Note(lacking))
     installer = Installer(packages, events.put, artifacts=artifacts)
 
     def finish() -> None:
@@ -157,6 +165,8 @@ def install_all(
                 continue
             if event is None:
                 return errors
+            if event.disk_full:
+                raise no_room(event.error, todo, packages, artifacts)
             if event.error:
                 errors[event.package] = event.error
             listener(event)

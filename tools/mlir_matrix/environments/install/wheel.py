@@ -20,9 +20,9 @@ from mlir_matrix.environments.install.wheel_archive import unpack_wheel
 from mlir_matrix.environments.install.workshop import Pip, Workshop
 from mlir_matrix.environments.interpreter import Interpreter
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
-from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.errors import DiskFullError, InfrastructureError
 from mlir_matrix.events import PackageProgress
-from mlir_matrix.files import beside, locked
+from mlir_matrix.files import beside, locked, unwritable
 
 #: In pip's output if an index cannot be reached; pip then also reports that the package does not exist.
 _UNREACHED = re.compile(r"Retrying|ConnectionError|ProxyError|SSLError|timed out")
@@ -32,9 +32,12 @@ _BROKEN = "after connection broken by "
 def install_wheel(package: WheelPackage, interpreter: Interpreter, workshop: Workshop) -> None:
     """Install a wheel if it is missing. Raise InfrastructureError, Cancelled."""
     folder = package.folder_for(interpreter.tag)
-    with locked(workshop.packages / ".locks" / folder, workshop.cancelled):
-        if not (workshop.packages / folder).is_dir():
-            provide_wheel(package, interpreter, workshop.packages / folder, workshop)
+    try:
+        with locked(workshop.packages / ".locks" / folder, workshop.cancelled):
+            if not (workshop.packages / folder).is_dir():
+                provide_wheel(package, interpreter, workshop.packages / folder, workshop)
+    except OSError as error:
+        raise unwritable(f"{package.label} cannot be installed", error) from None
 
 
 def provide_wheel(package: WheelPackage, interpreter: Interpreter, destination: Path, workshop: Workshop) -> None:
@@ -116,7 +119,7 @@ def _explained(package: WheelPackage, output: str) -> InfrastructureError:
     if "DO NOT MATCH THE HASHES" in output:
         return _other_hash(package)
     if "No space left" in output:
-        return InfrastructureError(f"{package.label} cannot be installed: the disk is full")
+        return DiskFullError(f"{package.label} cannot be installed: the disk is full ({tempfile.gettempdir()})")
     lines = [line for line in output.splitlines() if line.strip() and "is ignored: it is neither" not in line]
     if unreached := [line for line in lines if _UNREACHED.search(line)]:
         return InfrastructureError(

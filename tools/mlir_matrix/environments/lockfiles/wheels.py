@@ -102,6 +102,12 @@ def find_lock(folders: Iterable[Path], environment: str, tag: str, pins: Mapping
     return None
 
 
+def locks_elsewhere(folders: Iterable[Path], pins: Mapping[str, str]) -> list[str]:
+    """Return the names of the lock files for other architectures that pin exactly these distributions."""
+    wanted, paths = _words(pins), (path for folder in folders for path in folder.glob("*-cp*-linux-*.txt"))
+    return sorted({path.name for path in paths if not path.name.endswith(PLATFORM) and read_pins(path) == wanted})
+
+
 def lock_files(folder: Path, tag: str) -> list[Path]:
     """Return the lock files in a folder for a wheel tag."""
     # Opening a pipe would block.

@@ -19,7 +19,7 @@ from mlir_matrix.environments.install.installer import install_all
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.errors import UsageError
 from mlir_matrix.events import Event as RunEvent
-from mlir_matrix.events import Listener, Note, Tick, ignore
+from mlir_matrix.events import Listener, Note, PackageProgress, Tick, ignore
 from mlir_matrix.execute.action_cache import ActionCache, LostBlob, Result, read_bytes
 from mlir_matrix.execute.bazel.bep import Completed, Event, Failed, Finished, Made
 from mlir_matrix.execute.bazel.client import Build, StallDetector, flags_of
@@ -32,7 +32,7 @@ from mlir_matrix.execute.bazel.workspace import (
     write_workspace,
 )
 from mlir_matrix.execute.c_libraries import builds_c_library
-from mlir_matrix.execute.job import ActionDone, Done, infra_error, inherited_failure, unavailable
+from mlir_matrix.execute.job import ActionDone, Done, NotExecuted, infra_error, inherited_failure, unavailable
 from mlir_matrix.execute.local_pool import LocalPool
 from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.execute.sandbox import make_scratch, new_scratch
@@ -131,24 +131,36 @@ class BazelExecutor:
 
     # Environments -------------------------------------------------------------------------------------------------
 
-    def _install_environments(self) -> dict[str, str]:
-        """Install missing packages before Bazel links them. Return incomplete environments with reasons."""
+    def _install_environments(self) -> dict[str, tuple[NotExecuted, str]]:
+        """Install missing packages before Bazel links them. Return how actions of the other environments end, and why.
+
+        Raise DiskFullError.
+        """
+        lost = {
+            name: (unavailable, found.reason)
+            for name, found in self._environments.items()
+            if isinstance(found, UnavailableEnvironment)
+        }
         wanted = [found for found in self._environments.values() if isinstance(found, ResolvedEnvironment)]
-        lost = {name: "" for name, found in self._environments.items() if isinstance(found, UnavailableEnvironment)}
+        errors: dict[str, tuple[NotExecuted, str]] = {}
+
+        def listen(event: RunEvent) -> bool | None:
+            if isinstance(event, PackageProgress) and event.error:
+                errors[event.package] = (unavailable if event.unavailable else infra_error, event.error)
+            return self._listener(event)
+
         home = self._session.home
-        errors = install_all(wanted, home.packages, Artifacts(home.artifacts), self._listener)
+        install_all(wanted, home.packages, Artifacts(home.artifacts), listen)
         missing = ((found.name, unit.label) for found in wanted for unit in found.missing(home.packages))
         return lost | {name: errors[label] for name, label in missing if label in errors}
 
-    def _report_unavailable(self, chain: Sequence[Action], lost: Mapping[str, str]) -> bool:
+    def _report_unavailable(self, chain: Sequence[Action], lost: Mapping[str, tuple[NotExecuted, str]]) -> bool:
         """Report the actions of a test with an unavailable environment, without running any. True ends the run."""
         for action in chain:
-            environment = self._environments[action.environment]
             done = inherited_failure(action, self.done) or _succeeded(action)
-            if done.result.ok and isinstance(environment, UnavailableEnvironment):
-                done = unavailable(action, environment)
-            elif done.result.ok and action.environment in lost:
-                done = infra_error(action, lost[action.environment])
+            if done.result.ok and action.environment in lost:
+                end, reason = lost[action.environment]
+                done = end(action, reason)
             if self._settle(action, done):
                 return True
         return False

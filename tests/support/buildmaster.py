@@ -82,7 +82,7 @@ class Master:
         for _ in range(4):
             with (
                 suppress(IncompleteRead),
-                urllib.request.urlopen(f"http://127.0.0.1:{self._www}/api/v2/{path}", timeout=30) as answer,
+                urllib.request.urlopen(f"http://127.0.0.1:{self._www}/api/v2/{path}", timeout=120) as answer,
             ):
                 return bytes(answer.read())
         raise AssertionError(f"{path}: no whole answer")
@@ -96,7 +96,7 @@ class Master:
             json.dumps(body).encode(),
             {"Content-Type": "application/json"},
         )
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=120) as answer:
             return int(json.load(answer)["result"][0])
 
     def builder(self, name: str) -> int:

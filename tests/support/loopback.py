@@ -66,7 +66,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body[:middle])
         if behaviour.hold:
             behaviour.reached.set()
-            behaviour.hold.wait(30)
+            behaviour.hold.wait(120)
         self.wfile.write(body[middle:end])
         if end < len(body) or not behaviour.length:
             self.close_connection = True

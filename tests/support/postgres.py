@@ -54,7 +54,7 @@ class Postgres:
                 os.kill(each, signal.SIGKILL)
         self.process.process.wait()
         # Those without a parent are another one's to wait for; as long as they are there, no new server starts.
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while any(map(_lives, others)) and time.monotonic() < end:
             time.sleep(0.02)
 

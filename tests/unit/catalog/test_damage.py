@@ -42,7 +42,7 @@ def test_damaged_files(tree: Any, data: st.DataObject) -> None:
             assert line.count(": ")
     finally:
         tree.write(name, whole.encode("latin-1"))
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
 
 
 @given(st.data())

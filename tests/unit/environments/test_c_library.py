@@ -37,11 +37,11 @@ def held_elsewhere(path: Path) -> Iterator[None]:
     def hold() -> None:
         with locked(path):
             ready.set()
-            done.wait(30)
+            done.wait(120)
 
     thread = threading.Thread(target=hold)
     thread.start()
-    assert ready.wait(30)
+    assert ready.wait(120)
     try:
         yield
     finally:

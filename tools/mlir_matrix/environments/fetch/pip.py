@@ -7,8 +7,10 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import zipfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from mlir_matrix.environments.fetch.http import HttpStatusError, Transport
@@ -34,6 +36,12 @@ def variables() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
 
 
+def conflict_in(output: str) -> str:
+    """Return the requirements that cannot be met together, as pip's output lists them; empty if it lists none."""
+    listed = output.partition("The conflict is caused by:\n")[2].partition("\n\n")[0]
+    return ", ".join(line.strip() for line in listed.splitlines())
+
+
 def address_of(item: Mapping[str, Any]) -> tuple[str, str]:
     """Return URL and SHA-256 of a distribution in pip's report."""
     archive = item["download_info"]["archive_info"]
@@ -46,18 +54,21 @@ def solve(pins: Mapping[str, str], *, tag: str) -> tuple[WheelPackage, ...]:
 
     Nothing is installed. Raise InfrastructureError with pip's reason if there is no solution.
     """
-    command = [
-        *(sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed", "--report", "-"),
-        *("--disable-pip-version-check", "--target", "unused", *options_for(tag)),
-        *(f"{name}=={pinned}" for name, pinned in pins.items()),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, env=variables(), check=False)
-    if done.returncode != 0:
-        reasons = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
-        raise InfrastructureError(
-            f"no solution for CPython {version_of(tag)}; pip reports: {' '.join(reasons) or 'nothing'}"
-        )
-    report: dict[str, Any] = json.loads(done.stdout[done.stdout.index("{") :])
+    with tempfile.TemporaryDirectory(prefix="matrix-pip-") as folder:
+        file = Path(folder, "report.json")
+        # Without --quiet, which would leave out what is in conflict with what.
+        command = [
+            *(sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--report", str(file)),
+            *("--disable-pip-version-check", "--target", "unused", *options_for(tag)),
+            *(f"{name}=={pinned}" for name, pinned in pins.items()),
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, env=variables(), check=False)
+        if done.returncode != 0:
+            errors = " ".join(line for line in done.stderr.splitlines() if line.startswith("ERROR"))
+            raise InfrastructureError(
+                f"no solution for CPython {version_of(tag)}; pip reports: {conflict_in(done.stdout) or errors or 'nothing'}"
+            )
+        report: dict[str, Any] = json.loads(file.read_bytes())
     transport = Transport()
     try:
         return tuple(_package(item, transport) for item in report["install"])

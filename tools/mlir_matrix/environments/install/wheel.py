@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from mlir_matrix.environments.fetch.download import AccessError, NotFoundError, Wanted, adopt, download, kept
-from mlir_matrix.environments.fetch.pip import address_of, options_for
+from mlir_matrix.environments.fetch.pip import address_of, conflict_in, options_for
 from mlir_matrix.environments.install.integrity import write_archives
 from mlir_matrix.environments.install.wheel_archive import unpack_wheel
 from mlir_matrix.environments.install.workshop import Pip, Workshop
@@ -120,6 +120,11 @@ def _explained(package: WheelPackage, output: str) -> InfrastructureError:
         return _other_hash(package)
     if "No space left" in output:
         return DiskFullError(f"{package.label} cannot be installed: the disk is full ({tempfile.gettempdir()})")
+    if conflict := conflict_in(output):
+        return InfrastructureError(
+            f"{package.label} cannot be installed; pip reports a conflict: {conflict}. Take the constraint out of pip's "
+            "configuration (see: pip config list, PIP_CONSTRAINT)"
+        )
     lines = [line for line in output.splitlines() if line.strip() and "is ignored: it is neither" not in line]
     if unreached := [line for line in lines if _UNREACHED.search(line)]:
         return InfrastructureError(

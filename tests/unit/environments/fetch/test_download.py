@@ -354,7 +354,7 @@ def test_full_disk(server: Behaviour, store: Artifacts) -> None:
     """Said so, and the half file is removed: it would be in everybody's way."""
     with start(store, f"{server.address}/f", limit=500_000) as process:
         out = process.communicate(timeout=120)[0]
-    assert out.startswith("InfrastructureError thing 1.0 cannot be stored: the disk is full"), out
+    assert out.startswith("DiskFullError thing 1.0 cannot be stored: the disk is full"), out
     assert left(store) == []
 
 

@@ -397,7 +397,7 @@ def test_full_disk(stage: Stage) -> None:
     stage.lock = dataclasses.replace(stage.lock, packages=(*stage.lock.packages, big))
     with start(stage, stage.mirror.base, limit=1_000_000) as process:
         out = process.communicate(timeout=120)[0]
-    assert out.startswith("InfrastructureError tool 2.0: big 1:2.0+b1~x-3 cannot be unpacked: the disk is full"), out
+    assert out.startswith("DiskFullError tool 2.0: big 1:2.0+b1~x-3 cannot be unpacked: the disk is full"), out
     assert stage.left == []
     assert damaged_files(stage.provide(), thorough=True) == []
 

@@ -233,7 +233,7 @@ def test_full_disk(prefix: Path, tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code, tmp_path / "x", prefix], capture_output=True, text=True, check=True, env={
         **os.environ, "PYTHONPATH": str(Path(debian_archive.__file__).parents[3]),
     })  # fmt: skip
-    assert done.stdout.startswith("InfrastructureError x 1.0 cannot be unpacked: the disk is full"), done
+    assert done.stdout.startswith("DiskFullError x 1.0 cannot be unpacked: the disk is full"), done
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 1_000_000
 
 

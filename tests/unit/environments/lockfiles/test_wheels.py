@@ -181,7 +181,7 @@ def test_what_is_written_is_whole(tmp_path: Path, harm: str) -> None:
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     assert path.read_text() == before
     if harm == "full disk":
-        assert done.stdout.startswith(f"InfrastructureError {path} cannot be written: the disk is full"), done
+        assert done.stdout.startswith(f"DiskFullError {path} cannot be written: the disk is full"), done
         assert [each.name for each in path.parent.iterdir()] == ["x.txt"]
     assert not list(path.parent.glob("*.txt"))[1:]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -93,6 +94,13 @@ def test_the_wheel_has_what_a_checkout_has(wheel: Path) -> None:
     package = {path for path in (REPOSITORY / "tools/mlir_matrix").rglob("*") if path.suffix in (".py", ".c", ".typed")}
     code = {name for name in names if name.startswith("mlir_matrix/") and not name.startswith(ours)}
     assert code == {str(path.relative_to(REPOSITORY / "tools")) for path in package}
+
+
+def test_links_of_the_readme_lead_somewhere_on_a_package_index(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        readme = archive.read(f"mlir_matrix-{__version__}.dist-info/METADATA").decode()
+    assert "](https://github.com/llvm/mlir-matrix/blob/main/docs/operator.md#tests-that-a-change-can-affect)" in readme
+    assert set(re.findall(r"\]\((\w*:?)", readme)) == {"https:"}
 
 
 def test_a_new_catalog_runs_at_once(installed: Installed) -> None:

@@ -37,14 +37,17 @@ class Cost:
 
 def cost_of(environments: Iterable[ResolvedEnvironment], home: Home) -> Cost:
     """Return the cost of some environments together; packages that they share count once."""
+    return _cost_in(environments, home.packages, Artifacts(home.artifacts))
+
+
+def _cost_in(environments: Iterable[ResolvedEnvironment], folder: Path, artifacts: Artifacts) -> Cost:
     packages: dict[str, Package] = {}
     for environment in environments:
         packages |= environment.folders
-    absent = [package for folder, package in packages.items() if not (home.packages / folder).is_dir()]
-    store = Artifacts(home.artifacts)
+    absent = [package for name, package in packages.items() if not (folder / name).is_dir()]
     return Cost(
         fetch=sum(package.size or 0 for package in packages.values()),
-        to_fetch=sum(map(store.to_fetch, absent)),
+        to_fetch=sum(map(artifacts.to_fetch, absent)),
         disk=sum(package.installed or 0 for package in packages.values()),
         to_install=sum(package.installed or 0 for package in absent),
         exact=all(None not in (package.size, package.installed) for package in packages.values()),
@@ -59,12 +62,8 @@ def free_bytes(folder: Path) -> int:
 
 def shortage(environments: Iterable[ResolvedEnvironment], packages: Path, artifacts: Artifacts) -> str:
     """Return that the disk has no room for the missing packages of environments and their archives, or nothing."""
-    missing = {
-        package.folder_for(environment.interpreter.tag): package
-        for environment in environments
-        for package in environment.missing(packages)
-    }
-    wanted = sum(artifacts.to_fetch(package) + (package.installed or 0) for package in missing.values())
+    cost = _cost_in(environments, packages, artifacts)
+    wanted = cost.to_fetch + cost.to_install
     free = free_bytes(packages)
     if wanted <= free:
         return ""

@@ -16,6 +16,12 @@ DAY = 86_400
 
 
 @pytest.fixture
+def today() -> int:
+    """The number of this day, asked when the test begins."""
+    return int(time.time() // DAY)
+
+
+@pytest.fixture
 def logs(tmp_path: Path) -> Iterator[list[UseLog]]:
     """Logs of two processes."""
     made = [UseLog(str(tmp_path / "uses")) for _ in range(2)]
@@ -42,8 +48,7 @@ def test_keys_of_running_processes_are_in_use(logs: list[UseLog], tmp_path: Path
     assert read_uses(str(tmp_path / "uses")).began == float("inf")
 
 
-def test_the_next_process_keeps_the_keys_by_day(logs: list[UseLog], tmp_path: Path) -> None:
-    today = int(time.time() // DAY)
+def test_the_next_process_keeps_the_keys_by_day(logs: list[UseLog], tmp_path: Path, today: int) -> None:
     folder = tmp_path / "uses"
     logs[0].note(A)
     logs[0].close()
@@ -57,9 +62,8 @@ def test_the_next_process_keeps_the_keys_by_day(logs: list[UseLog], tmp_path: Pa
     assert uses.last[A[:16]] == (today - 2) * DAY
 
 
-def test_torn_files_lose_nothing_else(tmp_path: Path) -> None:
+def test_torn_files_lose_nothing_else(tmp_path: Path, today: int) -> None:
     """As after a full disk or a power failure."""
-    today = int(time.time() // DAY)
     folder = tmp_path / "uses"
     folder.mkdir()
     (folder / str(today)).write_bytes(b"abc\xff")
@@ -74,8 +78,7 @@ def test_torn_files_lose_nothing_else(tmp_path: Path) -> None:
     assert uses.in_use == {B[:16]}
 
 
-def test_earlier_days_keep_last_uses_only(tmp_path: Path) -> None:
-    today = int(time.time() // DAY)
+def test_earlier_days_keep_last_uses_only(tmp_path: Path, today: int) -> None:
     folder = tmp_path / "uses"
     folder.mkdir()
     for day, keys in ((today - 3, [A, B]), (today - 2, [B, C]), (today - 1, [A, B]), (today, [A])):

@@ -37,7 +37,7 @@ if (3, 11) <= sys.version_info[:2] <= (3, 14) and sys.implementation.name == "cp
 
 # use_environment LOCK: sets $python to the interpreter of the environment with the packages of tools/LOCK.
 use_environment() {
-    # Tomorrow python3 may be another version. Its real path says so, and takes 1 ms; starting it takes ten.
+    # An upgrade of the system can make python3 another version, and its real path another one. readlink takes 1 ms, Python 10.
     named=$(readlink -f -- "$(command -v "${MATRIX_PYTHON:-python3}")" || :)
     sum=$({ printf '%s\n' "$named" && cat "$root/tools/$1"; } | cksum)
     environment=$cache/tool/${1%.txt}-${named##*/}-${sum%% *}

@@ -68,7 +68,7 @@ class Store:
                 parsed.set(drivername="postgresql+psycopg"), connect_args={"connect_timeout": 10}
             )
         else:
-            # To open a file takes less than a millisecond; kept open, it outlives a store that nobody closes.
+            # Opening the file takes less than 1 ms. A pool would keep it open, also after a store that nobody closes.
             self._engine = sa.create_engine(
                 parsed.set(drivername="sqlite"), poolclass=sa.NullPool, connect_args={"timeout": _PATIENCE}
             )

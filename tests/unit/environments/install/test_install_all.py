@@ -71,7 +71,7 @@ def test_what_is_missing_is_made_and_what_went_wrong_comes_back(tmp_path: Path) 
 
 
 def test_a_disk_that_is_too_small(tmp_path: Path) -> None:
-    """Is told before, and ends the installation: whatever follows would fail as well. What is shared counts once."""
+    """A note comes first; a full disk then ends the installation. Shared packages count once."""
     notes = list[str]()
 
     def listen(event: Event) -> None:

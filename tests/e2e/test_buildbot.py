@@ -35,7 +35,7 @@ c = BuildmasterConfig = configure(
 # A step of Buildbot's own, which takes long the first time.
 factory = MatrixFactory("", repository={repository!r})
 factory.steps.clear()
-factory.addStep(steps.ShellCommand(command=["sh", "-c", "test -e ../once || {{ touch ../once; sleep 600; }}"]))
+factory.addStep(steps.ShellCommand(command=["sh", "-c", "test -e {begun} || {{ touch {begun}; sleep 600; }}"]))
 c["builders"].append(util.BuilderConfig("shell", workernames=["vector"], factory=factory))
 c["schedulers"].append(schedulers.ForceScheduler("shell", builderNames=["shell"]))
 """
@@ -85,7 +85,9 @@ class Lab:
         self.burst = folder / "burst"
         program.write_text(PROGRAM.format(launcher=REPOSITORY / "tools" / "matrix", burst=self.burst))
         program.chmod(0o755)
-        config = CONFIG.format(repository=str(self.catalog.root), program=str(program))
+        #: Exists once the slow step of the builder ``shell`` has begun.
+        self.begun = folder / "begun"
+        config = CONFIG.format(repository=str(self.catalog.root), program=str(program), begun=self.begun)
         self.master = Master(folder, house, config, ["vector", "plain"])
         # Its first poll tells the poller where to begin.
         assert wait_until(lambda: "gitpoller: processing changes" in self.master.log(), 30)
@@ -209,7 +211,7 @@ def test_a_week_of_an_operator(lab: Lab) -> None:
     lab.catalog.workload("slow", jax=SLOW.replace("100", "0"))
     lab.push("Take less time")
     lab.master.force("shell", "shell")
-    lab.master.until(lambda: lab.runs("shell", 1, "shell"))
+    lab.master.until(lab.begun.exists)
     lab.master.restart()
     restarted = lab.master.wait("plain", count + 6)
     last = lab.master.wait("plain", count + 7)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -16,14 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from support.house import REPOSITORY, House, wait_until
+from support.loopback import choose_port
 
 _TOOL = "import sys; from {}.scripts.runner import run; run()"
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Master:
@@ -33,7 +27,7 @@ class Master:
         """``config`` may use WWW and WORKER, the ports; ``most_s``: how long is waited for a build."""
         self._folder, self._house, self._most_s = folder, house, most_s
         self._stack = ExitStack()
-        self._www, self._port = _free_port(), _free_port()
+        self._www, self._port = choose_port(), choose_port()
         self.workers: dict[str, subprocess.Popen[bytes]] = {}
         self._call("buildbot", "create-master", "-q", "master")
         master = folder / "master"

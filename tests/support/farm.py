@@ -23,6 +23,7 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.session import Session
 from mlir_matrix.toolchains.names import prefix_of, require
+from support.loopback import choose_port
 from support.postgres import postgres
 from support.processes import Process, run_to_end
 
@@ -167,7 +168,7 @@ def _start_buildgrid(session: Session, folder: Path, database: str, logs: Path, 
         "HOME": str(folder),
     }
     run_to_end([*call, "migrate", "apply", database], logs / "migration.log", paths)
-    address = f"127.0.0.1:{_free_port()}"
+    address = f"127.0.0.1:{choose_port()}"
     configuration = folder / "buildgrid.yaml"
     configuration.write_text(
         _BUILDGRID.format(address=address, database=database, files=folder / "files"), encoding="utf-8"
@@ -195,13 +196,6 @@ def _worker(prefix: Path, pool: str, address: str, folder: Path, short: Path, lo
         pool=pool, store=Process(store, logs / f"store-{pool}.log", path),
         worker=Process(worker, logs / f"worker-{pool}.log", path), cache=cache, _socket=place,
     )  # fmt: skip
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 def _listens(address: str) -> bool:

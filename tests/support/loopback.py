@@ -1,13 +1,28 @@
-"""A server on this machine that misbehaves on request."""
+"""A server on this machine that misbehaves on request, and ports for servers that do not choose their own."""
 
 from __future__ import annotations
 
 import http.server
+import random
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+
+#: Below the ports that Linux gives to those who ask for any, so that no client has one of these by chance.
+_PORTS = range(20_000, 32_000)
+
+
+def choose_port() -> int:
+    """Return a port at random that nothing on this machine listens on now."""
+    while True:
+        port = random.choice(_PORTS)
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return port
 
 
 @dataclass

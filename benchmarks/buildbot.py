@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from _matrix import LAUNCHER, matrix
 from _timing import verdict
 
-from mlir_matrix.paths import find_home
+from mlir_matrix.base.paths import find_home
 from support.buildmaster import Master
 from support.house import House
 

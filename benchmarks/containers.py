@@ -25,7 +25,7 @@ from _matrix import matrix
 from _timing import verdict
 from cold import once, smoke, template
 
-from mlir_matrix.events import Event
+from mlir_matrix.base.events import Event
 from mlir_matrix.execute.job import ActionDone, ActionStarted, Done
 from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.expand.select import choose

@@ -27,7 +27,7 @@ from _synthetic import write, write_record
 from _timing import verdict
 from cold import kit_template
 
-from mlir_matrix.events import Event
+from mlir_matrix.base.events import Event
 from mlir_matrix.execute import queues
 from mlir_matrix.execute.job import ActionDone, ActionStarted
 from mlir_matrix.execute.options import Limits

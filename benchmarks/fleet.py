@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 from _synthetic import catalog
 from _timing import medians, verdict
 
+from mlir_matrix.base.paths import find_home
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.machines import Machine
 from mlir_matrix.catalog.yaml_reader import parse
@@ -29,7 +30,6 @@ from mlir_matrix.history.snapshot import Recorded, Snapshot, read_snapshot
 from mlir_matrix.machines.choose import choose_for, timed_actions
 from mlir_matrix.machines.estimates import Estimates
 from mlir_matrix.machines.shards import shards
-from mlir_matrix.paths import find_home
 from mlir_matrix.session import Session, open_session, session_of
 
 TIME = "2026-01-31T12:00:00.000Z"

@@ -23,12 +23,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 from _synthetic import catalog
 from _timing import medians, verdict
 
+from mlir_matrix.base.paths import find_home
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.cli import COLLECTING
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.suite import expand
-from mlir_matrix.paths import find_home
 from mlir_matrix.session import Session
 
 FRAMEWORKS, PIPELINES, TARGETS = 10, 50, 2

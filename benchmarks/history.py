@@ -30,6 +30,7 @@ from _matrix import LAUNCHER, ROOT, matrix
 from _timing import medians, verdict
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.base.paths import find_home
 from mlir_matrix.history.questions import Questions, changed
 from mlir_matrix.history.record import record
 from mlir_matrix.history.spool import Spool
@@ -37,7 +38,6 @@ from mlir_matrix.history.store import Store
 from mlir_matrix.history.transfer import ingest
 from mlir_matrix.history.trends import Trends
 from mlir_matrix.judge.results import Run, TestResult
-from mlir_matrix.paths import find_home
 from mlir_matrix.session import open_session
 from support.postgres import postgres
 from support.recordings import TIMES

@@ -24,14 +24,14 @@ from _matrix import LAUNCHER, ROOT, matrix, observed
 from _synthetic import catalog
 from _timing import medians, verdict
 
+from mlir_matrix.base.digest import canonical, digest_bytes
+from mlir_matrix.base.paths import Home
 from mlir_matrix.catalog.pins import Pins
-from mlir_matrix.digest import canonical, digest_bytes
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.action_cache import ActionCache, Result
 from mlir_matrix.execute.job import Done
 from mlir_matrix.execute.lookup import Lookup
 from mlir_matrix.expand.suite import expand
-from mlir_matrix.paths import Home
 from mlir_matrix.session import Session
 
 RUNS = 15

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
 from _matrix import ROOT, matrix
 
-from mlir_matrix.names import name_glob
+from mlir_matrix.base.names import name_glob
 
 #: System: the test that shows it, and its own files and folders.
 ROWS: dict[str, tuple[str, tuple[str, ...]]] = {

@@ -27,13 +27,13 @@ from _baseline import cores
 from _timing import verdict
 from cold import added, kit_template, once, results
 
+from mlir_matrix.base.paths import repository
 from mlir_matrix.environments.fetch.apt_sources import find_mirrors
 from mlir_matrix.environments.lockfiles.debian import (
     DebianRelease,
     debian_lock_file,
     read_debian_lock,
 )
-from mlir_matrix.paths import repository
 from mlir_matrix.session import Session, open_session
 
 RELEASE = "19.1.7"

@@ -14,7 +14,7 @@ import hypothesis
 import pytest
 
 from mlir_matrix.actions.runtime import bytecode
-from mlir_matrix.paths import find_home
+from mlir_matrix.base.paths import find_home
 
 # First, because what is imported then is compiled. Python itself would not notice a damaged file.
 bytecode.keep_in(str(find_home().bytecode))

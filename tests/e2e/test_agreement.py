@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.events import Event, Note
+from mlir_matrix.base.events import Event, Note
+from mlir_matrix.base.paths import Home
 from mlir_matrix.execute.bazel import client
 from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.expand.select import choose
 from mlir_matrix.judge.run import run_plan
-from mlir_matrix.paths import Home
 from mlir_matrix.session import Session
 from support.agreement import BROKEN, FEW, Came, check_agreement, run
 from support.contained import left

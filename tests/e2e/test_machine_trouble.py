@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from mlir_matrix.base.paths import find_home
 from mlir_matrix.execute.action_cache import ActionCache
-from mlir_matrix.paths import find_home
 from support.downstream import Downstream, processes
 from support.hostile import LEFT, NAME
 from support.house import REPOSITORY, Finished, House, Report, new_home, results, wait_until

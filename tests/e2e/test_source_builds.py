@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from mlir_matrix.base.events import ignore
 from mlir_matrix.bisect.commit_releases import Source, find_source, plan_of_commands, with_commits
 from mlir_matrix.bisect.commits import list_commits
 from mlir_matrix.environments.fetch.artifacts import Artifacts
@@ -24,7 +25,6 @@ from mlir_matrix.environments.install.installer import install_all
 from mlir_matrix.environments.install.prefix import command
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.source.repository import open_repository
-from mlir_matrix.events import ignore
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.judge.results import TestResult
 from mlir_matrix.judge.run import run_plan

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.digest import digest_bytes
+from mlir_matrix.base.digest import digest_bytes
 from mlir_matrix.environments.interpreter import SUPPORTED, own
 from mlir_matrix.environments.lockfiles.debian import debian_lock_file, read_debian_lock
 from mlir_matrix.environments.lockfiles.wheels import lock_file, read_lock, read_pins, write_lock

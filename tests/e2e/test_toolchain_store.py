@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from mlir_matrix.base.files import locked
 from mlir_matrix.environments.c_library import CLibrary
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.lockfiles.debian import debian_lock_file
 from mlir_matrix.environments.lockfiles.wheels import lock_file, read_lock, write_lock
-from mlir_matrix.files import locked
 from support import wheelhouse
 from support.downstream import tree
 from support.house import REPOSITORY, House, wait_until

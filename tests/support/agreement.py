@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mlir_matrix.base.paths import Home
 from mlir_matrix.execute.options import LOCAL, ExecutorOptions, Limits
 from mlir_matrix.expand.select import choose
 from mlir_matrix.judge.run import run_plan
-from mlir_matrix.paths import Home
 from mlir_matrix.session import open_session
 from support.downstream import Downstream
 from support.hostile import INNOCENT_MLIR, MLIR

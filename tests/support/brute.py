@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import product
 
+from mlir_matrix.base.names import TestGlob
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import Requirement, StepUse
 from mlir_matrix.catalog.models.suites import Block, Suite
 from mlir_matrix.catalog.releases import parse_range
-from mlir_matrix.names import TestGlob
 
 AXES = ("framework", "pipeline", "target", "workload")
 

@@ -19,8 +19,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.session import Session
 from mlir_matrix.toolchains.names import prefix_of, require
 from support.loopback import choose_port

@@ -17,8 +17,8 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+from mlir_matrix.base.paths import Home, find_home
 from mlir_matrix.execute.action_cache import ActionCache
-from mlir_matrix.paths import Home, find_home
 from mlir_matrix.report.schemas.export import adapter
 
 REPOSITORY = Path(__file__).resolve().parents[2]

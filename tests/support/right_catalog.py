@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from mlir_matrix.base.errors import CatalogError
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.load import load
-from mlir_matrix.errors import CatalogError
 from mlir_matrix.validation import validate
 
 RIGHT: Mapping[str, str] = {

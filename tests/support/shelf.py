@@ -7,12 +7,12 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from mlir_matrix.base.paths import Home
 from mlir_matrix.environments.install.integrity import UnpackedFile, write_archives, write_manifest
 from mlir_matrix.environments.interpreter import Interpreter
 from mlir_matrix.environments.lockfiles.debian import DebianPackage, DebianRelease
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.paths import Home
 
 
 def row(path: str, content: bytes) -> str:

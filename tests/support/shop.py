@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from mlir_matrix.base.paths import find_home
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.lockfiles.debian import DebianRelease, debian_lock_file, write_debian_lock
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage, lock_file, write_lock
-from mlir_matrix.paths import find_home
 from support import debs, rolling, wheelhouse
 from support.house import Finished, House
 from support.loopback import Behaviour, serve

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from mlir_matrix.base.paths import Home
 from mlir_matrix.environments.fetch.apt_sources import find_mirrors
 from mlir_matrix.environments.install import debian
-from mlir_matrix.paths import Home
 from support.fake_bazel import Fakes
 from support.fake_containers import Fake
 from support.right_catalog import RIGHT, Tree

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.paths import find_home
+from mlir_matrix.base.paths import find_home
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 #: The interpreter's file is called so wherever it is.

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from mlir_matrix.base.errors import UsageError
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
-from mlir_matrix.errors import UsageError
 from mlir_matrix.session import Session, open_session
 
 

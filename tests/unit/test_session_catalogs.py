@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.paths import Home
+from mlir_matrix.base.paths import Home
 from mlir_matrix.session import others, remember
 
 

@@ -15,7 +15,7 @@ if sys.pycache_prefix is None and not os.path.isdir(f"{_here}/cli/__pycache__"):
     # Installed without bytecode, perhaps where nothing can be written.
     sys.dont_write_bytecode = True
     from mlir_matrix.actions.runtime import bytecode
-    from mlir_matrix.paths import find_home
+    from mlir_matrix.base.paths import find_home
 
     bytecode.keep_in(str(find_home().bytecode))
 

@@ -12,20 +12,20 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from mlir_matrix.base.digest import digest_value
+from mlir_matrix.base.errors import InfrastructureError, UsageError
+from mlir_matrix.base.files import write_text
+from mlir_matrix.base.names import check_known
+from mlir_matrix.base.paths import Home, find_home, repository
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.load import load
 from mlir_matrix.catalog.models.toolchains import Release
 from mlir_matrix.catalog.pins import PINS_MARK, Pins, is_folder, read_pins
-from mlir_matrix.digest import digest_value
 from mlir_matrix.environments.host import HostTool
 from mlir_matrix.environments.machine import x86_level
 from mlir_matrix.environments.package import Releases
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment, resolve
 from mlir_matrix.environments.source.permissions import NONE, Permissions
-from mlir_matrix.errors import InfrastructureError, UsageError
-from mlir_matrix.files import write_text
-from mlir_matrix.names import check_known
-from mlir_matrix.paths import Home, find_home, repository
 from mlir_matrix.tolerances.numerics import Numerics
 from mlir_matrix.tolerances.resolve import Resolved
 from mlir_matrix.tolerances.resolve import resolve as resolve_tolerance

@@ -16,7 +16,7 @@ import pytest
 from mlir_matrix.actions.runtime import contract
 from mlir_matrix.actions.runtime.contract import Action
 from mlir_matrix.actions.tools import link, link_kit, run
-from mlir_matrix.paths import find_home
+from mlir_matrix.base.paths import find_home
 
 TRIPLE = "x86_64-linux-musl"
 JIT_TRIPLE = "x86_64-linux-gnu.2.17"

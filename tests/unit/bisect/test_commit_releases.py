@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.paths import Home
 from mlir_matrix.bisect.commit_releases import Source, find_source, plan_of_commands, with_commits
 from mlir_matrix.bisect.commits import fork
 from mlir_matrix.catalog.pins import Pins, find_release, release_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.source.package import SourceBuild
 from mlir_matrix.environments.source.repository import Repository, open_repository
-from mlir_matrix.errors import UsageError
-from mlir_matrix.paths import Home
 from mlir_matrix.session import Session
 from support.catalogs import catalog
 from support.histories import Made, make_history

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from mlir_matrix.base.errors import InfrastructureError, MatrixError, UsageError
 from mlir_matrix.bisect.commits import Commits, list_commits
 from mlir_matrix.bisect.history import history
 from mlir_matrix.environments.source.repository import Repository, open_repository
-from mlir_matrix.errors import InfrastructureError, MatrixError, UsageError
 from support.histories import Made, make_history
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git on PATH")

@@ -10,10 +10,10 @@ from dataclasses import replace
 import pytest
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.base.errors import UsageError
 from mlir_matrix.bisect.driver import Driver, Strategy
 from mlir_matrix.bisect.observations import Observation
 from mlir_matrix.bisect.releases import Axis
-from mlir_matrix.errors import UsageError
 from mlir_matrix.judge.signature import PASS, Signature
 from support.simulated import Behaviour, Simulated
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.base.digest import digest_bytes
+from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.bisect.log import Log, read_log
 from mlir_matrix.bisect.observations import Observation
 from mlir_matrix.bisect.releases import Axis
 from mlir_matrix.bisect.signature import By
-from mlir_matrix.digest import digest_bytes
-from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.judge.results import TestResult
 from mlir_matrix.judge.signature import PASS, Signature
 

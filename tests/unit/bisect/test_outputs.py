@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
+from mlir_matrix.base.errors import UsageError
 from mlir_matrix.bisect.outputs import check_step, outputs_of, repeated, seconds, wrote_it
 from mlir_matrix.bisect.signature import By
-from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.action_cache import Result
 from mlir_matrix.execute.job import Done
 from mlir_matrix.judge.results import TestResult

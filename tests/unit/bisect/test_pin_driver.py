@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
+from mlir_matrix.base.errors import UsageError
 from mlir_matrix.bisect.driver import Strategy
 from mlir_matrix.bisect.pin_driver import MOST_PINS, MovedPins, PinDriver
-from mlir_matrix.errors import UsageError
 from support.simulated import Simulated
 
 PINS = MovedPins({"llvm": ("18", "19"), "jax": ("0.9", "0.10"), "iree": ("3.9", "3.10")})

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.paths import repository
 from mlir_matrix.bisect.pin_sets import MOST, PinSets, PinSetsAnswer, Subset, moved_pins
 from mlir_matrix.bisect.search import Verdict
 from mlir_matrix.catalog.load import load
-from mlir_matrix.errors import UsageError
-from mlir_matrix.paths import repository
 
 BAD, GOOD, CANNOT_TELL = Verdict.BAD, Verdict.GOOD, Verdict.CANNOT_TELL
 Oracle = Callable[[Subset], Verdict]

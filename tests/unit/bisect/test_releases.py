@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from mlir_matrix.base.errors import UsageError
 from mlir_matrix.bisect.releases import Axis, default_component, make_axis
-from mlir_matrix.errors import UsageError
 from support.catalogs import catalog
 
 PROGRAMS = ("16.0.6", "17.0.6", "18.1.8", "22.1.8")

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from mlir_matrix.base.errors import UsageError
 from mlir_matrix.bisect.history import History, Line, history
 from mlir_matrix.bisect.rates import FLAKY, Rates
 from mlir_matrix.bisect.search import ContradictionError, Search, Verdict
-from mlir_matrix.errors import UsageError
 
 BAD, GOOD, CANNOT_TELL = Verdict.BAD, Verdict.GOOD, Verdict.CANNOT_TELL
 Parents = Sequence[Sequence[int]]

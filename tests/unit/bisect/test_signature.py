@@ -13,8 +13,8 @@ from mlir_matrix.actions.numerics.census import Census
 from mlir_matrix.actions.numerics.criteria import Criteria
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.actions.tools import judge
+from mlir_matrix.base.errors import UsageError
 from mlir_matrix.bisect.signature import METRICS, By, signature
-from mlir_matrix.errors import UsageError
 from mlir_matrix.judge.results import TestResult
 from mlir_matrix.judge.signature import PASS, Signature, alike
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mlir_matrix.base.names import MEMBER
 from mlir_matrix.catalog import corpora
 from mlir_matrix.expand.select import choose
-from mlir_matrix.names import MEMBER
 
 FORM = """\
 description: d
@@ -132,7 +132,7 @@ def test_only_a_pattern_with_a_colon_includes_members(catalog: Any) -> None:
 @given(st.text(st.characters(exclude_characters="\0/", exclude_categories=["Cs"]), min_size=1, max_size=300))
 @settings(max_examples=200)
 def test_any_name_becomes_one_that_identifiers_hold(text: str) -> None:
-    from mlir_matrix.names import test_glob
+    from mlir_matrix.base.names import test_glob
 
     name = corpora._name_of(text)
     assert len(name) <= 120

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlir_matrix.errors import CatalogError
+from mlir_matrix.base.errors import CatalogError
 
 WORDS = ["torch", "linalg", "object", "tile", "mlp", "plain", "x", "*", "**", "a/b/c/d", "{", "}", "[", "]", "[a", "{a,b", "${x}",
          "$", "0", "-1", "1e9", "1.5", "true", "", "null", "~", "[]", "{}", "- ", "a: ", ": ", "\n", "\n  ", "&a", "*a", "<<: ",

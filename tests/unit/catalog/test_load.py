@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from mlir_matrix.base.errors import CatalogError
 from mlir_matrix.catalog.load import load
 from mlir_matrix.catalog.models.toolchains import Containers
-from mlir_matrix.errors import CatalogError
 from mlir_matrix.validation import validate
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from mlir_matrix.base.errors import UsageError
 from mlir_matrix.catalog.pins import Pins, find_release, read_pins
-from mlir_matrix.errors import UsageError
 from support.catalogs import catalog
 
 #: ``codegen`` keeps to a release of its own; ``zig`` has neither.

@@ -13,9 +13,9 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from mlir_matrix.base.errors import CatalogError
 from mlir_matrix.catalog import yaml_reader
 from mlir_matrix.catalog.yaml_reader import MOST_BYTES, MOST_LEVELS, SourceError, decode, parse, read
-from mlir_matrix.errors import CatalogError
 
 TEXT = """\
 # a comment

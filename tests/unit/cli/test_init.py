@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from mlir_matrix import __version__
+from mlir_matrix.base.errors import InfrastructureError, UsageError
+from mlir_matrix.base.paths import repository
 from mlir_matrix.cli.init import command
-from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.expand.select import choose
-from mlir_matrix.paths import repository
 from mlir_matrix.report.schemas.export import FILES
 from mlir_matrix.session import session_of
 

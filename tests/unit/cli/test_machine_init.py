@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from mlir_matrix.base.errors import MatrixError
 from mlir_matrix.cli.machine.init import command
-from mlir_matrix.errors import MatrixError
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from rich.text import Text
 
+from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.layout import print_lines
 from mlir_matrix.cli.output import note, show, warn
-from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.report.layout import print_lines
 
 HOSTILE = "a \x1b[2Jb\x07\r\x9b"
 SHOWN = "a \\x1b[2Jb\\x07\\r\\x9b"

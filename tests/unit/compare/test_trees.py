@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from mlir_matrix.base.errors import UsageError
 from mlir_matrix.cli.compare import command
 from mlir_matrix.compare.trees import How, compare_paths
-from mlir_matrix.errors import UsageError
 
 HOW = How()
 

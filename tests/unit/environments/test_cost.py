@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from mlir_matrix.base.paths import Home
 from mlir_matrix.environments.cost import Cost, cost_of
 from mlir_matrix.environments.interpreter import Interpreter
 from mlir_matrix.environments.lockfiles.debian import DebianPackage, DebianRelease
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.paths import Home
 
 ONE = WheelPackage(name="one", version="1", hashes=("1" * 64, "a" * 64), size=100, installed=1000)
 TWO = WheelPackage(name="two", version="1", hashes=("2" * 64,), size=10, installed=30)

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from mlir_matrix.actions.runtime import contract, programs
+from mlir_matrix.base.digest import digest_file
+from mlir_matrix.base.paths import find_home
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component
 from mlir_matrix.catalog.yaml_reader import parse
-from mlir_matrix.digest import digest_file
 from mlir_matrix.environments.cost import cost_of
 from mlir_matrix.environments.host import HostTool, find_tool
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment, resolve
 from mlir_matrix.execute.worker_process import worker_command
-from mlir_matrix.paths import find_home
 from support.programs import LOST_LIBRARY, unloadable
 
 FILE = """\

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component
 from mlir_matrix.catalog.pins import is_folder
 from mlir_matrix.environments.own_build import find_build, release_of_build
-from mlir_matrix.errors import InfrastructureError, UsageError
 from support.catalogs import entry
 from support.programs import LOST_LIBRARY, unloadable
 

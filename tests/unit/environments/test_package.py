@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.digest import digest_value
+from mlir_matrix.base.digest import digest_value
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.host import HostProgram, HostTool
 from mlir_matrix.environments.install.installer import dry_run

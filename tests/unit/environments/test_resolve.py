@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from mlir_matrix.base.errors import CatalogError
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.environments import interpreter as interpreters
@@ -22,7 +23,6 @@ from mlir_matrix.environments.resolve import (
     UnavailableEnvironment,
     resolve,
 )
-from mlir_matrix.errors import CatalogError
 
 ONE = WheelPackage(name="one", version="1", hashes=("1" * 64,))
 TWO = WheelPackage(name="two", version="2", hashes=("2" * 64,))

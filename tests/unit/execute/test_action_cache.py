@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from mlir_matrix.actions.runtime.collect import remove_folder
-from mlir_matrix.digest import digest_bytes
-from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.base.digest import digest_bytes
+from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.execute.action_cache import ActionCache, LostBlob, Result, read_bytes, write_bytes
 
 KEY = "ab" + "0" * 62

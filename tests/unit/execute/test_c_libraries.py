@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.digest import digest_bytes
+from mlir_matrix.base.digest import digest_bytes
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.resolve import ResolvedEnvironment

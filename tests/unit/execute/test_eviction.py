@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlir_matrix.digest import digest_bytes
-from mlir_matrix.errors import UsageError
+from mlir_matrix.base.digest import digest_bytes
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.paths import Home
+from mlir_matrix.base.text import size_in_bytes
 from mlir_matrix.execute import eviction
 from mlir_matrix.execute.action_cache import ActionCache, Result
 from mlir_matrix.execute.eviction import Entry, Evicted, cache_limit, choose, evict, trim
 from mlir_matrix.execute.use_log import add_uses, use_log
-from mlir_matrix.paths import Home
-from mlir_matrix.text import size_in_bytes
 
 DAY = 86_400
 BLOBS = st.sampled_from("abcdef")

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.digest import digest_value
+from mlir_matrix.base.digest import digest_value
+from mlir_matrix.base.fingerprint import cpu_digest
 from mlir_matrix.execute.keys import (
     ACTIONS_FOLDER,
     Read,
@@ -21,7 +22,6 @@ from mlir_matrix.execute.keys import (
     tool_digest,
     tool_modules,
 )
-from mlir_matrix.fingerprint import cpu_digest
 from mlir_matrix.plan.graph import Action, File, Graph, Produced
 
 BASE: dict[str, Any] = {

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.digest import digest_bytes
+from mlir_matrix.base.digest import digest_bytes
 from mlir_matrix.execute import large_files
 from mlir_matrix.execute.large_files import Background, DifferentBytesError, copy_file, hash_file, identity
 

@@ -17,8 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_matrix.actions.runtime.collect import DamagedFolderError, is_kept
-from mlir_matrix.digest import digest_bytes
-from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.base.digest import digest_bytes
+from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.paths import Home
 from mlir_matrix.execute.action_cache import ActionCache, LostBlob
 from mlir_matrix.execute.keys import Read
 from mlir_matrix.execute.large_files import LARGE
@@ -33,7 +34,6 @@ from mlir_matrix.execute.sandbox import (
     make_scratch,
     new_scratch,
 )
-from mlir_matrix.paths import Home
 from mlir_matrix.plan.graph import Action, Graph
 
 OK = {"outcome": "ok", "stage": "lower"}

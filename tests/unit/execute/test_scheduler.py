@@ -10,13 +10,14 @@ from typing import Any, cast
 import pytest
 
 from mlir_matrix.actions.runtime.child import failure
+from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.paths import Home, find_home
 from mlir_matrix.environments.install import installer
 from mlir_matrix.environments.install.workshop import Workshop
 from mlir_matrix.environments.interpreter import Interpreter, own
 from mlir_matrix.environments.lockfiles.debian import DebianRelease
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.execute.action_cache import LostBlob, Result
 from mlir_matrix.execute.job import ActionDone, Done, Job
 from mlir_matrix.execute.local_pool import LocalPool
@@ -24,7 +25,6 @@ from mlir_matrix.execute.options import Limits
 from mlir_matrix.execute.sandbox import Prepared
 from mlir_matrix.execute.scheduler import Scheduler
 from mlir_matrix.execute.worker_pool import PackageSupply, PoolFactory
-from mlir_matrix.paths import Home, find_home
 from mlir_matrix.plan.graph import Action, Graph, Produced
 from support import debs
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from mlir_matrix.base.errors import UsageError
 from mlir_matrix.catalog.pins import Pins
-from mlir_matrix.errors import UsageError
 from mlir_matrix.expand.explain import Explanation, explain
 from mlir_matrix.expand.suite import everything, expand
 from support.catalogs import catalog

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from mlir_matrix.base.errors import CatalogError
 from mlir_matrix.catalog.models import base
 from mlir_matrix.catalog.models.suites import Agreement, Batch, Permutation, Property, SameIr, Scaling
-from mlir_matrix.errors import CatalogError
 from mlir_matrix.expand.properties import place, reader, resolve_property, selfish, senseless
 from mlir_matrix.expand.recipes import Unsupported
 from mlir_matrix.expand.routes import Connector

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.names import TestGlob
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.pins import Pins
-from mlir_matrix.errors import UsageError
 from mlir_matrix.expand.routes import Argument
 from mlir_matrix.expand.select import choose, granted, is_identifier, is_suite
-from mlir_matrix.names import TestGlob
 from support.catalogs import catalog
 
 SUITES = {

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mlir_matrix.base.errors import CatalogError, UsageError
+from mlir_matrix.base.names import TestGlob
 from mlir_matrix.catalog.models.suites import Expectations
 from mlir_matrix.catalog.pins import Pins
-from mlir_matrix.errors import CatalogError, UsageError
 from mlir_matrix.expand.expansion import Expansion
 from mlir_matrix.expand.recipes import Unsupported
 from mlir_matrix.expand.routes import Connector
 from mlir_matrix.expand.suite import everything, expand
-from mlir_matrix.names import TestGlob
 from support import brute
 from support.catalogs import STEPS, catalog, entry
 from support.catalogs import suite as make_suite

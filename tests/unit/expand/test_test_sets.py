@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mlir_matrix.base.names import test_glob
 from mlir_matrix.expand.test_sets import CellTests, Namespace, Rule, TestKey, TestPattern, TestProduct, walk
-from mlir_matrix.names import test_glob
 from support.catalogs import catalog
 
 UNIVERSE = Namespace(catalog())

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlir_matrix.errors import UsageError
+from mlir_matrix.base.errors import UsageError
 from mlir_matrix.history.checked import check
 from mlir_matrix.history.questions import Questions, changed
 from mlir_matrix.history.snapshot import Recorded

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlir_matrix.errors import UsageError
+from mlir_matrix.base.errors import UsageError
 from mlir_matrix.history.snapshot import SCHEMA, Recorded, Snapshot, read_snapshot, typical_seconds
 
 TIME = "2026-01-31T12:00:00.000Z"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.errors import InfrastructureError, UsageError
+from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.history import store as module
 from mlir_matrix.history.checked import check
 from mlir_matrix.history.questions import Questions

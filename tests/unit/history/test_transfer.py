@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.history.checked import check
 from mlir_matrix.history.spool import Spool
 from mlir_matrix.history.store import Store

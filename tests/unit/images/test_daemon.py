@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.images import daemon as daemons
 from mlir_matrix.images.daemon import Daemon, connect
 from support.fake_daemon import Answer, daemon

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
+from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.events import PackageProgress
+from mlir_matrix.base.paths import Home
 from mlir_matrix.catalog.models.toolchains import Containers
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.events import PackageProgress
 from mlir_matrix.images.images import ensure, find, pull, push
 from mlir_matrix.images.layers import PACKAGES
 from mlir_matrix.images.spec import ImageSpec, draw
-from mlir_matrix.paths import Home
 from support.shelf import fill, made_of
 
 

@@ -9,11 +9,11 @@ import tarfile
 
 import pytest
 
+from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.paths import Home
 from mlir_matrix.catalog.models.toolchains import Containers
-from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.images.images import archive
 from mlir_matrix.images.spec import ImageSpec, draw
-from mlir_matrix.paths import Home
 from support.shelf import fill, made_of
 
 

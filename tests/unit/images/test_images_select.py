@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mlir_matrix.errors import UsageError
+from mlir_matrix.base.errors import UsageError
 from mlir_matrix.images.images import chosen, reference_of
 from mlir_matrix.session import Session
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
+from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.paths import Home
 from mlir_matrix.catalog.models.toolchains import Containers
 from mlir_matrix.environments.install.integrity import remove
-from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.images.spec import can_draw, draw, in_order, is_measured, tag_of
-from mlir_matrix.paths import Home
 from support.shelf import fill, made_of
 
 PLAIN = Containers()

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.images.tar import MTIME, digest_of, in_pieces, members, pack, size_of
 
 #: What a file system takes: anything but a slash and a zero.

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from mlir_matrix.base.paths import Home
 from mlir_matrix.catalog.models.toolchains import Containers
 from mlir_matrix.images.images import archive
 from mlir_matrix.images.spec import ImageSpec, draw
 from mlir_matrix.images.tar import digest_of, members, pack, text
 from mlir_matrix.images.verify import changed_files, differences, doubts
-from mlir_matrix.paths import Home
 from support.shelf import fill, made_of
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
-from mlir_matrix.events import Event
+from mlir_matrix.base.events import Event
 from mlir_matrix.execute.action_cache import Result
 from mlir_matrix.execute.job import BUILDING, Done
 from mlir_matrix.judge.repeats import COPY, Made, fold, folding, note_outputs, unstable, with_repeats

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.events import Event, Listener, Tick, ignore
+from mlir_matrix.base.events import Event, Listener, Tick, ignore
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import ActionDone, ActionStarted
 from mlir_matrix.execute.options import ExecutorOptions, Limits

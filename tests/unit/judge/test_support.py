@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
-from mlir_matrix.errors import UsageError
+from mlir_matrix.base.errors import UsageError
 from mlir_matrix.judge.results import TestResult
 from mlir_matrix.judge.support import operators, report, select_operators
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix import fingerprint
+from mlir_matrix.base import fingerprint
 from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.execute.use_log import read_uses
 from mlir_matrix.judge import unchanged
@@ -128,7 +128,7 @@ def test_any_change_is_noticed(change: Callable[[Path], object], root: Path, tmp
 def test_another_machine_or_interpreter_is_noticed(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keep(tmp_path)
     other = "3.12" if name == "sys.version" else lambda: "other"
-    monkeypatch.setattr(f"mlir_matrix.fingerprint.{name}", other)
+    monkeypatch.setattr(f"mlir_matrix.base.fingerprint.{name}", other)
     assert UnchangedRuns(REQUEST).find() is None
 
 

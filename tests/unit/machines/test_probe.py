@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from archspec.cpu import host
 
+from mlir_matrix.base.errors import CatalogError, UsageError
+from mlir_matrix.base.paths import Home
 from mlir_matrix.catalog.models.machines import Has, Machine
 from mlir_matrix.catalog.yaml_reader import parse
-from mlir_matrix.errors import CatalogError, UsageError
 from mlir_matrix.machines.find import find_machine
 from mlir_matrix.machines.probe import differences, probe, to_yaml
-from mlir_matrix.paths import Home
 from support.catalogs import entry
 from support.machines import CATALOG
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.judge.results import Run, TestResult
 from mlir_matrix.report.annotations import Annotations
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.events import PackageProgress
+from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.events import PackageProgress
 from mlir_matrix.judge.results import Run, TestDone, TestResult
 from mlir_matrix.report import events
 from mlir_matrix.report.events import LONGEST, EventLog

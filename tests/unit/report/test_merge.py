@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.errors import UsageError
+from mlir_matrix.base.errors import UsageError
 from mlir_matrix.judge.results import Run, TestResult, exit_code, to_document
 from mlir_matrix.machines.shards import identifiers_digest
 from mlir_matrix.report.merge import merge, read_results

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.events import Note, PackageProgress, Tick
+from mlir_matrix.base.events import Note, PackageProgress, Tick
+from mlir_matrix.base.layout import report_console
 from mlir_matrix.execute.job import ActionDone, ActionStarted
 from mlir_matrix.judge.results import TestDone
-from mlir_matrix.report.layout import report_console
 from mlir_matrix.report.progress import Counting, LiveProgress, shown
 
 #: A closing tag without an opening one, which rich refuses; colours, links, pictures; what clears a screen; a backslash.

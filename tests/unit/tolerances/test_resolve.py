@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mlir_matrix.base.errors import CatalogError
 from mlir_matrix.catalog.catalog import LocatedLayer
 from mlir_matrix.catalog.models.base import Tolerances
 from mlir_matrix.catalog.yaml_reader import parse
-from mlir_matrix.errors import CatalogError
 from mlir_matrix.tolerances.resolve import KEYS, Resolved, resolve
 
 QUERY: dict[str, Any] = {

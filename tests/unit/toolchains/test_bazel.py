@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from mlir_matrix.base.errors import InfrastructureError, UsageError
+from mlir_matrix.base.events import PackageProgress
+from mlir_matrix.base.paths import Home
 from mlir_matrix.catalog.load import load
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.environments.install.integrity import damaged_files
-from mlir_matrix.errors import InfrastructureError, UsageError
-from mlir_matrix.events import PackageProgress
-from mlir_matrix.paths import Home
 from mlir_matrix.session import Session
 from mlir_matrix.toolchains import bazel as module
 from mlir_matrix.toolchains.bazel import Bazel, Probe, locate, probe

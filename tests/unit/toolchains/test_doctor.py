@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from mlir_matrix.base.paths import Home
 from mlir_matrix.catalog.load import load
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.lockfiles.wheels import lock_file, write_lock
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.paths import Home
 from mlir_matrix.session import Session
 from mlir_matrix.toolchains import doctor
 from mlir_matrix.validation import validate

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from mlir_matrix.base.errors import UsageError
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.errors import UsageError
 from mlir_matrix.session import open_session
 from mlir_matrix.toolchains.names import locked_units, selections
 

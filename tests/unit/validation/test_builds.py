@@ -48,7 +48,7 @@ def test_a_good_one(tree: Any) -> None:
     ids=lambda value: str(value)[:40],
 )
 def test_what_is_refused(tree: Any, changed: dict[str, str], words: str) -> None:
-    from mlir_matrix.errors import CatalogError
+    from mlir_matrix.base.errors import CatalogError
 
     write(tree, **changed)
     with pytest.raises(CatalogError) as caught:

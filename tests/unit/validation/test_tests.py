@@ -13,14 +13,14 @@ from pydantic import TypeAdapter
 
 from mlir_matrix.actions.expr.expression import DEEPEST, LONGEST_TEXT, MOST_NODES
 from mlir_matrix.actions.tools.kernel import MAX_ELEMENTS, MAX_POINTERS, MAX_RANK
+from mlir_matrix.base.errors import CatalogError, UsageError
+from mlir_matrix.base.names import MOST_ALTERNATIVES, NAME_LENGTH
 from mlir_matrix.catalog import yaml_reader
 from mlir_matrix.catalog.golden_files import LARGEST_TREE, LARGEST_WHOLE, RECORD, record_of
 from mlir_matrix.catalog.load import load
 from mlir_matrix.catalog.models import base
-from mlir_matrix.errors import CatalogError, UsageError
 from mlir_matrix.expand.select import choose
 from mlir_matrix.expand.suite import everything
-from mlir_matrix.names import MOST_ALTERNATIVES, NAME_LENGTH
 from mlir_matrix.validation import tests, validate
 from support.house import REPOSITORY
 

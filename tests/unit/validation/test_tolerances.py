@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.criteria import Criteria, compare_block
-from mlir_matrix.errors import CatalogError
+from mlir_matrix.base.errors import CatalogError
 from mlir_matrix.tolerances.bounds import LARGEST, vacuous
 from mlir_matrix.tolerances.resolve import RankedLayer, ranking
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.errors import CatalogError
+from mlir_matrix.base.errors import CatalogError
 
 LLVM = "toolchains/components/llvm.yaml"
 IREE = "toolchains/components/iree.yaml"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from mlir_matrix.base.errors import UsageError
 from mlir_matrix.bisect.commit_releases import Source, with_commits
 from mlir_matrix.bisect.commits import SHORT, Commits
 from mlir_matrix.bisect.pin_driver import MovedPins
@@ -15,7 +16,6 @@ from mlir_matrix.bisect.prober import TestsAt
 from mlir_matrix.bisect.releases import Axis, as_glob, find_place
 from mlir_matrix.catalog.pins import PINS_MARK
 from mlir_matrix.environments.source.commands import slots
-from mlir_matrix.errors import UsageError
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
 from mlir_matrix.session import Session

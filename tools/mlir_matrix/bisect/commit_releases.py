@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from mlir_matrix.base.errors import InfrastructureError, UsageError
+from mlir_matrix.base.names import check_known
 from mlir_matrix.bisect.commits import SHORT
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.toolchains import Build, Component, Release
@@ -17,8 +19,6 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment, resolve
 from mlir_matrix.environments.source import commands
 from mlir_matrix.environments.source.package import COMMIT_MARK, SourceBuild
 from mlir_matrix.environments.source.repository import Repository, history_folder, mirror_command
-from mlir_matrix.errors import InfrastructureError, UsageError
-from mlir_matrix.names import check_known
 from mlir_matrix.session import Session
 
 #: Seconds for each command of a build, where the component's file has no limit.

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from mlir_matrix.base.errors import UsageError
 from mlir_matrix.environments.source.repository import GitError, Repository
-from mlir_matrix.errors import UsageError
 
 #: Digits of a commit that people are shown.
 SHORT = 12

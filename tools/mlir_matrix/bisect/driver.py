@@ -11,13 +11,13 @@ from itertools import chain, zip_longest
 from typing import Any, Literal, TypeAlias
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.base.errors import UsageError
 from mlir_matrix.bisect.changes import Change, changes
 from mlir_matrix.bisect.history import History, Line, history
 from mlir_matrix.bisect.observations import Observation, Observations, Point
 from mlir_matrix.bisect.prober import Prober
 from mlir_matrix.bisect.releases import Axis
 from mlir_matrix.bisect.search import Answer, ContradictionError, Search, Verdict
-from mlir_matrix.errors import UsageError
 from mlir_matrix.judge.signature import Signature, alike
 
 #: A longer axis is searched, and not scanned.

@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Generic, TypeVar
 
-from mlir_matrix.errors import UsageError
+from mlir_matrix.base.errors import UsageError
 
 Points = TypeVar("Points")
 

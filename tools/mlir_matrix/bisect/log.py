@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.base.digest import digest_bytes
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.files import unwritable
+from mlir_matrix.base.paths import launcher
 from mlir_matrix.bisect.observations import Observation
 from mlir_matrix.bisect.releases import Axis
 from mlir_matrix.bisect.signature import By, signature
-from mlir_matrix.digest import digest_bytes
-from mlir_matrix.errors import UsageError
-from mlir_matrix.files import unwritable
 from mlir_matrix.judge.results import TestResult
 from mlir_matrix.judge.signature import Signature
-from mlir_matrix.paths import launcher
 
 #: What a result alone does not tell.
 _OF_OUTPUTS = ("output", "ir", "time")

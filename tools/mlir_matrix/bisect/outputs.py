@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from mlir_matrix.actions.runtime.outcomes import Stage
+from mlir_matrix.base.digest import digest_bytes, digest_value
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.names import check_known
 from mlir_matrix.bisect.difference import normalised
 from mlir_matrix.bisect.signature import By
-from mlir_matrix.digest import digest_bytes, digest_value
-from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.job import BUILDING, Done
 from mlir_matrix.judge.results import TestResult
-from mlir_matrix.names import check_known
 from mlir_matrix.plan.graph import Action, Graph, Produced
 from mlir_matrix.plan.planner import Plan
 

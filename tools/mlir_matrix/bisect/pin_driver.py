@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from mlir_matrix.base.errors import UsageError
 from mlir_matrix.bisect.driver import Driver, FoundChange, change_between, verdict
 from mlir_matrix.bisect.pin_sets import MOST, PinSets, PinSetsAnswer
 from mlir_matrix.bisect.releases import Axis, as_glob
 from mlir_matrix.bisect.search import Answer
-from mlir_matrix.errors import UsageError
 from mlir_matrix.expand.select import choose
 from mlir_matrix.session import Session
 

@@ -10,10 +10,10 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice, permutations
 
+from mlir_matrix.base.errors import UsageError
 from mlir_matrix.bisect.search import Verdict
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.pins import read_pins
-from mlir_matrix.errors import UsageError
 
 #: The most probes of one search.
 MOST = 128

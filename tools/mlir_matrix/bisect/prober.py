@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from mlir_matrix.base.events import Event, Listener, ignore
 from mlir_matrix.bisect.difference import Prints
 from mlir_matrix.bisect.listings import with_listings, with_prints
 from mlir_matrix.bisect.observations import Observation, Observations
 from mlir_matrix.bisect.outputs import check_step, outputs_of, repeated, seconds, wrote_it
 from mlir_matrix.bisect.signature import By, signature
 from mlir_matrix.bisect.times import time_levels
-from mlir_matrix.events import Event, Listener, ignore
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import ActionDone, Done
 from mlir_matrix.execute.options import Limits

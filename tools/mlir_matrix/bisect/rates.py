@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import exp, inf, lgamma, log, log2
 
-from mlir_matrix.errors import UsageError
+from mlir_matrix.base.errors import UsageError
 
 
 @dataclass(frozen=True)

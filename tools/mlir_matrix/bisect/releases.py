@@ -6,14 +6,14 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.names import OF, SEGMENTS, check_known, is_glob, name_glob
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.models.base import used_steps
 from mlir_matrix.catalog.pins import PINS_MARK, find_release
-from mlir_matrix.errors import UsageError
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose, is_suite
 from mlir_matrix.expand.test_sets import IR_TARGET
-from mlir_matrix.names import OF, SEGMENTS, check_known, is_glob, name_glob
 from mlir_matrix.session import Session
 
 

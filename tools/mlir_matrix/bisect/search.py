@@ -15,9 +15,9 @@ from itertools import cycle, islice
 from math import exp, inf
 from typing import Any, NamedTuple
 
+from mlir_matrix.base.errors import UsageError
 from mlir_matrix.bisect.history import History, Line, Weights
 from mlir_matrix.bisect.rates import Rates, entropy_of
-from mlir_matrix.errors import UsageError
 
 #: How many points that cannot be probed, and none between them that can, make a run that is tried no further.
 MANY = 16

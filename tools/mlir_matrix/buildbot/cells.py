@@ -10,9 +10,9 @@ from html import escape
 from buildbot.process.buildstep import BuildStep
 from buildbot.util import identifiers
 
+from mlir_matrix.base.text import abridged, harmless
 from mlir_matrix.buildbot.state import RETRY, Cell, Entry
 from mlir_matrix.report.failure_text import failure_text, headline
-from mlir_matrix.text import abridged, harmless
 
 #: Seconds between changes of the text of a running step.
 _EVERY_S = 2.0

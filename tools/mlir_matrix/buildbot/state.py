@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.base.text import counted, harmless
 from mlir_matrix.judge.results import NOT_RUN, SCHEMA, row_of
-from mlir_matrix.text import counted, harmless
 
 EVENTS = "mlir-matrix/events/v1"
 #: Results of a step, in Buildbot's numbers.

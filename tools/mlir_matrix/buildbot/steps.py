@@ -15,6 +15,7 @@ from buildbot.process.buildstep import BuildStep
 from buildbot.process.log import Log
 from twisted.internet import defer
 
+from mlir_matrix.base.text import counted, harmless
 from mlir_matrix.buildbot import worker_files
 from mlir_matrix.buildbot.cells import CellStep, data_name, framed, pictures, test_name
 from mlir_matrix.buildbot.state import (
@@ -33,7 +34,6 @@ from mlir_matrix.buildbot.state import (
     result_of,
 )
 from mlir_matrix.report.page import page
-from mlir_matrix.text import counted, harmless
 
 #: Bytes of a results document, of the files of one failure, and of its pictures.
 _MOST_RESULTS = 256 << 20

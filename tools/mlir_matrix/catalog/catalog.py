@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from mlir_matrix.base.names import SEGMENT_NAMES
 from mlir_matrix.catalog.golden_files import GoldenFile
 from mlir_matrix.catalog.models.base import (
     Corpus,
@@ -25,7 +26,6 @@ from mlir_matrix.catalog.models.machines import Machine
 from mlir_matrix.catalog.models.suites import Expectations, Quarantine, Suite
 from mlir_matrix.catalog.models.toolchains import Component, Containers, Environment, KnownGood
 from mlir_matrix.catalog.yaml_reader import Source
-from mlir_matrix.names import SEGMENT_NAMES
 
 T = TypeVar("T", bound=Document)
 

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mlir_matrix.base.digest import digest_bytes
+from mlir_matrix.base.names import MEMBER, did_you_mean, printable
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.base import Corpus, SourceForm, Workload
 from mlir_matrix.catalog.yaml_reader import SourceError, read_text
-from mlir_matrix.digest import digest_bytes
-from mlir_matrix.names import MEMBER, did_you_mean, printable
 
 #: The list of members that are no files of a folder.
 LIST = "members.txt"

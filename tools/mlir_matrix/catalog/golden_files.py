@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlir_matrix.base.digest import digest_file, digest_value
 from mlir_matrix.catalog.folders import Item
 from mlir_matrix.catalog.models.base import Output, Workload
-from mlir_matrix.digest import digest_file, digest_value
 
 WHOLE, SKETCH = ".npy", ".sketch.npy"
 #: Beside goldens: digests of what they were made from, in the format of ``sha256sum``.

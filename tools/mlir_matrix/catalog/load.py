@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from mlir_matrix.base.names import did_you_mean, nearest
 from mlir_matrix.catalog.catalog import Catalog, Entry, LocatedLayer
 from mlir_matrix.catalog.corpora import CorpusError, members_of, with_program
 from mlir_matrix.catalog.folders import Item, Root, named, stem
@@ -19,7 +20,6 @@ from mlir_matrix.catalog.messages import sentences
 from mlir_matrix.catalog.models import base, machines, suites, toolchains
 from mlir_matrix.catalog.problems import Problems
 from mlir_matrix.catalog.yaml_reader import Source, SourceError, read
-from mlir_matrix.names import did_you_mean, nearest
 
 D = TypeVar("D", bound=base.Document)
 

@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from pydantic import BaseModel, ValidationError
 
+from mlir_matrix.base.names import NAME_PATTERN, did_you_mean, nearest, printable, why_not_a_name
 from mlir_matrix.catalog.models import base
 from mlir_matrix.catalog.yaml_reader import Key
-from mlir_matrix.names import NAME_PATTERN, did_you_mean, nearest, printable, why_not_a_name
 
 Path = tuple[Key, ...]
 #: A type in words: one of them, several of them.

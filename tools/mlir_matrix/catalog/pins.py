@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.names import did_you_mean, printable
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.catalog.releases import find
-from mlir_matrix.errors import UsageError
-from mlir_matrix.names import did_you_mean, printable
 
 #: Between an environment's name, or a test's, and the pins that are not the default ones.
 PINS_MARK = "@"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from mlir_matrix.base.errors import CatalogError
 from mlir_matrix.catalog.yaml_reader import Place, located
-from mlir_matrix.errors import CatalogError
 
 #: Problems shown in one error; the rest are counted.
 MOST_SHOWN = 20

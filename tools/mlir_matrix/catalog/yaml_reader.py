@@ -19,8 +19,8 @@ from typing import Any
 
 import yaml
 
-from mlir_matrix.errors import CatalogError
-from mlir_matrix.names import printable
+from mlir_matrix.base.errors import CatalogError
+from mlir_matrix.base.names import printable
 
 MOST_BYTES = 1 << 20
 MOST_LEVELS = 32

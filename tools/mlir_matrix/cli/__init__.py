@@ -13,8 +13,8 @@ from typing import Any
 import click
 
 from mlir_matrix import __version__
+from mlir_matrix.base.errors import InfrastructureError, MatrixError
 from mlir_matrix.cli.lazy import VerbGroup
-from mlir_matrix.errors import InfrastructureError, MatrixError
 
 #: The verbs by name. ``matrix --help`` imports none of them.
 VERBS = {
@@ -82,7 +82,7 @@ def _end_with_parent() -> None:
 
 
 def _say(error: Exception) -> None:
-    from mlir_matrix.text import harmless
+    from mlir_matrix.base.text import harmless
 
     lines = harmless(str(error)).splitlines() or [type(error).__name__]
     for number, line in enumerate(lines):
@@ -125,8 +125,8 @@ def _bug(error: BaseException) -> int:
     """Report an internal error; write its traceback to a file, for the bug report."""
     import traceback
 
-    from mlir_matrix.paths import find_home
-    from mlir_matrix.text import harmless
+    from mlir_matrix.base.paths import find_home
+    from mlir_matrix.base.text import harmless
 
     text = "".join(traceback.format_exception(error))
     folder = find_home().state

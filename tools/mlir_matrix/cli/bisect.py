@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.layout import print_lines
+from mlir_matrix.base.names import check_known
 from mlir_matrix.bisect.axes import Ground, of_commits, of_pins, of_releases
 from mlir_matrix.bisect.bisection import Bisection
 from mlir_matrix.bisect.commit_releases import find_source, plan_of_commands
@@ -29,10 +32,7 @@ from mlir_matrix.cli.bisect_run import BisectionRun, How
 from mlir_matrix.cli.output import note, show, warn
 from mlir_matrix.cli.words import option_words
 from mlir_matrix.environments.source.repository import Repository, open_repository
-from mlir_matrix.errors import UsageError
-from mlir_matrix.names import check_known
 from mlir_matrix.report.bisection_document import Reported, document
-from mlir_matrix.report.layout import print_lines
 
 if TYPE_CHECKING:
     from mlir_matrix.session import Session

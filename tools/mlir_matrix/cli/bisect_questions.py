@@ -8,12 +8,12 @@ from dataclasses import replace
 import click
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.base.paths import launcher
 from mlir_matrix.bisect.log import Log
 from mlir_matrix.bisect.observations import Observation, Observations
 from mlir_matrix.bisect.releases import Axis
 from mlir_matrix.cli.output import note
 from mlir_matrix.judge.signature import PASS, Signature
-from mlir_matrix.paths import launcher
 
 _ANSWERS = {
     "g": PASS,

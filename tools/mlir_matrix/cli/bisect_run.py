@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.events import Event
+from mlir_matrix.base.files import unwritable, write_file, write_text
+from mlir_matrix.base.paths import launcher
 from mlir_matrix.bisect.axes import Ground
 from mlir_matrix.bisect.bisection import Bisection, Repeat, explain
 from mlir_matrix.bisect.driver import SHORT, Driver, Find, Strategy
@@ -22,12 +26,8 @@ from mlir_matrix.bisect.signature import By
 from mlir_matrix.cli.bisect_log import LAST, bisections
 from mlir_matrix.cli.bisect_questions import ask
 from mlir_matrix.cli.words import option_words
-from mlir_matrix.errors import UsageError
-from mlir_matrix.events import Event
 from mlir_matrix.execute.action_cache import ActionCache
-from mlir_matrix.files import unwritable, write_file, write_text
 from mlir_matrix.judge.results import Run
-from mlir_matrix.paths import launcher
 from mlir_matrix.report.axis_progress import shown_on_axis
 from mlir_matrix.report.bisection_document import Reported
 from mlir_matrix.report.bisection_markdown import GOOD, markdown

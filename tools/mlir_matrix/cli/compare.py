@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from mlir_matrix.base.errors import UsageError
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import note, show, warn
-from mlir_matrix.errors import UsageError
 
 if TYPE_CHECKING:
     from mlir_matrix.compare.result import Comparison
@@ -111,10 +111,10 @@ def command(actual: Path, expected: Path, *, form: str, picture: Path | None, **
 
 def _how(*, dtype: str | None, shape: str | None, golden: bool, ignore_whitespace: bool, **bounds: Any) -> How:
     from mlir_matrix.actions.numerics.dtypes import STORAGE
+    from mlir_matrix.base.names import did_you_mean
     from mlir_matrix.compare.files import Raw, parse_shape
     from mlir_matrix.compare.rules import rules
     from mlir_matrix.compare.trees import How
-    from mlir_matrix.names import did_you_mean
 
     if dtype is not None and dtype not in STORAGE:
         raise UsageError(
@@ -151,8 +151,8 @@ def _document(found: list[Found]) -> Comparisons:
 
 
 def _lines(document: Comparisons) -> Iterator[str]:
+    from mlir_matrix.base.names import printable
     from mlir_matrix.compare.report import render
-    from mlir_matrix.names import printable
 
     for entry in document["comparisons"]:
         if entry["outcome"] == "unreadable":

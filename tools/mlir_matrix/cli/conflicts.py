@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.text import counted
 from mlir_matrix.catalog.pins import Pins, read_pins
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
-from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.judge.conflicts import find_conflicts, observe, read_results
 from mlir_matrix.session import Session
-from mlir_matrix.text import counted
 
 if TYPE_CHECKING:
     from mlir_matrix.report.schemas.conflicts import ConflictPair, Conflicts, RepeatedPair

@@ -7,13 +7,13 @@ from typing import Any
 
 from rich.markup import escape
 
+from mlir_matrix.base.layout import columns, section
+from mlir_matrix.base.text import megabytes
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
-from mlir_matrix.report.layout import columns, section
 from mlir_matrix.report.plan_table import state_words
 from mlir_matrix.session import Session
-from mlir_matrix.text import megabytes
 from mlir_matrix.toolchains.doctor import examine
 from mlir_matrix.toolchains.names import State
 

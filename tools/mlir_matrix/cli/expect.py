@@ -9,20 +9,20 @@ from pathlib import Path
 import click
 
 from mlir_matrix import __version__
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.files import write_text
+from mlir_matrix.base.names import check_known, printable
+from mlir_matrix.base.paths import find_home, repository
 from mlir_matrix.catalog.load import load
 from mlir_matrix.catalog.pins import PINS_MARK, Pins
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import note, show, warn_left_out
 from mlir_matrix.cli.run_tests import run_all
-from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import LOCAL, Limits
 from mlir_matrix.expand.select import choose
-from mlir_matrix.files import write_text
 from mlir_matrix.judge.expectations import FileChange, expectations_change, members_change
 from mlir_matrix.judge.results import TestResult
-from mlir_matrix.names import check_known, printable
-from mlir_matrix.paths import find_home, repository
 from mlir_matrix.report.expectations_text import lines
 from mlir_matrix.report.merge import read_results, result_of
 from mlir_matrix.report.schemas.expect import Expect

@@ -10,12 +10,14 @@ import click
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.actions.tools.program import INTERFACE
+from mlir_matrix.base.errors import InfrastructureError, UsageError
+from mlir_matrix.base.names import OF, is_glob
+from mlir_matrix.base.text import harmless
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show_each, warn
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
-from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.lookup import cached_result
 from mlir_matrix.execute.options import Limits
@@ -26,11 +28,9 @@ from mlir_matrix.expand.explain import explain
 from mlir_matrix.expand.select import choose, identifiers, whole_catalog
 from mlir_matrix.expand.suite import varied
 from mlir_matrix.judge.oracles import ask, oracles_of
-from mlir_matrix.names import OF, is_glob
 from mlir_matrix.plan.graph import Action, Graph
 from mlir_matrix.report.progress import shown
 from mlir_matrix.session import Environment, Session
-from mlir_matrix.text import harmless
 
 
 @verb(

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.files import unwritable
+from mlir_matrix.base.paths import find_home
+from mlir_matrix.base.text import now
 from mlir_matrix.cli.options import Option
 from mlir_matrix.cli.output import warn
-from mlir_matrix.errors import UsageError
-from mlir_matrix.files import unwritable
 from mlir_matrix.history.spool import Spool
-from mlir_matrix.paths import find_home
-from mlir_matrix.report.run_info import now
 
 if TYPE_CHECKING:
     from mlir_matrix.history.questions import Questions

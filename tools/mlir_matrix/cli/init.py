@@ -9,11 +9,11 @@ from pathlib import Path
 import click
 
 from mlir_matrix import __version__
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.files import write_file
+from mlir_matrix.base.paths import repository
+from mlir_matrix.base.text import catalog_options, counted
 from mlir_matrix.cli.lazy import verb
-from mlir_matrix.errors import UsageError
-from mlir_matrix.files import write_file
-from mlir_matrix.paths import repository
-from mlir_matrix.text import catalog_options, counted
 
 
 @verb("init", "matrix init acme", "matrix init .")

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import click
 
+from mlir_matrix.base.errors import CatalogError, UsageError
+from mlir_matrix.base.files import write_file
+from mlir_matrix.base.names import check_known
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
-from mlir_matrix.errors import CatalogError, UsageError
 from mlir_matrix.execute.options import Limits
-from mlir_matrix.files import write_file
 from mlir_matrix.judge.inputs import make_inputs
-from mlir_matrix.names import check_known
 from mlir_matrix.session import Session
 
 

@@ -64,7 +64,7 @@ class VerbGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in self._verbs and not args[0].startswith("-"):
-            from mlir_matrix.names import did_you_mean
+            from mlir_matrix.base.names import did_you_mean
 
             of = f" of {self._group}" if self._group else ""
             raise click.UsageError(f"no verb {args[0]!r}{of}{did_you_mean(args[0], self._verbs)}", ctx)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
+from mlir_matrix.base.errors import InfrastructureError, UsageError
+from mlir_matrix.base.files import write_output
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
-from mlir_matrix.errors import InfrastructureError, UsageError
-from mlir_matrix.files import write_output
 from mlir_matrix.judge.results import NOT_RUN, exit_code, to_document
 from mlir_matrix.report.merge import merge, read_results
 

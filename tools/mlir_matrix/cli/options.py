@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.names import DEVICE_PATTERN, DEVICE_RULE, printable
+from mlir_matrix.base.paths import launcher
+from mlir_matrix.base.text import catalog_options
 from mlir_matrix.cli.output import warn_left_out
 from mlir_matrix.environments.source.permissions import Permissions
-from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import EXECUTORS, ExecutorOptions, Limits, SelectionOptions
-from mlir_matrix.names import DEVICE_PATTERN, DEVICE_RULE, printable
-from mlir_matrix.paths import launcher
-from mlir_matrix.text import catalog_options
 
 if TYPE_CHECKING:
     from mlir_matrix.judge.unchanged import Request

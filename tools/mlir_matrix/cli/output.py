@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_matrix.names import is_glob
-from mlir_matrix.text import harmless
+from mlir_matrix.base.names import is_glob
+from mlir_matrix.base.text import harmless
 
 if TYPE_CHECKING:
     from mlir_matrix.catalog.catalog import Catalog
@@ -25,7 +25,7 @@ def show(form: str, document: object, lines: Iterable[str], *, markup: bool = Fa
     if form == "json":
         click.echo(json.dumps(document, indent=1))
     elif markup:
-        from mlir_matrix.report.layout import print_lines  # imports rich
+        from mlir_matrix.base.layout import print_lines  # imports rich
 
         print_lines(lines)
     else:

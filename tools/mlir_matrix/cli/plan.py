@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mlir_matrix.base.errors import UsageError
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import used_pins, warn
 from mlir_matrix.cli.selection import select
-from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import EVERYTHING, SelectionOptions
 from mlir_matrix.expand.select import choose
 
@@ -78,7 +78,7 @@ def command(
         return 0
     from rich.markup import escape
 
-    from mlir_matrix.report.layout import print_lines
+    from mlir_matrix.base.layout import print_lines
     from mlir_matrix.report.plan_table import plan_lines
 
     print_lines([*plan_lines(chosen, plan, current, sealed=sealed), *map(escape, selected.lines)])

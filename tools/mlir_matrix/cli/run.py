@@ -14,17 +14,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.base.errors import DiskFullError, InfrastructureError, UsageError
+from mlir_matrix.base.files import write_output
+from mlir_matrix.base.paths import find_home, launcher, repository
+from mlir_matrix.base.text import now
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import warn
-from mlir_matrix.errors import DiskFullError, InfrastructureError, UsageError
-from mlir_matrix.files import write_output
 from mlir_matrix.history.spool import Spool
 from mlir_matrix.judge.results import NOT_RUN, exit_code, to_document
 from mlir_matrix.judge.unchanged import Report, Request, UnchangedRuns
-from mlir_matrix.paths import find_home, launcher, repository
 from mlir_matrix.report.events import EventLog
-from mlir_matrix.report.run_info import RunInfo, now
+from mlir_matrix.report.run_info import RunInfo
 
 if TYPE_CHECKING:
     from mlir_matrix.report.annotations import Annotations

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mlir_matrix.actions.runtime.outcomes import Stage
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.events import Event
+from mlir_matrix.base.paths import Home
+from mlir_matrix.base.text import counted, megabytes
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
 from mlir_matrix.cli.output import note, used_pins, warn, warn_left_out
 from mlir_matrix.cli.selection import select
-from mlir_matrix.errors import UsageError
-from mlir_matrix.events import Event
 from mlir_matrix.execute.eviction import cache_limit, trim
 from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.history.record import record
@@ -20,7 +22,6 @@ from mlir_matrix.judge.repeats import STAGES, Made, fold, folding, note_outputs,
 from mlir_matrix.judge.results import Run
 from mlir_matrix.judge.run import run_plan
 from mlir_matrix.judge.unchanged import Report, Request, UnchangedRuns
-from mlir_matrix.paths import Home
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.report.events import EventLog
 from mlir_matrix.report.failure_folder import Failures
@@ -28,7 +29,6 @@ from mlir_matrix.report.progress import shown
 from mlir_matrix.report.run_folder import RunFolder
 from mlir_matrix.report.run_info import RunInfo
 from mlir_matrix.session import Session, open_session
-from mlir_matrix.text import counted, megabytes
 
 
 def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about: RunInfo, log: EventLog) -> Report:

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.paths import Home
+from mlir_matrix.base.text import counted, now
 from mlir_matrix.catalog.pins import read_pins
 from mlir_matrix.cli.output import warn
 from mlir_matrix.environments.machine import HOST, x86_level
-from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import SelectionOptions
 from mlir_matrix.expand.select import choose, granted
 from mlir_matrix.history.snapshot import Snapshot, read_snapshot
@@ -26,9 +28,6 @@ from mlir_matrix.machines.choose import Choice, Left, choose_for, timed_actions
 from mlir_matrix.machines.estimates import Estimates
 from mlir_matrix.machines.find import find_machine
 from mlir_matrix.machines.shards import identifiers_digest, shards
-from mlir_matrix.paths import Home
-from mlir_matrix.report.run_info import now
-from mlir_matrix.text import counted
 
 if TYPE_CHECKING:
     from mlir_matrix.catalog.catalog import Entry

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.criteria import compare_block
+from mlir_matrix.base.files import write_output
 from mlir_matrix.compare.fast_path import blocks
-from mlir_matrix.files import write_output
 
 if TYPE_CHECKING:
     from mlir_matrix.compare.result import Comparison

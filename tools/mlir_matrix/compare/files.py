@@ -20,7 +20,7 @@ import numpy as np
 
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.dtypes import STORAGE, Array
-from mlir_matrix.errors import UsageError
+from mlir_matrix.base.errors import UsageError
 
 _NPY = b"\x93NUMPY"
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")

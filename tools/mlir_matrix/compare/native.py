@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from mlir_matrix.actions.numerics.criteria import Counts, Criteria
+from mlir_matrix.base.paths import find_home
 from mlir_matrix.catalog.releases import number
-from mlir_matrix.paths import find_home
 
 #: Elements from which on compiled code is asked for: below, NumPy is as fast as calling it.
 WORTHWHILE = 1 << 14

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mlir_matrix.base.errors import UsageError
 from mlir_matrix.compare.arrays import compare_arrays
 from mlir_matrix.compare.files import ArchiveFile, ArrayFile, Content, Raw, TextFile, read
 from mlir_matrix.compare.result import Comparison
 from mlir_matrix.compare.rules import Rules
 from mlir_matrix.compare.text import Texts, read_pairs
-from mlir_matrix.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,12 +15,12 @@ from functools import cached_property
 from pathlib import Path
 
 from mlir_matrix.actions.tools import link_kit
-from mlir_matrix.digest import digest_file
+from mlir_matrix.base.digest import digest_file
+from mlir_matrix.base.files import AT_ONCE, beside, holds, locked, unwritable
 from mlir_matrix.environments.install.integrity import UnpackedFile, damaged_files, remove, write_manifest
 from mlir_matrix.environments.install.prefix import OURS
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.package import folder_name
-from mlir_matrix.files import AT_ONCE, beside, holds, locked, unwritable
 
 #: Raise it when the same inputs give a different folder.
 _LAYOUT = 1

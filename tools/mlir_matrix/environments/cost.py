@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mlir_matrix.base.errors import DiskFullError
+from mlir_matrix.base.paths import Home
+from mlir_matrix.base.text import megabytes
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.package import Package
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.errors import DiskFullError
-from mlir_matrix.paths import Home
-from mlir_matrix.text import megabytes
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 from mlir_matrix.actions.runtime.programs import not_loaded
+from mlir_matrix.base.digest import digest_file, digest_value
+from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.catalog.releases import number
-from mlir_matrix.digest import digest_file, digest_value
 from mlir_matrix.environments.package import Provider
-from mlir_matrix.errors import InfrastructureError
 
 _TIMEOUT_S = 20
 #: Longest version output in a message.

@@ -10,14 +10,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from mlir_matrix.actions.runtime.root import needed_by
+from mlir_matrix.base.digest import digest_file, digest_value
+from mlir_matrix.base.errors import InfrastructureError, UsageError
+from mlir_matrix.base.files import write_text
+from mlir_matrix.base.names import printable
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
-from mlir_matrix.digest import digest_file, digest_value
 from mlir_matrix.environments.host import HostProgram, HostTool, version_of
 from mlir_matrix.environments.package import Provider
-from mlir_matrix.errors import InfrastructureError, UsageError
-from mlir_matrix.files import write_text
-from mlir_matrix.names import printable
 
 #: Folders of a tree that may hold programs.
 _FOLDERS = ("bin", ".")

@@ -11,9 +11,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from mlir_matrix.base.digest import digest_value
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
-from mlir_matrix.digest import digest_value
 from mlir_matrix.environments.machine import HOST
 
 #: The releases of an environment, each with its component.

@@ -8,10 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
+from mlir_matrix.base.digest import digest_value
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import PATCHER, Component, Release
 from mlir_matrix.catalog.releases import nearest_release
-from mlir_matrix.digest import digest_value
 from mlir_matrix.environments import interpreter as interpreters
 from mlir_matrix.environments.host import HostTool, find_tool
 from mlir_matrix.environments.interpreter import SUPPORTED, Interpreter

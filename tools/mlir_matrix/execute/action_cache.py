@@ -17,8 +17,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from mlir_matrix.digest import digest_bytes
-from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.base.digest import digest_bytes
+from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.execute.large_files import (
     LARGE,
     DifferentBytesError,

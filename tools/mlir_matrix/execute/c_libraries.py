@@ -7,10 +7,10 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.files import Cancelled
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
-from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.execute.action_cache import ActionCache, Result
-from mlir_matrix.files import Cancelled
 from mlir_matrix.plan.graph import Action
 
 if TYPE_CHECKING:

@@ -19,13 +19,13 @@ from pathlib import Path
 from threading import Event
 
 from mlir_matrix.actions.runtime.collect import remove_folder
-from mlir_matrix.errors import InfrastructureError, UsageError
+from mlir_matrix.base.errors import InfrastructureError, UsageError
+from mlir_matrix.base.files import AT_ONCE, Cancelled, locked, write_text
+from mlir_matrix.base.paths import Home
+from mlir_matrix.base.text import size_in_bytes
 from mlir_matrix.execute.action_cache import read_bytes
 from mlir_matrix.execute.sandbox import dead_scratch
 from mlir_matrix.execute.use_log import prune_uses, read_uses, short
-from mlir_matrix.files import AT_ONCE, Cancelled, locked, write_text
-from mlir_matrix.paths import Home
-from mlir_matrix.text import size_in_bytes
 
 #: Bytes of the action cache above which a run evicts at its end.
 LIMIT = 10_000_000_000

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from mlir_matrix.actions.runtime.child import failure
 from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.base.events import Event
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.events import Event
 from mlir_matrix.execute.action_cache import Result
 from mlir_matrix.execute.sandbox import Prepared
 from mlir_matrix.plan.graph import Action

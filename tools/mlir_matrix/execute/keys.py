@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mlir_matrix.actions.runtime.contract import OUTPUT_FOLDER
-from mlir_matrix.digest import digest_bytes, digest_value
-from mlir_matrix.fingerprint import cpu_digest
+from mlir_matrix.base.digest import digest_bytes, digest_value
+from mlir_matrix.base.fingerprint import cpu_digest
 from mlir_matrix.plan.graph import Action, File, Graph
 
 ACTIONS_FOLDER = Path(__file__).resolve().parent.parent / "actions"

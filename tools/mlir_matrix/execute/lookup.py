@@ -11,9 +11,9 @@ from typing import Any
 
 from mlir_matrix.actions.runtime.child import REQUEST_FILE
 from mlir_matrix.actions.runtime.collect import damaged, is_kept
-from mlir_matrix.digest import digest_file
+from mlir_matrix.base.digest import digest_file
+from mlir_matrix.base.errors import CatalogError
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
-from mlir_matrix.errors import CatalogError
 from mlir_matrix.execute.action_cache import ActionCache, Result
 from mlir_matrix.execute.c_libraries import CLibraries
 from mlir_matrix.execute.job import BUILDING, Done, Job, infra_error, inherited_failure

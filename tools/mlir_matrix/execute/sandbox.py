@@ -19,12 +19,12 @@ from types import MappingProxyType
 from mlir_matrix.actions.runtime.child import REQUEST_FILE
 from mlir_matrix.actions.runtime.collect import metrics_of, outcome_of, remove_folder
 from mlir_matrix.actions.runtime.contract import INPUT_FOLDER, OUTPUT_FOLDER
-from mlir_matrix.digest import digest_bytes
-from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.base.digest import digest_bytes
+from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.paths import Home
 from mlir_matrix.execute.action_cache import ActionCache, Result, read_bytes, write_bytes
 from mlir_matrix.execute.keys import Read, request
 from mlir_matrix.execute.large_files import LARGE, DifferentBytesError, copy_file, write_all
-from mlir_matrix.paths import Home
 from mlir_matrix.plan.graph import Action
 
 _copies = count()

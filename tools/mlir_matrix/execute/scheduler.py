@@ -20,11 +20,12 @@ from mlir_matrix.actions.runtime.child import failure
 from mlir_matrix.actions.runtime.collect import DamagedFolderError, remove_folder
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.actions.runtime.running import BUSY
+from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.events import Listener, Note, Tick, ignore
+from mlir_matrix.base.paths import Home
 from mlir_matrix.environments.cost import no_room, shortage
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
-from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.events import Listener, Note, Tick, ignore
 from mlir_matrix.execute.action_cache import ActionCache, LostBlob, Result
 from mlir_matrix.execute.c_libraries import CLibraries
 from mlir_matrix.execute.job import (
@@ -53,7 +54,6 @@ from mlir_matrix.execute.sandbox import (
 )
 from mlir_matrix.execute.worker_pool import PoolContext, PoolFactory, continued_actions, preloads_of, time_limit
 from mlir_matrix.execute.worker_process import Worker
-from mlir_matrix.paths import Home
 from mlir_matrix.plan.graph import Action, Graph, Produced
 
 if TYPE_CHECKING:

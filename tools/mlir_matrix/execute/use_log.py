@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.files import is_held, write_text
+from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.files import is_held, write_text
 
 _DAY_S = 86_400
 _PROCESS = "process-"

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from mlir_matrix.actions.runtime.child import LOG_FILE
 from mlir_matrix.actions.runtime.running import BUSY
+from mlir_matrix.base.events import PackageProgress
+from mlir_matrix.base.paths import Home
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
-from mlir_matrix.events import PackageProgress
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import BUILDING, Job
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.execute.sandbox import FilePool, Folders
 from mlir_matrix.execute.worker_process import Preload, Worker
-from mlir_matrix.paths import Home
 from mlir_matrix.plan.graph import Action, Graph
 
 if TYPE_CHECKING:

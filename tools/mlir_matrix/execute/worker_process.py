@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 from mlir_matrix.actions.runtime.bytecode import options
 from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
+from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.catalog.models.base import PYTHON_FILE
 from mlir_matrix.environments.package import with_needs
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.source.package import SourceBuild
-from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.execute.keys import ACTIONS_FOLDER
 from mlir_matrix.plan.graph import Action, File
 

@@ -9,8 +9,9 @@ from itertools import chain
 from typing import ClassVar
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.names import OF
 from mlir_matrix.catalog.pins import PINS_MARK, read_pins
-from mlir_matrix.errors import UsageError
 from mlir_matrix.expand.properties import resolve_property
 from mlir_matrix.expand.recipes import ResolvedStep, Unsupported
 from mlir_matrix.expand.routes import Connector, Route
@@ -26,7 +27,6 @@ from mlir_matrix.expand.test_sets import (
     TestProperty,
     walk,
 )
-from mlir_matrix.names import OF
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.names import SEGMENTS, printable
 from mlir_matrix.catalog.catalog import Catalog
-from mlir_matrix.errors import UsageError
 from mlir_matrix.expand.expansion import Expansion, Test
 from mlir_matrix.expand.properties import in_words
 from mlir_matrix.expand.recipes import ResolvedStep
 from mlir_matrix.expand.routes import Route
 from mlir_matrix.expand.test_sets import Rule, TestProperty
-from mlir_matrix.names import SEGMENTS, printable
 
 SCHEMA = "mlir-matrix/explanation/v1"
 #: The effect of a rule on a test that it applies to.

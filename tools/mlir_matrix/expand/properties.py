@@ -10,12 +10,12 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from mlir_matrix.base.names import did_you_mean
 from mlir_matrix.catalog.models.base import FLOATS, Output, Tensor, Workload
 from mlir_matrix.catalog.models.suites import Agreement, Batch, Permutation, PropertyKind, SameIr, Scaling
 from mlir_matrix.expand.recipes import READS_IR, ResolvedStep, Unsupported
 from mlir_matrix.expand.routes import Connector, Route, word_list
 from mlir_matrix.expand.test_sets import TestKey, TestProperty
-from mlir_matrix.names import did_you_mean
 
 
 def resolve_property(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 
+from mlir_matrix.base.errors import CatalogError
+from mlir_matrix.base.names import OF
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.suites import Suite
-from mlir_matrix.errors import CatalogError
 from mlir_matrix.expand.expansion import Expansion
 from mlir_matrix.expand.properties import selfish, senseless
 from mlir_matrix.expand.test_sets import Rule, TestPattern, TestProduct, TestProperty
-from mlir_matrix.names import OF
 
 
 def property_products(

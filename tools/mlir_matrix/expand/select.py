@@ -21,15 +21,8 @@ from functools import partial
 from itertools import chain
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
-from mlir_matrix.catalog.catalog import DEFAULT_SUITE, Catalog
-from mlir_matrix.catalog.pins import Pins, find_release, read_pins
-from mlir_matrix.catalog.releases import find, spellings
-from mlir_matrix.errors import UsageError
-from mlir_matrix.expand.expansion import Expansion, Test
-from mlir_matrix.expand.routes import X86_LEVELS
-from mlir_matrix.expand.suite import everything, expand, varied
-from mlir_matrix.expand.test_sets import MOST_TESTS, NO_PINS, TestPattern
-from mlir_matrix.names import (
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.names import (
     OF,
     SEGMENTS,
     NameGlob,
@@ -42,6 +35,13 @@ from mlir_matrix.names import (
     printable,
     test_glob,
 )
+from mlir_matrix.catalog.catalog import DEFAULT_SUITE, Catalog
+from mlir_matrix.catalog.pins import Pins, find_release, read_pins
+from mlir_matrix.catalog.releases import find, spellings
+from mlir_matrix.expand.expansion import Expansion, Test
+from mlir_matrix.expand.routes import X86_LEVELS
+from mlir_matrix.expand.suite import everything, expand, varied
+from mlir_matrix.expand.test_sets import MOST_TESTS, NO_PINS, TestPattern
 
 
 @dataclass(frozen=True)

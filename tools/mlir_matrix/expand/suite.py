@@ -12,15 +12,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from mlir_matrix.base.errors import CatalogError, UsageError
+from mlir_matrix.base.names import SEGMENT_NAMES
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE, Catalog, Entry
 from mlir_matrix.catalog.models.suites import Block, Exclusion, Expectation, Property, Suite
 from mlir_matrix.catalog.pins import Pins
-from mlir_matrix.errors import CatalogError, UsageError
 from mlir_matrix.expand.expansion import Expansion
 from mlir_matrix.expand.property_sets import check_properties, property_products
 from mlir_matrix.expand.routes import Connector, word_list
 from mlir_matrix.expand.test_sets import NO_PINS, CellTests, Namespace, Rule, TestPattern, TestProduct, walk
-from mlir_matrix.names import SEGMENT_NAMES
 
 
 def expand(catalog: Catalog, suite: Entry[Suite], pins: Pins | None = None) -> Expansion:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
+from mlir_matrix.base.names import MEMBER, OF, SEGMENT_NAMES, SEGMENTS, did_you_mean, name_glob, printable, test_glob
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.models.suites import PropertyKind
 from mlir_matrix.expand.routes import Route
-from mlir_matrix.names import MEMBER, OF, SEGMENT_NAMES, SEGMENTS, did_you_mean, name_glob, printable, test_glob
 
 #: Framework and target of the IR tests of steps: ``mlir/<step>/ir/<case>``.
 IR_FRAMEWORK, IR_TARGET = "mlir", "ir"

@@ -10,11 +10,11 @@ from math import isfinite
 from typing import Any
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
-from mlir_matrix.digest import digest_bytes, digest_value
+from mlir_matrix.base.digest import digest_bytes, digest_value
+from mlir_matrix.base.text import harmless
 from mlir_matrix.history.record import LONGEST
 from mlir_matrix.history.spool import SpoolError
 from mlir_matrix.judge.results import NOT_RUN
-from mlir_matrix.text import harmless
 
 BAD, GOOD, UNKNOWN = 0, 1, 2
 _ID = re.compile(r"[0-9a-f]{32}")

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
-from mlir_matrix.errors import UsageError
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.names import is_glob, printable, test_glob
+from mlir_matrix.base.paths import launcher
+from mlir_matrix.base.text import catalog_options
 from mlir_matrix.history.checked import BAD, GOOD, UNKNOWN
 from mlir_matrix.history.store import Store
-from mlir_matrix.names import is_glob, printable, test_glob
-from mlir_matrix.paths import launcher
-from mlir_matrix.text import catalog_options
 
 if TYPE_CHECKING:
     from mlir_matrix.report.schemas.history import (

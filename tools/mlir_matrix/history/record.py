@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
-from mlir_matrix.digest import canonical, digest_bytes
+from mlir_matrix.base.digest import canonical, digest_bytes
+from mlir_matrix.base.text import harmless
 from mlir_matrix.history.spool import SCHEMA, Spool, new_id
 from mlir_matrix.history.summary import update_summary
 from mlir_matrix.judge.results import Run, TestResult
 from mlir_matrix.judge.signature import UNKNOWN, behaviour, shape
-from mlir_matrix.text import harmless
 
 if TYPE_CHECKING:
     from mlir_matrix.report.schemas.run import FinishedRun

@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from mlir_matrix.errors import UsageError
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.names import printable
 from mlir_matrix.history.checked import check
 from mlir_matrix.history.questions import Ended
 from mlir_matrix.history.record import make_recording
 from mlir_matrix.history.spool import SpoolError, new_id
 from mlir_matrix.judge.results import SCHEMA, TestResult
-from mlir_matrix.names import printable
 
 #: Keys of an entry that a result has under other names, or not at all.
 _OTHERS = {"property": "tested_property"}

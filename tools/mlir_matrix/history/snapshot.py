@@ -11,9 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlir_matrix.digest import digest_value
-from mlir_matrix.errors import UsageError
-from mlir_matrix.names import printable
+from mlir_matrix.base.digest import digest_value
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.names import printable
 
 if TYPE_CHECKING:
     from mlir_matrix.report.schemas.history import Durations

@@ -21,9 +21,9 @@ from alembic.config import Config
 from alembic.util import CommandError
 from sqlalchemy import exc
 
-from mlir_matrix.errors import InfrastructureError, UsageError
+from mlir_matrix.base.errors import InfrastructureError, UsageError
+from mlir_matrix.base.names import printable
 from mlir_matrix.history.checked import BAD, Checked
-from mlir_matrix.names import printable
 
 MIGRATIONS = Path(__file__).with_name("migrations")
 #: The newest revision in ``MIGRATIONS``.

@@ -8,8 +8,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.files import unwritable
+from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.files import unwritable
 from mlir_matrix.history.checked import Checked, check
 from mlir_matrix.history.spool import NewerRunError, Spool, SpoolError, read_recording
 from mlir_matrix.history.store import Store

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.base.errors import InfrastructureError
 
 if TYPE_CHECKING:
     from docker import DockerClient

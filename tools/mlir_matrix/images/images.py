@@ -7,22 +7,22 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from mlir_matrix.base.digest import canonical
+from mlir_matrix.base.errors import InfrastructureError, UsageError
+from mlir_matrix.base.events import PackageListener, PackageProgress
+from mlir_matrix.base.names import did_you_mean, is_glob, printable, select_known
+from mlir_matrix.base.paths import Home
+from mlir_matrix.base.text import counted
 from mlir_matrix.catalog.models.toolchains import Containers
 from mlir_matrix.catalog.pins import PINS_MARK, read_pins
-from mlir_matrix.digest import canonical
 from mlir_matrix.environments.package import Package
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.errors import InfrastructureError, UsageError
-from mlir_matrix.events import PackageListener, PackageProgress
 from mlir_matrix.images.daemon import Daemon
 from mlir_matrix.images.layers import PACKAGES, Layer, known, measure
 from mlir_matrix.images.spec import ImageSpec, draw, layer_members, tag_of
 from mlir_matrix.images.tar import Member, in_pieces, pack, size_of, text
 from mlir_matrix.images.verify import differences, doubts
-from mlir_matrix.names import did_you_mean, is_glob, printable, select_known
-from mlir_matrix.paths import Home
 from mlir_matrix.session import Session
-from mlir_matrix.text import counted
 
 #: Called after each layer with the number of written and of all layers.
 Tell = Callable[[int, int], None]

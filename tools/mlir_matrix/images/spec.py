@@ -9,8 +9,9 @@ from functools import cached_property
 from typing import Any
 
 from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
+from mlir_matrix.base.digest import canonical, digest_bytes
+from mlir_matrix.base.paths import Home
 from mlir_matrix.catalog.models.toolchains import Containers
-from mlir_matrix.digest import canonical, digest_bytes
 from mlir_matrix.environments.package import Package
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.images.layers import (
@@ -24,7 +25,6 @@ from mlir_matrix.images.layers import (
     unit_members,
 )
 from mlir_matrix.images.tar import Member
-from mlir_matrix.paths import Home
 
 #: A constant time of creation, the same as that of files.
 CREATED = "1980-01-02T00:00:00Z"

@@ -14,10 +14,10 @@ from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
-from mlir_matrix.digest import digest_pieces
+from mlir_matrix.base.digest import digest_pieces
+from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.files import unwritable
 from mlir_matrix.environments.install.unpack import leads_out
-from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.files import unwritable
 
 #: Time of all files: the second day of 1980, the first that zip files can hold in any time zone.
 MTIME = 315_619_200

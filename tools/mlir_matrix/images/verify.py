@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 from typing import IO, Any, cast
 
-from mlir_matrix.digest import digest_pieces
+from mlir_matrix.base.digest import digest_pieces
+from mlir_matrix.base.paths import Home
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.images.layers import FORMAT
 from mlir_matrix.images.spec import LABEL_DIGEST, LABEL_FORMAT, ImageSpec, layer_members
 from mlir_matrix.images.tar import pack
-from mlir_matrix.paths import Home
 
 #: Settings that no image may have: they would be run, or hide files of the image.
 _NOTHING = ("Entrypoint", "Cmd", "Volumes", "OnBuild")

@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any, cast
 
 from mlir_matrix.actions.mutation.ir_mutations import LIBERTIES, MISTAKES
 from mlir_matrix.actions.runtime.outcomes import Outcome
-from mlir_matrix.errors import InfrastructureError, UsageError
-from mlir_matrix.events import Listener
+from mlir_matrix.base.errors import InfrastructureError, UsageError
+from mlir_matrix.base.events import Listener
+from mlir_matrix.base.names import NameGlob, did_you_mean
+from mlir_matrix.base.text import counted
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import Done
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.judge.goldens import reference_failure
 from mlir_matrix.judge.run import run_graph
-from mlir_matrix.names import NameGlob, did_you_mean
 from mlir_matrix.plan.audit import OUTPUTS, Auditor, Mutant, plan_sites
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.parameters import found_place
 from mlir_matrix.plan.planner import Planner
 from mlir_matrix.session import Session
-from mlir_matrix.text import counted
 
 if TYPE_CHECKING:
     from mlir_matrix.report.schemas.audit import (

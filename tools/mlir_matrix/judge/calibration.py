@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.actions.tools.program import OWN
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.text import counted, patch
 from mlir_matrix.catalog.catalog import LocatedLayer
 from mlir_matrix.catalog.load import TOLERANCES
 from mlir_matrix.catalog.models.base import FLOATS
 from mlir_matrix.catalog.yaml_reader import read_text
-from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import Done
 from mlir_matrix.execute.options import Limits
@@ -21,9 +22,8 @@ from mlir_matrix.judge.run import run_graph
 from mlir_matrix.plan.calibration import plan_draws
 from mlir_matrix.plan.programs import has_draws, is_prepared
 from mlir_matrix.session import Session
-from mlir_matrix.text import counted
 from mlir_matrix.tolerances.calibration import CONFIDENCE, Calibration, Observation, calibrate, usual_gap
-from mlir_matrix.tolerances.patch import CALIBRATED, Proposal, edited, patch, scaled
+from mlir_matrix.tolerances.patch import CALIBRATED, Proposal, edited, scaled
 from mlir_matrix.tolerances.resolve import Resolved
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from mlir_matrix.base.text import counted
 from mlir_matrix.catalog.catalog import REFERENCE, Entry
 from mlir_matrix.catalog.load import QUARANTINE
 from mlir_matrix.catalog.pins import PINS_MARK
@@ -16,7 +17,6 @@ from mlir_matrix.judge.affected import ACTIONS, Affected, changes, concerns_all,
 from mlir_matrix.judge.plan_state import PlanState, planned_state
 from mlir_matrix.judge.quarantine import Quarantine
 from mlir_matrix.session import Session
-from mlir_matrix.text import counted
 
 #: What stands for the other bytes of a changed file.
 _OTHER = "changed"

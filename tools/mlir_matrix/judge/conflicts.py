@@ -16,10 +16,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.catalog.models.base import Step
 from mlir_matrix.catalog.pins import Pins
-from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.execute.job import Done
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.expand.expansion import Test

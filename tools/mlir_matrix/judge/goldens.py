@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.base.digest import digest_file
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.files import write_file
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.golden_files import LARGEST_TREE, RECORD, golden_name, is_sketched, other_name, record_of
 from mlir_matrix.catalog.models.base import Workload
-from mlir_matrix.digest import digest_file
-from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import Done
-from mlir_matrix.files import write_file
 from mlir_matrix.plan.goldens import Update
 from mlir_matrix.plan.graph import File, Graph
 from mlir_matrix.plan.parameters import found_place

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.actions.tools.program import INTERFACE
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.events import Listener, ignore
+from mlir_matrix.base.names import test_glob
+from mlir_matrix.base.text import counted
 from mlir_matrix.catalog.golden_files import is_sketched
-from mlir_matrix.errors import UsageError
-from mlir_matrix.events import Listener, ignore
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.judge.results import Run
 from mlir_matrix.judge.run import run_plan
-from mlir_matrix.names import test_glob
 from mlir_matrix.plan.goldens import add_expected
 from mlir_matrix.plan.graph import File, Input
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.session import Session
-from mlir_matrix.text import counted
 
 if TYPE_CHECKING:
     from mlir_matrix.actions.params import JudgedOutput

@@ -13,13 +13,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypedDict
 
-from mlir_matrix.digest import digest_bytes, digest_file
+from mlir_matrix.base.digest import digest_bytes, digest_file
+from mlir_matrix.base.errors import MatrixError
+from mlir_matrix.base.fingerprint import cpu_digest
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.errors import MatrixError
 from mlir_matrix.execute import keys
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
-from mlir_matrix.fingerprint import cpu_digest
 from mlir_matrix.judge.quarantine import Quarantine
 from mlir_matrix.plan.graph import Action, File, Produced
 from mlir_matrix.plan.planner import Plan

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from mlir_matrix.base.names import test_glob
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.models.suites import Quarantined
 from mlir_matrix.judge.repeats import without_copy
 from mlir_matrix.judge.results import TestResult
-from mlir_matrix.names import test_glob
 
 if TYPE_CHECKING:
     from mlir_matrix.report.schemas.run import InQuarantine

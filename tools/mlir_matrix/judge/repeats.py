@@ -12,8 +12,8 @@ from statistics import median
 from typing import TypeAlias
 
 from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
-from mlir_matrix.digest import digest_value
-from mlir_matrix.events import Event, Listener
+from mlir_matrix.base.digest import digest_value
+from mlir_matrix.base.events import Event, Listener
 from mlir_matrix.execute.job import BUILDING, Done
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.judge.results import NOT_RUN, TestDone, TestResult

@@ -14,6 +14,7 @@ from mlir_matrix.actions.runtime.child import failure
 from mlir_matrix.actions.runtime.collect import is_measurable
 from mlir_matrix.actions.runtime.contract import INPUT_FOLDER
 from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
+from mlir_matrix.base.text import catalog_options
 from mlir_matrix.execute.action_cache import LostBlob
 from mlir_matrix.execute.job import BUILDING, Done
 from mlir_matrix.expand.expansion import Test
@@ -21,7 +22,6 @@ from mlir_matrix.judge.goldens import reference_failure
 from mlir_matrix.judge.results import NOT_RUN, TestResult, weak_words
 from mlir_matrix.plan.graph import File, Graph, Produced
 from mlir_matrix.plan.parameters import found_place
-from mlir_matrix.text import catalog_options
 
 if TYPE_CHECKING:
     from mlir_matrix.report.schemas.run import DecidingStep, ExpectedOutcome

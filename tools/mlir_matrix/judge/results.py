@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
-from mlir_matrix.digest import digest_bytes
-from mlir_matrix.errors import DiskFullError
-from mlir_matrix.events import Event
-from mlir_matrix.names import OF
+from mlir_matrix.base.digest import digest_bytes
+from mlir_matrix.base.errors import DiskFullError
+from mlir_matrix.base.events import Event
+from mlir_matrix.base.names import OF
 
 if TYPE_CHECKING:
     # An unchanged run shows results without importing these.

@@ -14,18 +14,18 @@ from pathlib import Path
 import yaml
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.base.digest import digest_value
+from mlir_matrix.base.text import Edit, apply, patch
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.load import KNOWN_GOOD
 from mlir_matrix.catalog.models.toolchains import Component, KnownGood, Passed, Release
 from mlir_matrix.catalog.yaml_reader import ScalarError, Source, plain_scalar
-from mlir_matrix.digest import digest_value
 from mlir_matrix.environments.resolve import UnavailableEnvironment
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.judge.results import TestResult, outcomes_digest
 from mlir_matrix.plan.graph import Input, Produced
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.session import Session
-from mlir_matrix.tolerances.patch import Edit, apply, patch
 
 #: Runs a plan and returns the results.
 Run = Callable[[Session, Plan], Sequence[TestResult]]

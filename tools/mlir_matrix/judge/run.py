@@ -7,9 +7,9 @@ from functools import partial
 from typing import Protocol
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.base.errors import DiskFullError, InfrastructureError, UsageError
+from mlir_matrix.base.events import Event, Listener, ignore
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.errors import DiskFullError, InfrastructureError, UsageError
-from mlir_matrix.events import Event, Listener, ignore
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import ActionDone, Done
 from mlir_matrix.execute.local_pool import LocalPool

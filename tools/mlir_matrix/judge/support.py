@@ -9,9 +9,9 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
-from mlir_matrix.errors import UsageError
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.names import did_you_mean, printable
 from mlir_matrix.judge.results import TestResult, weak_words
-from mlir_matrix.names import did_you_mean, printable
 
 if TYPE_CHECKING:
     from mlir_matrix.report.schemas.support import AnswerWord, FailsIn, Support, SupportEntry

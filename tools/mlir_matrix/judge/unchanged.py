@@ -24,13 +24,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
-from mlir_matrix.digest import digest_bytes, digest_file, digest_value
+from mlir_matrix.base.digest import digest_bytes, digest_file, digest_value
+from mlir_matrix.base.fingerprint import Fingerprint, machine_identity
+from mlir_matrix.base.paths import find_home, repository
 from mlir_matrix.environments.source.permissions import NONE, Permissions
 from mlir_matrix.execute.options import EVERYTHING, ExecutorOptions, Limits, SelectionOptions
 from mlir_matrix.execute.use_log import add_uses, is_of_today
-from mlir_matrix.fingerprint import Fingerprint, machine_identity
 from mlir_matrix.judge.results import Run, TestResult
-from mlir_matrix.paths import find_home, repository
 
 if TYPE_CHECKING:
     from mlir_matrix.plan.graph import Graph

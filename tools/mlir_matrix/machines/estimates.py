@@ -6,9 +6,9 @@ from collections import defaultdict
 from functools import cached_property
 from statistics import median
 
+from mlir_matrix.base.names import SEGMENTS
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.history.snapshot import Snapshot
-from mlir_matrix.names import SEGMENTS
 
 #: Seconds of a test where nothing is recorded at all.
 UNKNOWN_S = 1.0

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.names import did_you_mean, printable
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.load import read_document
 from mlir_matrix.catalog.models.machines import Machine
 from mlir_matrix.catalog.problems import Problems
-from mlir_matrix.errors import UsageError
-from mlir_matrix.names import did_you_mean, printable
 from mlir_matrix.validation.machines import validate_machine
 
 

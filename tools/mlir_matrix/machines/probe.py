@@ -14,9 +14,9 @@ from pathlib import Path
 import yaml
 from archspec.cpu import TARGETS, host
 
+from mlir_matrix.base.paths import Home
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.machines import Cpu, Has, Machine
-from mlir_matrix.paths import Home
 from mlir_matrix.toolchains.doctor import TOOLS, machine_of
 
 _GIB = 1 << 30

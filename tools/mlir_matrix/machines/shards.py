@@ -6,7 +6,7 @@ import heapq
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
-from mlir_matrix.digest import digest_bytes
+from mlir_matrix.base.digest import digest_bytes
 from mlir_matrix.expand.expansion import Test
 
 #: Tests of one import stay together if they take at most this share of what a shard takes.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from mlir_matrix.actions.runtime.outcomes import Stage
-from mlir_matrix.digest import digest_bytes, digest_value
+from mlir_matrix.base.digest import digest_bytes, digest_value
 
 K = TypeVar("K")
 V = TypeVar("V")

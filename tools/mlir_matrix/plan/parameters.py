@@ -20,11 +20,11 @@ from mlir_matrix.actions.params import (
     Value,
 )
 from mlir_matrix.actions.runtime.outcomes import Stage
+from mlir_matrix.base.names import MEMBER
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.golden_files import is_sketched
 from mlir_matrix.catalog.models.base import FLOATS, TOOL_FILES, Output, ParameterValue, Tensor, Tool, Workload
 from mlir_matrix.expand.recipes import ResolvedStep, Tooled
-from mlir_matrix.names import MEMBER
 from mlir_matrix.plan.graph import File, Graph, Input, Produced
 from mlir_matrix.tolerances.resolve import Resolved
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from mlir_matrix.actions.params import PrepareParams, ToolParams
 from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.actions.tools.program import PREPARED
+from mlir_matrix.base.errors import UsageError
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.corpora import LIST
 from mlir_matrix.catalog.models.base import Corpus, ParameterValue, SourceForm, Workload
 from mlir_matrix.catalog.pins import Pins
-from mlir_matrix.errors import UsageError
 from mlir_matrix.expand.recipes import ResolvedStep, resolve_source
 from mlir_matrix.plan.graph import Graph, Input
 from mlir_matrix.plan.parameters import file_of, label, tool_files, tool_params

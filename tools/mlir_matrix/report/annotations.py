@@ -19,11 +19,11 @@ from typing import Any
 import click
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
-from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.text import abridged, counted, harmless
 from mlir_matrix.judge.results import NOT_RUN, Run, TestResult, row_of, summarise
 from mlir_matrix.report.failure_text import failure_text, headline
 from mlir_matrix.report.summary import print_summary
-from mlir_matrix.text import abridged, counted, harmless
 
 #: GitHub shows so many errors of a step.
 _MOST_ERRORS = 10

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
+from mlir_matrix.base.layout import columns, section
+from mlir_matrix.base.text import counted
 from mlir_matrix.judge.audit import ENOUGH, LOOSE, Found, by_test, counts
-from mlir_matrix.report.layout import columns, section
-from mlir_matrix.text import counted
 
 if TYPE_CHECKING:
     from mlir_matrix.report.schemas.audit import AuditFlagged, AuditMiss

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
+from mlir_matrix.base.events import Listener
+from mlir_matrix.base.text import harmless
 from mlir_matrix.bisect.driver import Driver
 from mlir_matrix.bisect.observations import Point
-from mlir_matrix.events import Listener
 from mlir_matrix.judge.results import TestResult
 from mlir_matrix.report.progress import LiveProgress, PlainProgress, shown
-from mlir_matrix.text import harmless
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -7,14 +7,14 @@ import shlex
 from collections.abc import Iterator, Sequence
 from urllib.parse import quote
 
+from mlir_matrix.base.paths import launcher
+from mlir_matrix.base.text import harmless
 from mlir_matrix.bisect.bisection import Bisection, ExplainedChange, shown
 from mlir_matrix.bisect.commands import Commands
 from mlir_matrix.bisect.observations import Point
 from mlir_matrix.bisect.releases import Axis, point_name
 from mlir_matrix.judge.signature import Signature
-from mlir_matrix.paths import launcher
 from mlir_matrix.report.bisection_words import among, bug, flaky, headline, scaled, sentence, unchanged
-from mlir_matrix.text import harmless
 
 _DIAGNOSTICS = 40
 #: Bytes of a file in the text.

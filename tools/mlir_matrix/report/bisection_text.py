@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from rich.markup import escape
 from rich.text import Text
 
+from mlir_matrix.base.paths import launcher
+from mlir_matrix.base.text import counted, harmless, shortened
 from mlir_matrix.bisect.bisection import Bisection, ExplainedChange
 from mlir_matrix.bisect.observations import Point
 from mlir_matrix.bisect.releases import point_name
-from mlir_matrix.paths import launcher
 from mlir_matrix.report.bisection_words import among, flaky, headline, scaled, sentence, unchanged
-from mlir_matrix.text import counted, harmless, shortened
 
 _DIFF_LINES = 14
 #: Points that fit on a line, and candidates that are listed.

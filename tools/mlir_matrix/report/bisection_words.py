@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
+from mlir_matrix.base.text import counted, shortened
 from mlir_matrix.bisect.bisection import Bisection, ExplainedChange, shown
 from mlir_matrix.bisect.observations import Point
 from mlir_matrix.bisect.releases import Axis, point_name
 from mlir_matrix.judge.results import TestResult
 from mlir_matrix.judge.signature import Signature
-from mlir_matrix.text import counted, shortened
 
 _RUNS_DIFFER = "all steps give the same; the difference is in what ran"
 #: What is more probable is not called uncertain.

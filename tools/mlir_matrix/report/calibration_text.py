@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
-from mlir_matrix.report.layout import columns, section
-from mlir_matrix.text import counted
+from mlir_matrix.base.layout import columns, section
+from mlir_matrix.base.text import counted
 
 if TYPE_CHECKING:
     from mlir_matrix.report.schemas.golden import CalibratedLayer, Calibration

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
-from mlir_matrix.errors import InfrastructureError, UsageError
-from mlir_matrix.events import Event, PackageProgress, ignore
+from mlir_matrix.base.errors import InfrastructureError, UsageError
+from mlir_matrix.base.events import Event, PackageProgress, ignore
+from mlir_matrix.base.text import now
 from mlir_matrix.judge.results import Run, TestDone, TestResult, row_of, summarise
-from mlir_matrix.report.run_info import now
 
 if TYPE_CHECKING:
     from mlir_matrix.plan.planner import Plan

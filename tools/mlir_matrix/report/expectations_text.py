@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mlir_matrix.names import printable
+from mlir_matrix.base.names import printable
+from mlir_matrix.base.text import counted
 from mlir_matrix.report.schemas.expect import Expect, ExpectationsChange
-from mlir_matrix.text import counted
 
 
 def lines(document: Expect) -> Iterator[str]:

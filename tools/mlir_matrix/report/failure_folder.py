@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
-from mlir_matrix.errors import MatrixError
+from mlir_matrix.base.errors import MatrixError
+from mlir_matrix.base.paths import is_installed
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import BUILDING, Done
 from mlir_matrix.judge.results import Run, TestResult
-from mlir_matrix.paths import is_installed
 from mlir_matrix.plan.graph import File, Input, Produced
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.report.run_folder import RunFolder

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mlir_matrix.text import harmless
+from mlir_matrix.base.text import harmless
 
 #: Characters of a text; the rest is in the folder of the failure.
 LONGEST = 200_000

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from mlir_matrix.report.layout import columns, section
-from mlir_matrix.text import counted, shortened
+from mlir_matrix.base.layout import columns, section
+from mlir_matrix.base.text import counted, shortened
 
 if TYPE_CHECKING:
     from mlir_matrix.report.schemas.history import Diff, FirstBadTest, RecentOutcome, RecordedRun, Shown

@@ -9,7 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
-from mlir_matrix.files import write_output
+from mlir_matrix.base.files import write_output
 from mlir_matrix.judge.results import NOT_RUN, TestResult
 
 #: Characters that XML 1.0 cannot hold, not even escaped.

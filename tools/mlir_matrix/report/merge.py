@@ -9,10 +9,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from mlir_matrix.errors import UsageError
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.names import printable
 from mlir_matrix.judge.results import Run, TestResult
 from mlir_matrix.machines.shards import identifiers_digest
-from mlir_matrix.names import printable
 from mlir_matrix.report.schemas.export import adapter
 from mlir_matrix.report.schemas.run import FinishedRun, Results, Selection, Shard, TestEntry
 

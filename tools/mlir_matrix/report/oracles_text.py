@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 from rich.text import Text
 
-from mlir_matrix.report.layout import columns
+from mlir_matrix.base.layout import columns
 
 if TYPE_CHECKING:
     from mlir_matrix.report.schemas.oracles import ComparedOutput, Oracles, Witness

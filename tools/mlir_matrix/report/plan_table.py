@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 
 from rich.markup import escape
 
+from mlir_matrix.base.layout import columns, not_run
+from mlir_matrix.base.text import counted, megabytes
 from mlir_matrix.environments.cost import Cost, cost_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.report.layout import columns, not_run
 from mlir_matrix.session import Session
-from mlir_matrix.text import counted, megabytes
 from mlir_matrix.toolchains.names import State, state_of
 
 #: More tests are counted by cell.

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
-from mlir_matrix.events import Event, Listener, Note, PackageProgress, Tick, ignore
+from mlir_matrix.base.events import Event, Listener, Note, PackageProgress, Tick, ignore
+from mlir_matrix.base.text import counted, harmless
 from mlir_matrix.execute.c_libraries import builds_c_library
 from mlir_matrix.execute.job import ActionDone, ActionStarted
 from mlir_matrix.judge.results import TestDone, TestResult
 from mlir_matrix.plan.graph import Action
-from mlir_matrix.text import counted, harmless
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 
 from mlir_matrix.actions.runtime.collect import remove_folder
-from mlir_matrix.files import is_held
+from mlir_matrix.base.files import is_held
 
 #: Folders are removed that are older, or, the oldest first, where all take more bytes.
 LONGEST_S = 7 * 24 * 3600

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from mlir_matrix import __version__
+from mlir_matrix.base.text import now
 
 if TYPE_CHECKING:
     from mlir_matrix.report.schemas.run import FinishedRun, StartedRun, UsedCatalog
@@ -15,17 +15,6 @@ if TYPE_CHECKING:
 #: A catalog may hold the files of a bare repository, with programs in its configuration: nothing of them may run.
 _GIT = ("git", "-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit", "--no-optional-locks")
 _STATUS = ("status", "--porcelain=v2", "--branch", "--untracked-files=normal", "--", ".")
-
-
-def now() -> str:
-    """Return the time, in UTC, to the millisecond."""
-    return at(time.time_ns())
-
-
-def at(time_ns: int) -> str:
-    """Return a time, in UTC, to the millisecond."""
-    seconds, nanoseconds = divmod(time_ns, 10**9)
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{nanoseconds // 10**6:03}Z"
 
 
 class RunInfo:

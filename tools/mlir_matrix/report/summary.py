@@ -9,9 +9,9 @@ from rich.markup import escape
 from rich.text import Text
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.base.layout import columns, not_run, print_lines, section
+from mlir_matrix.base.text import counted
 from mlir_matrix.judge.results import NOT_RUN, Run, TestResult, row_of, summarise, weak_words
-from mlir_matrix.report.layout import columns, not_run, print_lines, section
-from mlir_matrix.text import counted
 
 _COLOURS = {"pass": "green", "unsupported": "dim", "skipped": "yellow"}
 _SHOWN = 10

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
+from mlir_matrix.base.layout import columns
+from mlir_matrix.base.text import counted, harmless
 from mlir_matrix.report.bisection_markdown import escaped
-from mlir_matrix.report.layout import columns
-from mlir_matrix.text import counted, harmless
 
 if TYPE_CHECKING:
     from mlir_matrix.report.schemas.support import Support, SupportEntry

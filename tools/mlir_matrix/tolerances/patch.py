@@ -7,21 +7,20 @@ with none it gets one. Files are edited as text, so that comments and layout sta
 from __future__ import annotations
 
 import ast
-import difflib
 import json
 import math
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
+from mlir_matrix.base.text import Edit, apply
+
 #: How a sentence begins that a calibration adds to a rationale, and takes out when it is done again.
 CALIBRATED = "Calibrated over "
 _WIDTH = 118
-#: The new text for the characters from the first position to the second one.
-Edit = tuple[int, int, str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,26 +70,6 @@ def edited(text: str, proposals: Sequence[Proposal]) -> str:
             edits.append((node.start_mark.index, node.end_mark.index, f"{quote}{bound}{quote}"))
         edits.append(_rationale(text, _value(layer, "rationale"), proposal.sentence))
     return apply(text, edits)
-
-
-def apply(text: str, edits: Iterable[Edit]) -> str:
-    """Return the edited text. Of edits at one position, the last one comes first in the text."""
-    # From the end on, so that positions stay valid.
-    for start, end, new in sorted(edits, key=lambda edit: edit[0], reverse=True):
-        text = text[:start] + new + text[end:]
-    return text
-
-
-def patch(path: str, before: str | None, after: str) -> str:
-    """Return a unified diff for ``git apply`` in the folder that ``path`` is relative to; ``before`` is None for a new file."""
-    old = "/dev/null" if before is None else f"a/{path}"
-    return "".join(difflib.unified_diff(_lines(before or ""), _lines(after), old, f"b/{path}"))
-
-
-def _lines(text: str) -> list[str]:
-    # Not splitlines: to git, only a line feed ends a line.
-    *lines, rest = text.split("\n")
-    return [f"{line}\n" for line in lines] + ([f"{rest}\n\\ No newline at end of file\n"] if rest else [])
 
 
 def _value(mapping: Any, key: str) -> Any:

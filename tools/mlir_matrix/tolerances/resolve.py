@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from mlir_matrix.actions.expr.expression import ExpressionError
+from mlir_matrix.base.errors import CatalogError
+from mlir_matrix.base.names import NameGlob
 from mlir_matrix.catalog.catalog import Catalog, LocatedLayer
-from mlir_matrix.errors import CatalogError
-from mlir_matrix.names import NameGlob
 from mlir_matrix.tolerances.bounds import evaluate
 from mlir_matrix.tolerances.numerics import Numerics, NumericsAttributes, Value, shown
 

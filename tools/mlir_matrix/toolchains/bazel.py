@@ -19,12 +19,12 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from mlir_matrix.base.errors import InfrastructureError, UsageError
+from mlir_matrix.base.events import Listener, ignore
+from mlir_matrix.base.files import write_text
 from mlir_matrix.environments.install.integrity import damaged_files, remove
 from mlir_matrix.environments.install.prefix import wrapper
-from mlir_matrix.errors import InfrastructureError, UsageError
-from mlir_matrix.events import Listener, ignore
 from mlir_matrix.execute.bazel.client import complaints
-from mlir_matrix.files import write_text
 from mlir_matrix.session import Session
 from mlir_matrix.toolchains.names import prefix_of, require
 

@@ -15,6 +15,8 @@ from dataclasses import asdict
 from typing import Any
 
 from mlir_matrix.actions.runtime.isolation import NOTHING_HELD
+from mlir_matrix.base.errors import MatrixError, UsageError
+from mlir_matrix.base.paths import Home
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.catalog.pins import find_release, release_of
@@ -22,11 +24,9 @@ from mlir_matrix.environments import interpreter as interpreters
 from mlir_matrix.environments.cost import cost_of, free_bytes
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.errors import MatrixError, UsageError
 from mlir_matrix.execute.eviction import cache_limit
 from mlir_matrix.execute.worker_process import bound
 from mlir_matrix.expand.select import choose
-from mlir_matrix.paths import Home
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.session import Session
 from mlir_matrix.toolchains.names import bytes_in, is_downloaded, of_release, state_of

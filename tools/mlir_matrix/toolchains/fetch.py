@@ -10,14 +10,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+from mlir_matrix.base.events import Event, Listener, PackageProgress
+from mlir_matrix.base.files import locked
 from mlir_matrix.catalog.pins import PINS_MARK
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install.integrity import damaged_files, remove
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.package import Installed
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.events import Event, Listener, PackageProgress
-from mlir_matrix.files import locked
 from mlir_matrix.session import Session, remember
 from mlir_matrix.toolchains.names import c_libraries, locked_packages, selections
 

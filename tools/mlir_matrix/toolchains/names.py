@@ -10,6 +10,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlir_matrix.base.errors import InfrastructureError, UsageError
+from mlir_matrix.base.events import Listener, ignore
+from mlir_matrix.base.names import did_you_mean, is_glob, name_glob, printable, select_known
+from mlir_matrix.base.paths import Home
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import PATCHER, Component, Release
 from mlir_matrix.catalog.pins import PINS_MARK, find_release
@@ -20,11 +24,7 @@ from mlir_matrix.environments.lockfiles.debian import debian_lock_files, read_de
 from mlir_matrix.environments.lockfiles.wheels import PLATFORM, WheelPackage, read_lock
 from mlir_matrix.environments.package import Installed, Provider, Releases, provider_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment, find_patcher, resolve
-from mlir_matrix.errors import InfrastructureError, UsageError
-from mlir_matrix.events import Listener, ignore
 from mlir_matrix.expand.routes import is_linked
-from mlir_matrix.names import did_you_mean, is_glob, name_glob, printable, select_known
-from mlir_matrix.paths import Home
 from mlir_matrix.session import Session
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from mlir_matrix.base.names import PatternError, did_you_mean, name_glob, printable
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.problems import Problems
 from mlir_matrix.catalog.releases import find
 from mlir_matrix.catalog.yaml_reader import Key, Source
-from mlir_matrix.names import PatternError, did_you_mean, name_glob, printable
 
 
 class Checker:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from mlir_matrix.base.names import MEMBER
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import Corpus, SourceForm, Workload
-from mlir_matrix.names import MEMBER
 from mlir_matrix.validation import tools
 from mlir_matrix.validation.checker import Checker
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from mlir_matrix.base.names import did_you_mean
 from mlir_matrix.catalog.catalog import REFERENCE, Catalog, Entry
 from mlir_matrix.catalog.models.base import PYTHON_FILE, Framework, Pipeline, Step, Target, UsedStep, used_steps
 from mlir_matrix.catalog.yaml_reader import Key
 from mlir_matrix.expand.recipes import Tooled
 from mlir_matrix.expand.routes import LINKING, is_linked
-from mlir_matrix.names import did_you_mean
 from mlir_matrix.validation import tools
 from mlir_matrix.validation.checker import Checker
 

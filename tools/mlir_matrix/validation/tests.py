@@ -13,6 +13,8 @@ from typing import Any
 from mlir_matrix.actions.expr.expression import ExpressionError
 from mlir_matrix.actions.expr.formula import GRAMMAR, check_formula
 from mlir_matrix.actions.tools.kernel import MAX_ELEMENTS, MAX_POINTERS, MAX_RANK
+from mlir_matrix.base.names import OF, PatternError, did_you_mean, printable
+from mlir_matrix.base.text import catalog_options
 from mlir_matrix.catalog.catalog import REFERENCE, Entry
 from mlir_matrix.catalog.golden_files import RECORD, SKETCH, WHOLE, GoldenFile, record_of
 from mlir_matrix.catalog.models.base import FLOATS, Workload
@@ -32,8 +34,6 @@ from mlir_matrix.catalog.models.suites import (
 from mlir_matrix.catalog.yaml_reader import Key
 from mlir_matrix.expand.suite import block_products, parts_of
 from mlir_matrix.expand.test_sets import MOST_TESTS, Namespace
-from mlir_matrix.names import OF, PatternError, did_you_mean, printable
-from mlir_matrix.text import catalog_options
 from mlir_matrix.validation import programs
 from mlir_matrix.validation.checker import Checker
 

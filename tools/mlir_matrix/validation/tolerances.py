@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Set
 from itertools import product
 
 from mlir_matrix.actions.expr.expression import ExpressionError
+from mlir_matrix.base.names import did_you_mean, printable
 from mlir_matrix.catalog.catalog import Catalog, LocatedLayer
 from mlir_matrix.catalog.models.base import Pipeline, Target
-from mlir_matrix.names import did_you_mean, printable
 from mlir_matrix.tolerances.bounds import evaluate, vacuous
 from mlir_matrix.tolerances.numerics import (
     Numerics,

@@ -9,12 +9,12 @@ from datetime import date
 from math import prod
 from typing import Any
 
+from mlir_matrix.base.names import did_you_mean, printable
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.base import Conditions, Requirement, Tool
 from mlir_matrix.catalog.models.toolchains import PATCHER, Build, Component, KnownGood, Release
 from mlir_matrix.catalog.releases import RangeError, number, parse_range
 from mlir_matrix.catalog.yaml_reader import Key
-from mlir_matrix.names import did_you_mean, printable
 from mlir_matrix.validation.checker import Checker
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")

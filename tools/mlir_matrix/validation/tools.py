@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
+from mlir_matrix.base.names import did_you_mean, nearest, printable
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.messages import got
 from mlir_matrix.catalog.models.base import (
@@ -20,7 +21,6 @@ from mlir_matrix.catalog.models.base import (
 )
 from mlir_matrix.catalog.yaml_reader import Key, Place, SourceError, place_in, read_text
 from mlir_matrix.expand.recipes import Tooled
-from mlir_matrix.names import did_you_mean, nearest, printable
 from mlir_matrix.validation.checker import Checker
 
 _TYPES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.environments.fetch.apt import Asked, is_release, solve, upstream
 from mlir_matrix.environments.fetch.apt_sources import Mirrors
 from mlir_matrix.environments.lockfiles.debian import DebianPackage
-from mlir_matrix.errors import InfrastructureError
 
 A, B = "a" * 64, "b" * 64
 MIRRORS = Mirrors(bases=("http://mirror.invalid/debian",))

@@ -10,6 +10,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies
 
+from mlir_matrix.base.errors import InfrastructureError, UnavailableError
 from mlir_matrix.environments.fetch.apt_sources import (
     Mirrors,
     Source,
@@ -21,7 +22,6 @@ from mlir_matrix.environments.fetch.apt_sources import (
     settings,
 )
 from mlir_matrix.environments.fetch.http import Routes
-from mlir_matrix.errors import InfrastructureError, UnavailableError
 
 MIRROR, OTHER = "http://mirror.invalid/debian", "https://other.invalid/linux"
 KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from mlir_matrix.base.files import acquire
 from mlir_matrix.environments.fetch.artifacts import Artifact, Artifacts
-from mlir_matrix.files import acquire
 
 
 def digest(data: bytes) -> str:

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.files import Cancelled
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.fetch.download import AccessError, NotFoundError, Wanted, adopt, download
 from mlir_matrix.environments.fetch.http import Routes, Transport
-from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.files import Cancelled
 from support.loopback import Behaviour, serve
 from support.machine import start_python
 

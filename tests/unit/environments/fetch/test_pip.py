@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.environments.fetch.http import Transport
 from mlir_matrix.environments.fetch.pip import wheel_sizes
-from mlir_matrix.errors import InfrastructureError
 from support.loopback import Behaviour, serve
 
 

@@ -18,6 +18,9 @@ from pathlib import Path
 
 import pytest
 
+from mlir_matrix.base.errors import CatalogError, InfrastructureError
+from mlir_matrix.base.events import PackageProgress
+from mlir_matrix.base.files import Cancelled
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.fetch.download import NotFoundError
 from mlir_matrix.environments.fetch.http import Routes
@@ -28,9 +31,6 @@ from mlir_matrix.environments.install.integrity import damaged_files, remove
 from mlir_matrix.environments.install.prefix import Prefix, Program, command, read_prefix, script, wrapper
 from mlir_matrix.environments.lockfiles.debian import DebianRelease
 from mlir_matrix.environments.machine import HOST
-from mlir_matrix.errors import CatalogError, InfrastructureError
-from mlir_matrix.events import PackageProgress
-from mlir_matrix.files import Cancelled
 from support.debs import SCRIPT, Member, Mirror, control_text, elf, folder, link, release
 from support.loopback import serve
 from support.machine import start_python

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from mlir_matrix.base.errors import DiskFullError, InfrastructureError
+from mlir_matrix.base.events import Event, Note, PackageProgress, Tick
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install import installer
 from mlir_matrix.environments.install.installer import install_all
@@ -16,8 +18,6 @@ from mlir_matrix.environments.install.workshop import Workshop
 from mlir_matrix.environments.interpreter import Interpreter, own
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.errors import DiskFullError, InfrastructureError
-from mlir_matrix.events import Event, Note, PackageProgress, Tick
 
 FULL = "bad 1.0 cannot be installed: the disk is full"
 

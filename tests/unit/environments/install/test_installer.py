@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.events import PackageProgress
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.fetch.pip import solve
 from mlir_matrix.environments.install import wheel as provided
@@ -20,8 +22,6 @@ from mlir_matrix.environments.install.installer import Installer
 from mlir_matrix.environments.interpreter import own, version_of
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.events import PackageProgress
 from support import debs, loopback
 from support.wheelhouse import wheel
 

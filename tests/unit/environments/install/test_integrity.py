@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.files import locked
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install.debian import provide
 from mlir_matrix.environments.install.integrity import damaged_files, remove
 from mlir_matrix.environments.install.wheel_archive import unpack_wheel
 from mlir_matrix.environments.lockfiles.debian import DebianRelease
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
-from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.files import locked
 from support import debs, wheelhouse
 
 Unit = tuple[Path, WheelPackage | DebianRelease, str]

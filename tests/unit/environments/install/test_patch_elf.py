@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from mlir_matrix.actions.runtime.integrity import lost
+from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install.debian import provide
 from mlir_matrix.environments.install.integrity import damaged_files
 from mlir_matrix.environments.install.prefix import command, wrapper
 from mlir_matrix.environments.lockfiles.debian import DebianRelease
-from mlir_matrix.errors import InfrastructureError
 from support.debs import SCRIPT, Member, Mirror, elf, folder, link
 
 #: Stands in for patchelf: writes down what it is told, and changes the file.

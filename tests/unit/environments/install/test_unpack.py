@@ -14,10 +14,10 @@ import hypothesis
 import pytest
 from hypothesis import strategies
 
+from mlir_matrix.base.files import Cancelled
 from mlir_matrix.environments.install import debian_archive
 from mlir_matrix.environments.install.debian_archive import BadArchive
 from mlir_matrix.environments.install.unpack import Unpacked, inside, leads_out, make_links, relative, unpack
-from mlir_matrix.files import Cancelled
 from support.debs import Member, ar, deb, folder, hard, link, packed, tar, write
 
 

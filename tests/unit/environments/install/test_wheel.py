@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.files import Cancelled
 from mlir_matrix.environments.fetch import download as downloads
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.fetch.download import NotFoundError
@@ -24,8 +26,6 @@ from mlir_matrix.environments.install.wheel import locate, provide_wheel
 from mlir_matrix.environments.install.workshop import Pip, Workshop
 from mlir_matrix.environments.interpreter import Interpreter, own
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
-from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.files import Cancelled
 from support.loopback import Behaviour, serve
 from support.wheelhouse import package, wheel
 

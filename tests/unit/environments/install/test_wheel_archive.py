@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.files import Cancelled
 from mlir_matrix.environments.install.integrity import damaged_files
 from mlir_matrix.environments.install.wheel_archive import unpack_wheel
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
-from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.files import Cancelled
 from support.wheelhouse import hashed, wheel
 
 W = WheelPackage(name="w", version="1.0", hashes=("0" * 64,))

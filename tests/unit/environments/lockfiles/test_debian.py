@@ -12,6 +12,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies
 
+from mlir_matrix.base.errors import CatalogError
 from mlir_matrix.environments.lockfiles import debian
 from mlir_matrix.environments.lockfiles.debian import (  # fmt: skip
     DebianPackage,
@@ -22,7 +23,6 @@ from mlir_matrix.environments.lockfiles.debian import (  # fmt: skip
     write_debian_lock,
 )
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
-from mlir_matrix.errors import CatalogError
 from support.debs import quickly
 
 A = "a" * 64

@@ -14,6 +14,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies
 
+from mlir_matrix.base.errors import CatalogError
 from mlir_matrix.environments.lockfiles.wheels import (
     WheelPackage,
     find_lock,
@@ -22,7 +23,6 @@ from mlir_matrix.environments.lockfiles.wheels import (
     read_pins,
     write_lock,
 )
-from mlir_matrix.errors import CatalogError
 from support.debs import quickly
 
 A, B = "a" * 64, "b" * 64

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from mlir_matrix.base.events import PackageProgress
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install import prefix as prefix_module
 from mlir_matrix.environments.install.installer import Installer
@@ -25,7 +26,6 @@ from mlir_matrix.environments.source.commands import Places, build_commands, dry
 from mlir_matrix.environments.source.confined import confined
 from mlir_matrix.environments.source.package import Compiler, SourceBuild, _compiler
 from mlir_matrix.environments.source.repository import open_repository
-from mlir_matrix.events import PackageProgress
 from support.machine import program
 
 NEEDED = ("cmake", "ninja", "c++", "git")

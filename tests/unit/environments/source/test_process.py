@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.environments.source import process
 from mlir_matrix.environments.source.process import Runner
-from mlir_matrix.errors import InfrastructureError
 
 
 def run(folder: Path, script: str, limit_s: float) -> None:

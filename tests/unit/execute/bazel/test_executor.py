@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.digest import digest_bytes
+from mlir_matrix.base.digest import digest_bytes
+from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.events import Event
+from mlir_matrix.base.paths import Home
 from mlir_matrix.environments.c_library import CLibrary
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
-from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.events import Event
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.bazel.executor import BazelExecutor
 from mlir_matrix.execute.job import ActionDone, Done
 from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.expand.select import choose
-from mlir_matrix.paths import Home
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.session import Environment, Session
 from support.debs import Mirror, release

@@ -12,10 +12,11 @@ from typing import Any, cast
 
 import pytest
 
+from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.events import PackageProgress
+from mlir_matrix.base.paths import Home
 from mlir_matrix.catalog.models.toolchains import Containers
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.events import PackageProgress
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.docker import image_supply as module
 from mlir_matrix.execute.docker import options
@@ -26,7 +27,6 @@ from mlir_matrix.execute.sandbox import FilePool
 from mlir_matrix.execute.worker_pool import PoolContext
 from mlir_matrix.execute.worker_process import Preload
 from mlir_matrix.images.images import Image
-from mlir_matrix.paths import Home
 from support.fake_containers import Fake
 from support.house import wait_until
 from support.shelf import fill, made_of

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from mlir_matrix.base.paths import Home
 from mlir_matrix.catalog.models.toolchains import Containers
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.resolve import ResolvedEnvironment
@@ -24,7 +25,6 @@ from mlir_matrix.execute.options import Limits
 from mlir_matrix.execute.sandbox import FilePool, Prepared
 from mlir_matrix.execute.worker_pool import PoolContext
 from mlir_matrix.execute.worker_process import Preload
-from mlir_matrix.paths import Home
 from mlir_matrix.plan.graph import Action
 
 PYTHON = ResolvedEnvironment(name="python", interpreter=own(), packages=())

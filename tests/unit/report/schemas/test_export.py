@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from mlir_matrix.base.errors import UsageError
 from mlir_matrix.catalog.models import base, machines, suites, toolchains
-from mlir_matrix.errors import UsageError
 from mlir_matrix.report.schemas import export
 
 REPOSITORY = Path(__file__).parents[4]

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StrictBool, StrictFloat, StrictInt, StrictStr
 
+from mlir_matrix.base.names import DEVICE_PATTERN, DEVICE_RULE, NAME_LENGTH, NAME_PATTERN
 from mlir_matrix.catalog.releases import parse_range
-from mlir_matrix.names import DEVICE_PATTERN, DEVICE_RULE, NAME_LENGTH, NAME_PATTERN
 
 #: By pattern: the rule for texts, for messages.
 RULES: dict[str, str] = {}

@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
+from mlir_matrix.base.paths import find_home
+from mlir_matrix.base.text import counted, megabytes, size_in_bytes
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
 from mlir_matrix.execute.eviction import Evicted, cache_limit, evict
-from mlir_matrix.paths import find_home
 from mlir_matrix.report.schemas.cache_gc import CacheGc
-from mlir_matrix.text import counted, megabytes, size_in_bytes
 
 
 class _Size(click.ParamType[int]):

@@ -10,21 +10,21 @@ from typing import Any, NamedTuple
 import click
 from rich.markup import escape
 
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.events import PackageProgress, Tick
+from mlir_matrix.base.layout import columns
+from mlir_matrix.base.text import megabytes
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import note, show, warn
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.errors import UsageError
-from mlir_matrix.events import PackageProgress, Tick
 from mlir_matrix.images.daemon import Daemon, connect
 from mlir_matrix.images.images import chosen, ensure, find, pull
 from mlir_matrix.images.images import push as push_image
 from mlir_matrix.images.spec import can_draw, draw, tag_of
-from mlir_matrix.report.layout import columns
 from mlir_matrix.report.progress import shown
 from mlir_matrix.session import Session, remember
-from mlir_matrix.text import megabytes
 from mlir_matrix.toolchains.fetch import install
 
 images_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT[@PINS]|SUITE|GLOB]...")

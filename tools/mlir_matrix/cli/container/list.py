@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from mlir_matrix.base.errors import UsageError
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
 from mlir_matrix.cli.container.build import Row, image_lines, images_argument, images_document
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show, warn
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.errors import UsageError
 from mlir_matrix.images.daemon import Daemon, connect
 from mlir_matrix.images.images import chosen, reference_of, sealed
 from mlir_matrix.images.spec import LABEL_FORMAT, LABEL_NAME, draw, is_measured, tag_of

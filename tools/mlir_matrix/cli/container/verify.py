@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from mlir_matrix.base.text import counted
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
 from mlir_matrix.cli.container.build import images_argument
@@ -16,7 +17,6 @@ from mlir_matrix.images.images import chosen
 from mlir_matrix.images.spec import draw, tag_of
 from mlir_matrix.images.verify import differences
 from mlir_matrix.session import Session
-from mlir_matrix.text import counted
 
 
 @verb("verify", "matrix container verify", "matrix container verify mlir --format json")

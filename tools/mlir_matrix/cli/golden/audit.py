@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
+from mlir_matrix.base.errors import CatalogError, UsageError
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import note, show
-from mlir_matrix.errors import CatalogError, UsageError
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.judge.audit import audit, to_document
 from mlir_matrix.report.audit_text import audit_lines

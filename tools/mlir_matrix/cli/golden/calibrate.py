@@ -7,16 +7,16 @@ from pathlib import Path
 import click
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.base.errors import InfrastructureError, UsageError
+from mlir_matrix.base.files import write_output
+from mlir_matrix.base.text import counted
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show, used_pins, warn
-from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.execute.options import Limits
-from mlir_matrix.files import write_output
 from mlir_matrix.judge.calibration import Calibrator
 from mlir_matrix.report.calibration_text import calibration_lines
 from mlir_matrix.session import Session
-from mlir_matrix.text import counted
 from mlir_matrix.tolerances.calibration import LEAST
 
 

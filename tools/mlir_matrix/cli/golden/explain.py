@@ -6,11 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.names import is_glob
 from mlir_matrix.catalog.models.base import FLOATS
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show_each, warn
-from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.action_cache import ActionCache, LostBlob
 from mlir_matrix.execute.lookup import cached_result
 from mlir_matrix.execute.options import Limits
@@ -18,7 +19,6 @@ from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.explain import explain
 from mlir_matrix.expand.select import identifiers, whole_catalog
 from mlir_matrix.judge.run import run_graph
-from mlir_matrix.names import is_glob
 from mlir_matrix.plan.goldens import plan_magnitudes
 from mlir_matrix.plan.parameters import bounds_of
 from mlir_matrix.plan.programs import is_prepared

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
+from mlir_matrix.base.files import write_output
+from mlir_matrix.base.text import now
 from mlir_matrix.cli.history_store import asked, database
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.options import NewFile
-from mlir_matrix.files import write_output
-from mlir_matrix.report.run_info import now
 
 
 @verb("export", "matrix history export -o durations.json", "matrix history export > durations.json")

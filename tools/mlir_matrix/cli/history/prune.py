@@ -8,10 +8,9 @@ from typing import Any
 
 import click
 
+from mlir_matrix.base.text import at, counted, now
 from mlir_matrix.cli.history_store import database, open_chosen
 from mlir_matrix.cli.lazy import verb
-from mlir_matrix.report.run_info import at, now
-from mlir_matrix.text import counted
 
 _DAY_S = 86_400
 

@@ -6,11 +6,10 @@ import os
 
 import click
 
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.text import counted, now
 from mlir_matrix.cli.history_store import open_local, open_store
 from mlir_matrix.cli.lazy import verb
-from mlir_matrix.errors import UsageError
-from mlir_matrix.report.run_info import now
-from mlir_matrix.text import counted
 
 
 @verb("push", "matrix history push", "matrix history push --to postgresql://lab@history.example/matrix")

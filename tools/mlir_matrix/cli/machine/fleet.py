@@ -9,19 +9,18 @@ from typing import Any
 import click
 from rich.markup import escape
 
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.layout import columns, section
+from mlir_matrix.base.text import counted, now
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
 from mlir_matrix.cli.selection import by_machine
-from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import SelectionOptions
 from mlir_matrix.expand.select import choose
 from mlir_matrix.machines.find import find_machine
 from mlir_matrix.machines.fleet import fleet
-from mlir_matrix.report.layout import columns, section
-from mlir_matrix.report.run_info import now
 from mlir_matrix.session import Session
-from mlir_matrix.text import counted
 
 #: Further cells are counted.
 _CELLS = 20

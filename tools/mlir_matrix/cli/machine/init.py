@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.files import unwritable
+from mlir_matrix.base.names import is_name, printable, why_not_a_name
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
-from mlir_matrix.errors import UsageError
-from mlir_matrix.files import unwritable
 from mlir_matrix.machines.probe import probe, to_yaml
 from mlir_matrix.machines.worker import Worker, worker_files
-from mlir_matrix.names import is_name, printable, why_not_a_name
 
 if TYPE_CHECKING:
     from mlir_matrix.session import Session

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from rich.markup import escape
 
+from mlir_matrix.base.layout import columns
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE, Entry
 from mlir_matrix.catalog.models.machines import Machine
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
-from mlir_matrix.report.layout import columns
 from mlir_matrix.session import Session
 
 SCHEMA = "mlir-matrix/machines/v1"

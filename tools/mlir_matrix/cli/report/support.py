@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import click
 
 from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
+from mlir_matrix.base.errors import InfrastructureError, UsageError
+from mlir_matrix.base.names import SEGMENT_NAMES, SEGMENTS, is_glob, printable, test_glob
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
 from mlir_matrix.cli.run_tests import run_all, trim_cache
-from mlir_matrix.errors import InfrastructureError, UsageError
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.expand.select import is_suite
 from mlir_matrix.judge.run import run_graph
 from mlir_matrix.judge.support import operators, report, select_operators
-from mlir_matrix.names import SEGMENT_NAMES, SEGMENTS, is_glob, printable, test_glob
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.report.merge import read_results, result_of

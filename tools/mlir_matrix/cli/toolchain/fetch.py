@@ -9,17 +9,17 @@ from typing import Any
 
 import click
 
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.text import counted
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.catalog.pins import PINS_MARK
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import note, show, warn
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.plan_document import units_document
 from mlir_matrix.report.progress import shown
 from mlir_matrix.session import Session
-from mlir_matrix.text import counted
 from mlir_matrix.toolchains.fetch import fetch, first, resolve_names, without_archives
 
 names_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT|COMPONENT[@RELEASE]|SUITE|GLOB]...")

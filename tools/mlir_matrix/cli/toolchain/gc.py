@@ -11,16 +11,16 @@ from pathlib import Path
 
 import click
 
+from mlir_matrix.base.errors import CatalogError
+from mlir_matrix.base.files import AT_ONCE, Cancelled, acquire, is_held, locked
+from mlir_matrix.base.text import counted, megabytes
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install.integrity import remove
 from mlir_matrix.environments.package import Installed
-from mlir_matrix.errors import CatalogError
-from mlir_matrix.files import AT_ONCE, Cancelled, acquire, is_held, locked
 from mlir_matrix.session import Session, others, session_of
-from mlir_matrix.text import counted, megabytes
 from mlir_matrix.toolchains.names import bytes_in, locked_units
 
 #: An incomplete package: ``.new-NAME-…``, where names end in 32 digits of a hash.

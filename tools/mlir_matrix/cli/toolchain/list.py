@@ -9,6 +9,10 @@ from typing import Any
 import click
 from rich.markup import escape
 
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.layout import columns
+from mlir_matrix.base.names import select_known
+from mlir_matrix.base.text import megabytes
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.cli import options
@@ -17,12 +21,8 @@ from mlir_matrix.cli.output import show
 from mlir_matrix.environments.cost import cost_of
 from mlir_matrix.environments.package import provider_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.errors import UsageError
-from mlir_matrix.names import select_known
-from mlir_matrix.report.layout import columns
 from mlir_matrix.report.plan_table import state_words
 from mlir_matrix.session import Session
-from mlir_matrix.text import megabytes
 from mlir_matrix.toolchains.names import State, c_libraries, of_release, state_of
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.text import counted, megabytes
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.cli import options
@@ -17,9 +19,7 @@ from mlir_matrix.environments.fetch.pip import solve
 from mlir_matrix.environments.interpreter import SUPPORTED
 from mlir_matrix.environments.lockfiles.wheels import lock_file, write_lock
 from mlir_matrix.environments.package import Provider, distributions, filled, provider_of
-from mlir_matrix.errors import InfrastructureError
 from mlir_matrix.session import Session
-from mlir_matrix.text import counted, megabytes
 from mlir_matrix.toolchains.names import Selection, selections
 
 

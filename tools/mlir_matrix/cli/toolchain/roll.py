@@ -7,20 +7,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import click
 
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.names import check_known, select_known
+from mlir_matrix.base.text import counted
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import note, warn
-from mlir_matrix.errors import UsageError
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.judge.results import TestResult
 from mlir_matrix.judge.roll import Break, Roll, newer, patches, roll
 from mlir_matrix.judge.run import run_plan
-from mlir_matrix.names import check_known, select_known
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.report.progress import shown
 from mlir_matrix.session import Session
-from mlir_matrix.text import counted
 
 #: Broken tests that are listed by name.
 _NAMED = 10

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from mlir_matrix.base.text import counted, megabytes
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import note, show, warn
 from mlir_matrix.cli.toolchain.fetch import names_argument
 from mlir_matrix.session import Session
-from mlir_matrix.text import counted, megabytes
 from mlir_matrix.toolchains.fetch import Damage, first, verify
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from mlir_matrix.base.errors import InfrastructureError, UsageError
+from mlir_matrix.base.names import did_you_mean, printable
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.catalog.pins import find_release, release_of
@@ -15,8 +17,6 @@ from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.environments.package import Provider, provider_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.errors import InfrastructureError, UsageError
-from mlir_matrix.names import did_you_mean, printable
 from mlir_matrix.session import Session
 from mlir_matrix.toolchains.names import of_release
 

@@ -15,12 +15,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlir_matrix.digest import digest_value
+from mlir_matrix.base.digest import digest_value
+from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.files import locked, unwritable
 from mlir_matrix.environments.fetch.apt_sources import Mirrors, find_mirrors, kept_settings, settings
 from mlir_matrix.environments.lockfiles.debian import DebianPackage
 from mlir_matrix.environments.machine import HOST
-from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.files import locked, unwritable
 
 _INSTALLED = """\
 Package: {}

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from email.parser import HeaderParser
 from pathlib import Path
 
+from mlir_matrix.base.errors import InfrastructureError, UnavailableError
 from mlir_matrix.environments.fetch.http import Routes
-from mlir_matrix.errors import InfrastructureError, UnavailableError
 
 OVERRIDE = "MATRIX_DEB_MIRROR"
 _SUITE = re.compile(

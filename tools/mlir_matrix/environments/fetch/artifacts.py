@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from mlir_matrix.digest import digest_file
+from mlir_matrix.base.digest import digest_file
+from mlir_matrix.base.files import is_held, unwritable
 from mlir_matrix.environments.package import Archive, Package
-from mlir_matrix.files import is_held, unwritable
 
 _NAME = re.compile(r"[0-9a-f]{64}")
 _PART, _ASIDE = ".part", ".damaged"

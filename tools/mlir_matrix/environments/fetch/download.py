@@ -15,11 +15,11 @@ from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlir_matrix.digest import digest_file
+from mlir_matrix.base.digest import digest_file
+from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.files import acquire, check, unwritable
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.fetch.http import HttpStatusError, ProxyError, Stream, Transport, origin, shown
-from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.files import acquire, check, unwritable
 
 if TYPE_CHECKING:
     from hashlib import _Hash as Hash

@@ -26,7 +26,7 @@ import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.util import make_headers
 
-from mlir_matrix.text import harmless
+from mlir_matrix.base.text import harmless
 
 TIMEOUT = 30.0
 _MOST_REDIRECTS = 5

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.environments.fetch.http import HttpStatusError, Transport
 from mlir_matrix.environments.interpreter import version_of
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.machine import HOST
-from mlir_matrix.errors import InfrastructureError
 
 _BUFFER = 1 << 16
 

@@ -17,6 +17,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.events import PackageListener, PackageProgress, ignore
+from mlir_matrix.base.files import Cancelled, beside, locked, unwritable
+from mlir_matrix.base.names import printable
 from mlir_matrix.environments.fetch.apt_sources import OVERRIDE, find_mirrors, routes, settings
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.fetch.download import AccessError, NotFoundError, Wanted, download, kept
@@ -29,10 +33,6 @@ from mlir_matrix.environments.install.workshop import Workshop
 from mlir_matrix.environments.interpreter import Interpreter
 from mlir_matrix.environments.lockfiles.debian import DebianPackage, DebianRelease
 from mlir_matrix.environments.machine import HOST
-from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.events import PackageListener, PackageProgress, ignore
-from mlir_matrix.files import Cancelled, beside, locked, unwritable
-from mlir_matrix.names import printable
 
 #: Files may have this many times the bytes that the lock file states, which are the packager's estimate. None of the locked
 #: packages has more than stated.

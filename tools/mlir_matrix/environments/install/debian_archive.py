@@ -24,8 +24,8 @@ from email.parser import HeaderParser
 from pathlib import Path
 from typing import Literal, NoReturn, Protocol
 
-from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.names import printable
+from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.names import printable
 
 if sys.version_info >= (3, 14):
     from compression import zstd

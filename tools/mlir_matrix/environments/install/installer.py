@@ -13,6 +13,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from mlir_matrix.base.errors import DiskFullError, InfrastructureError, UnavailableError
+from mlir_matrix.base.events import Listener, Note, PackageListener, PackageProgress, Tick
+from mlir_matrix.base.files import Cancelled
 from mlir_matrix.environments.cost import no_room, shortage
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.fetch.download import NotFoundError
@@ -28,9 +31,6 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.source import commands
 from mlir_matrix.environments.source.build import build_source, check_tools
 from mlir_matrix.environments.source.package import SourceBuild
-from mlir_matrix.errors import DiskFullError, InfrastructureError, UnavailableError
-from mlir_matrix.events import Listener, Note, PackageListener, PackageProgress, Tick
-from mlir_matrix.files import Cancelled
 
 _TICK_S = 0.25
 

@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from mlir_matrix.actions.runtime.integrity import damage
-from mlir_matrix.digest import digest_file
+from mlir_matrix.base.digest import digest_file
+from mlir_matrix.base.files import holds, locked, unwritable
 from mlir_matrix.environments.install.prefix import OURS
 from mlir_matrix.environments.package import Archive
-from mlir_matrix.files import holds, locked, unwritable
 
 #: Path of the manifest in a prefix.
 FILE = f"{OURS}/files.json"

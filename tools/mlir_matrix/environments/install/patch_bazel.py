@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
+from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.catalog.releases import number
 from mlir_matrix.environments.install.prefix import OURS, Prefix, Program
-from mlir_matrix.errors import InfrastructureError
 
 _BASE = "usr/share/bazel"
 #: List of the server's jars that are in other packages.

@@ -15,10 +15,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from mlir_matrix.actions.runtime.programs import by_loader
+from mlir_matrix.base.errors import CatalogError, InfrastructureError
+from mlir_matrix.base.names import did_you_mean, printable
 from mlir_matrix.environments.install.elf import read_elf
 from mlir_matrix.environments.machine import HOST
-from mlir_matrix.errors import CatalogError, InfrastructureError
-from mlir_matrix.names import did_you_mean, printable
 
 #: The folder in a prefix that holds our own files.
 OURS = ".matrix"

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mlir_matrix.base.files import check, unwritable
 from mlir_matrix.environments.install.debian_archive import BadArchive, DebReader, Record, open_deb
 from mlir_matrix.environments.install.integrity import UnpackedFile
 from mlir_matrix.environments.install.prefix import OURS
-from mlir_matrix.files import check, unwritable
 
 _MOST_HOPS = 40
 

@@ -13,6 +13,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from mlir_matrix.base.errors import DiskFullError, InfrastructureError
+from mlir_matrix.base.events import PackageProgress
+from mlir_matrix.base.files import beside, locked, unwritable
 from mlir_matrix.environments.fetch.download import AccessError, NotFoundError, Wanted, adopt, download, kept
 from mlir_matrix.environments.fetch.pip import address_of, conflict_in, options_for
 from mlir_matrix.environments.install.integrity import write_archives
@@ -20,9 +23,6 @@ from mlir_matrix.environments.install.wheel_archive import unpack_wheel
 from mlir_matrix.environments.install.workshop import Pip, Workshop
 from mlir_matrix.environments.interpreter import Interpreter
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
-from mlir_matrix.errors import DiskFullError, InfrastructureError
-from mlir_matrix.events import PackageProgress
-from mlir_matrix.files import beside, locked, unwritable
 
 #: In pip's output if an index cannot be reached; pip then also reports that the package does not exist.
 _UNREACHED = re.compile(r"Retrying|ConnectionError|ProxyError|SSLError|timed out")

@@ -19,13 +19,13 @@ from collections.abc import Iterable, Iterator
 from email.parser import HeaderParser
 from pathlib import Path, PurePosixPath
 
-from mlir_matrix.digest import digest_file
+from mlir_matrix.base.digest import digest_file
+from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.files import Cancelled
+from mlir_matrix.base.names import printable
 from mlir_matrix.environments.install.elf import MAGIC
 from mlir_matrix.environments.install.prefix import OURS
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage, is_version, normal_name
-from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.files import Cancelled
-from mlir_matrix.names import printable
 
 _CHUNK = 1 << 20
 #: Most unpacked bytes for each byte of a wheel whose lock file does not state them. The wheels that are locked have up to 5.

@@ -8,11 +8,11 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mlir_matrix.base.events import PackageListener
+from mlir_matrix.base.files import Cancelled
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.fetch.http import Transport
 from mlir_matrix.environments.fetch.pip import variables
-from mlir_matrix.events import PackageListener
-from mlir_matrix.files import Cancelled
 
 
 class Pip:

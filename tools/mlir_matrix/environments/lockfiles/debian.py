@@ -23,15 +23,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
 
+from mlir_matrix.base.digest import digest_value
+from mlir_matrix.base.errors import CatalogError
+from mlir_matrix.base.files import write_text
+from mlir_matrix.base.names import is_name, printable
 from mlir_matrix.catalog.models.toolchains import Finish
 from mlir_matrix.catalog.yaml_reader import ScalarError, Source, parse, plain_scalar
-from mlir_matrix.digest import digest_value
 from mlir_matrix.environments.lockfiles.wheels import locked_text
 from mlir_matrix.environments.machine import HOST
 from mlir_matrix.environments.package import Archive, Package, folder_name
-from mlir_matrix.errors import CatalogError
-from mlir_matrix.files import write_text
-from mlir_matrix.names import is_name, printable
 
 #: Raise it when the same lock file gives another prefix.
 _LAYOUT = 1

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from mlir_matrix.base.errors import CatalogError
+from mlir_matrix.base.files import write_text
+from mlir_matrix.base.names import printable
 from mlir_matrix.catalog.yaml_reader import read_text
 from mlir_matrix.environments.machine import HOST
 from mlir_matrix.environments.package import Archive, folder_name
-from mlir_matrix.errors import CatalogError
-from mlir_matrix.files import write_text
-from mlir_matrix.names import printable
 
 #: Names and versions become folder names, which have at most 255 bytes.
 _PIN = r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,90})==(?P<version>[A-Za-z0-9.+!]{1,90})"

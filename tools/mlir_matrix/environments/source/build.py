@@ -19,6 +19,9 @@ from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 
+from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.events import PackageProgress
+from mlir_matrix.base.files import AT_ONCE, Cancelled, check, locked, unwritable, write_text
 from mlir_matrix.environments.install.integrity import UnpackedFile, damaged_files, write_manifest
 from mlir_matrix.environments.install.prefix import OURS, Prefix, find_programs, read_prefix, save_prefix
 from mlir_matrix.environments.install.workshop import Workshop
@@ -29,9 +32,6 @@ from mlir_matrix.environments.source.commands import Places
 from mlir_matrix.environments.source.confined import confined, is_of_system
 from mlir_matrix.environments.source.package import SourceBuild
 from mlir_matrix.environments.source.process import Runner, first_error
-from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.events import PackageProgress
-from mlir_matrix.files import AT_ONCE, Cancelled, check, locked, unwritable, write_text
 
 _ADVICE = {
     "git": "a git on PATH",

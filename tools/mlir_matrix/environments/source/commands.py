@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlir_matrix.digest import digest_value
+from mlir_matrix.base.digest import digest_value
 from mlir_matrix.environments.install.prefix import read_prefix, wrapper
 from mlir_matrix.environments.machine import HOST
 from mlir_matrix.environments.source.package import SourceBuild

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from mlir_matrix.base.digest import digest_value
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.catalog.releases import number
-from mlir_matrix.digest import digest_value
 from mlir_matrix.environments.host import find_program
 from mlir_matrix.environments.lockfiles.debian import DebianRelease
 from mlir_matrix.environments.machine import HOST

@@ -16,9 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.files import Cancelled
-from mlir_matrix.names import printable
+from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.files import Cancelled
+from mlir_matrix.base.names import printable
 
 #: Called with the number of completed steps and of all steps.
 Steps = Callable[[int, int], None]

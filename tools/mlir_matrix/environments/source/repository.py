@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlir_matrix.digest import digest_value
+from mlir_matrix.base.digest import digest_value
+from mlir_matrix.base.errors import InfrastructureError, UsageError
+from mlir_matrix.base.files import beside, locked, unwritable
+from mlir_matrix.base.names import printable
 from mlir_matrix.environments.source.process import clean_environment
-from mlir_matrix.errors import InfrastructureError, UsageError
-from mlir_matrix.files import beside, locked, unwritable
-from mlir_matrix.names import printable
 
 #: No prompts, no remote helpers (``ext::``), no hooks; nothing of the settings that a clone has for its own work tree.
 GIT = (

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 
 from mlir_matrix.actions.runtime import isolation
-from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.execute.bazel.bep import Event, Events
 from mlir_matrix.execute.options import ExecutorOptions
 

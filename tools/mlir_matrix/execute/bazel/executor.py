@@ -12,14 +12,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from mlir_matrix.actions.runtime.bazel_layout import OUTCOME_MARK
 from mlir_matrix.actions.runtime.collect import remove_folder
+from mlir_matrix.base.digest import digest_bytes
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.events import Event as RunEvent
+from mlir_matrix.base.events import Listener, Note, PackageProgress, Tick, ignore
+from mlir_matrix.base.fingerprint import cpu_digest
+from mlir_matrix.base.names import did_you_mean, printable
 from mlir_matrix.catalog.pins import PINS_MARK
-from mlir_matrix.digest import digest_bytes
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install.installer import install_all
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
-from mlir_matrix.errors import UsageError
-from mlir_matrix.events import Event as RunEvent
-from mlir_matrix.events import Listener, Note, PackageProgress, Tick, ignore
 from mlir_matrix.execute.action_cache import ActionCache, LostBlob, Result, read_bytes
 from mlir_matrix.execute.bazel.bep import Completed, Event, Failed, Finished, Made
 from mlir_matrix.execute.bazel.client import Build, StallDetector, flags_of
@@ -37,8 +39,6 @@ from mlir_matrix.execute.local_pool import LocalPool
 from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.execute.sandbox import make_scratch, new_scratch
 from mlir_matrix.execute.scheduler import Scheduler
-from mlir_matrix.fingerprint import cpu_digest
-from mlir_matrix.names import did_you_mean, printable
 from mlir_matrix.plan.graph import Action, Graph
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.session import Session

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mlir_matrix.digest import digest_value
-from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.base.digest import digest_value
+from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.plan_document import lasting, to_document
 from mlir_matrix.plan.planner import Plan

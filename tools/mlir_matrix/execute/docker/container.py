@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.execute.docker.options import FOLDER
 from mlir_matrix.execute.docker.reaper import remove
 from mlir_matrix.execute.worker_process import Worker, last_line

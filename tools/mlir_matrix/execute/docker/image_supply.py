@@ -12,10 +12,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.events import PackageProgress
+from mlir_matrix.base.files import Cancelled
+from mlir_matrix.base.paths import Home
 from mlir_matrix.catalog.models.toolchains import Containers
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.events import PackageProgress
 from mlir_matrix.execute.action_cache import write_bytes
 from mlir_matrix.execute.docker import options
 from mlir_matrix.execute.docker.container import start
@@ -24,11 +26,9 @@ from mlir_matrix.execute.docker.reaper import remove, remove_ours
 from mlir_matrix.execute.keys import ACTIONS_FOLDER
 from mlir_matrix.execute.worker_pool import PackageSupply
 from mlir_matrix.execute.worker_process import Preload
-from mlir_matrix.files import Cancelled
 from mlir_matrix.images import images
 from mlir_matrix.images.daemon import Daemon
 from mlir_matrix.images.images import Image
-from mlir_matrix.paths import Home
 
 if TYPE_CHECKING:
     from mlir_matrix.execute.worker_pool import PoolContext

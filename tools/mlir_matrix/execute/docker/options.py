@@ -11,6 +11,7 @@ from typing import Any
 
 from mlir_matrix.actions.runtime.contract import INPUT_FOLDER
 from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
+from mlir_matrix.base.paths import Home
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.docker.reaper import LABEL, me
 from mlir_matrix.execute.job import BUILDING
@@ -18,7 +19,6 @@ from mlir_matrix.execute.keys import ACTIONS_FOLDER
 from mlir_matrix.execute.options import Limits
 from mlir_matrix.execute.worker_process import Preload, serving, worker_command
 from mlir_matrix.images.images import Image
-from mlir_matrix.paths import Home
 
 #: Paths in a container. The parent of the action's folder contains nothing else.
 FOLDER = "/work/action"

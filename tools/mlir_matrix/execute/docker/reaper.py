@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Self
 
-from mlir_matrix.errors import InfrastructureError
+from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.images.daemon import Daemon
 
 #: The label of all containers of runs; its value identifies the process that started them.

@@ -20,10 +20,10 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, TypeAdapter, with_config
 from typing_extensions import is_typeddict
 
+from mlir_matrix.base.files import write_text
+from mlir_matrix.base.names import check_known
 from mlir_matrix.catalog.models import base as models
 from mlir_matrix.catalog.models import machines, suites, toolchains
-from mlir_matrix.files import write_text
-from mlir_matrix.names import check_known
 from mlir_matrix.report.schemas import (
     audit,
     bisect,

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from mlir_matrix.text import counted, harmless
+from mlir_matrix.base.text import counted, harmless
 
 #: Further reasons are counted.
 _REASONS = 12

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.errors import InfrastructureError
-from mlir_matrix.files import Cancelled, acquire, beside, holds, is_held, locked, write_output, write_text
+from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.files import Cancelled, acquire, beside, holds, is_held, locked, write_output, write_text
 
 
 def test_one_at_a_time(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from functools import cache
 from operator import attrgetter
 
-from mlir_matrix.digest import digest_bytes, digest_value
+from mlir_matrix.base.digest import digest_bytes, digest_value
 
 #: More than the coarsest clock of a file system in use.
 _TICK_NS = 2_500_000_000

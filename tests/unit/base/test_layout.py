@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from rich.text import Text
 
-from mlir_matrix.report.layout import columns, not_run, print_lines
-from mlir_matrix.text import counted
+from mlir_matrix.base.layout import columns, not_run, print_lines
+from mlir_matrix.base.text import counted
 
 
 def plain(lines: list[str]) -> list[str]:

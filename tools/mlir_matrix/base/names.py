@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product
 
-from mlir_matrix.errors import UsageError
+from mlir_matrix.base.errors import UsageError
 
 #: Dots only between other characters: no ``..``, no hidden file, no name that ends in a dot.
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_+-]*(?:\.[A-Za-z0-9_+-]+)*$"

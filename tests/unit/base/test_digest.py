@@ -11,7 +11,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies
 
-from mlir_matrix.digest import canonical, digest_bytes, digest_file, digest_value
+from mlir_matrix.base.digest import canonical, digest_bytes, digest_file, digest_value
 
 values = strategies.recursive(
     strategies.none() | strategies.booleans() | strategies.integers() | strategies.floats(allow_nan=False, allow_infinity=False)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 #: What a wheel has of the repository; it is not to be changed.
-INSTALLED = Path(__file__).resolve().parent / "_repository"
+INSTALLED = Path(__file__).resolve().parents[1] / "_repository"
 
 
 def _base(variable: str, default: str) -> Path:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mlir_matrix.errors import UsageError
-from mlir_matrix.names import (
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.names import (
     MOST_ALTERNATIVES,
     NAME_LENGTH,
     NameGlob,

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix import paths
-from mlir_matrix.errors import UsageError
-from mlir_matrix.files import write_text
-from mlir_matrix.paths import find_home, repository
+from mlir_matrix.base import paths
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.files import write_text
+from mlir_matrix.base.paths import find_home, repository
 
 VARIABLES = ("MATRIX_HOME", "MATRIX_ROOT", "XDG_CACHE_HOME", "XDG_STATE_HOME")
 
@@ -79,7 +79,7 @@ def test_without_home(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_repository(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    checkout = Path(__file__).resolve().parents[2]
+    checkout = Path(__file__).resolve().parents[3]
     assert repository() == checkout
     monkeypatch.setattr(paths, "INSTALLED", tmp_path / "_repository")
     (tmp_path / "_repository").mkdir()
@@ -89,7 +89,7 @@ def test_the_repository(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
 
 
 def test_files_of_the_installed_program_are_not_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("mlir_matrix.files.INSTALLED", tmp_path / "_repository")
+    monkeypatch.setattr("mlir_matrix.base.files.INSTALLED", tmp_path / "_repository")
     with pytest.raises(UsageError, match="belongs to the installed program; use --catalog"):
         write_text(tmp_path / "_repository/golden/a/y.npy", "")
     assert list(tmp_path.iterdir()) == []

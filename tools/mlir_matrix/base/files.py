@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from mlir_matrix.errors import DiskFullError, InfrastructureError, UsageError
-from mlir_matrix.paths import INSTALLED
+from mlir_matrix.base.errors import DiskFullError, InfrastructureError, UsageError
+from mlir_matrix.base.paths import INSTALLED
 
 #: Errors of a full disk, a quota or a limit on the size of files.
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})

@@ -1,8 +1,9 @@
-"""Format numbers, sizes and options. Imports nothing of ours, because every verb needs it."""
+"""Format numbers, sizes, times, options and patches. Imports nothing of ours, because every verb needs it."""
 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -51,3 +52,40 @@ def size_in_bytes(text: str) -> int:
     if found is None:
         raise ValueError(f"{harmless(text)!r} is no size; expected bytes, or a number with K, M, G or T, e.g. 10G")
     return int(float(found[1]) * _UNITS[found[2]])
+
+
+def now() -> str:
+    """Return the time, in UTC, to the millisecond."""
+    return at(time.time_ns())
+
+
+def at(time_ns: int) -> str:
+    """Return a time, in UTC, to the millisecond."""
+    seconds, nanoseconds = divmod(time_ns, 10**9)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{nanoseconds // 10**6:03}Z"
+
+
+#: The new text for the characters from the first position to the second one.
+Edit = tuple[int, int, str]
+
+
+def apply(text: str, edits: Iterable[Edit]) -> str:
+    """Return the edited text. Of edits at one position, the last one comes first in the text."""
+    # From the end on, so that positions stay valid.
+    for start, end, new in sorted(edits, key=lambda edit: edit[0], reverse=True):
+        text = text[:start] + new + text[end:]
+    return text
+
+
+def patch(path: str, before: str | None, after: str) -> str:
+    """Return a unified diff for ``git apply`` in the folder that ``path`` is relative to; ``before`` is None for a new file."""
+    import difflib
+
+    old = "/dev/null" if before is None else f"a/{path}"
+    return "".join(difflib.unified_diff(_lines(before or ""), _lines(after), old, f"b/{path}"))
+
+
+def _lines(text: str) -> list[str]:
+    # Not splitlines: to git, only a line feed ends a line.
+    *lines, rest = text.split("\n")
+    return [f"{line}\n" for line in lines] + ([f"{rest}\n\\ No newline at end of file\n"] if rest else [])

@@ -11,8 +11,8 @@ import click
 import pytest
 
 from mlir_matrix import cli
+from mlir_matrix.base.errors import CatalogError, InfrastructureError, MatrixError, UsageError
 from mlir_matrix.catalog.yaml_reader import SourceError
-from mlir_matrix.errors import CatalogError, InfrastructureError, MatrixError, UsageError
 
 PROGRAM = Path(cli.__file__).parents[1] / "__main__.py"
 

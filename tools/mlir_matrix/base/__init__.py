@@ -1,0 +1,1 @@
+"""Names, digests, files, texts and errors: what every other package may use."""

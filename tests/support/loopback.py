@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-
 #: Below the ports that Linux gives to those who ask for any, so that no client has one of these by chance.
 _PORTS = range(20_000, 32_000)
 

@@ -30,7 +30,7 @@ from mlir_matrix.judge.run import run_graph
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.session import Session, open_session
 from mlir_matrix.toolchains.names import require
-from support.groups import Groups, mark_slow, order
+from support.groups import Groups, mark, order
 from support.machine import namespaces
 
 #: How much property tests try: a hundred examples each, more by tools/test --hypothesis-profile thorough.
@@ -56,8 +56,8 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark slow tests, and order all for the processes of pytest-xdist."""
-    mark_slow(items)
+    """Mark what is slow or needs the network, and order all for the processes of pytest-xdist."""
+    mark(items)
     if hasattr(config, "workerinput"):
         order(items)
 

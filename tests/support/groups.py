@@ -45,6 +45,8 @@ _BY_TEST = {
 }
 #: Of what calls the command line, what ``tools/test --quick`` has; the rest is slow.
 _QUICK = ("test_cli", "test_compare_files", "test_golden_explain", "test_smoke")
+#: Fixtures that install packages.
+_INSTALLING = {"environments", "c_library"}
 
 
 class Groups(LoadScopeScheduling):
@@ -67,8 +69,12 @@ def order(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places.get(group_of(item.nodeid), len(places)))
 
 
-def mark_slow(items: list[pytest.Item]) -> None:
-    """Mark what ``tools/test --quick`` leaves out."""
+def mark(items: list[pytest.Item]) -> None:
+    """Mark what ``tools/test --quick`` leaves out, and what needs the network unless packages are installed already."""
     for item in items:
-        if item.path.parent.name == "e2e" and item.path.stem not in _QUICK:
-            item.add_marker(pytest.mark.slow)
+        if item.path.parent.name == "e2e":
+            item.add_marker(pytest.mark.network)
+            if item.path.stem not in _QUICK:
+                item.add_marker(pytest.mark.slow)
+        elif _INSTALLING & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.network)

@@ -108,6 +108,7 @@ def test_its_lock_has_what_wheels_expect() -> None:
         assert {"libc6", "libstdc++6", "zlib1g", python} <= {package.name for package in lock.packages}
 
 
+@pytest.mark.network
 def test_a_worker_runs_on_it(numpy: ResolvedEnvironment, current: Session, tmp_path: Path) -> None:
     """Run an action with a wheel in the prefix's interpreter, without a PATH."""
     home = current.home

@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.execute.job import BUILDING
+from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.keys import input_names, request
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.plan.graph import Action, Produced
+from mlir_matrix.plan.graph import BUILDING, Action, Produced
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.session import Session
 
 HERE = Path(__file__).resolve().parent
 _SCRIPT = str(HERE / "_one_process.py")

@@ -9,7 +9,7 @@ from mlir_matrix.catalog.golden_files import RECORD, record_of
 from mlir_matrix.catalog.load import load
 from mlir_matrix.catalog.models.base import Workload
 from mlir_matrix.catalog.yaml_reader import read
-from mlir_matrix.validation import validate
+from mlir_matrix.expand.checks.validate import validate
 
 KINDS = ("linalg", "llvm", "object")
 STEPS = {"lower": ("linalg", "llvm"), "emit": ("llvm", "object")}

@@ -38,7 +38,7 @@ from _matrix import matrix
 from _timing import medians, verdict
 from _workspace import Call, Workspace
 
-from mlir_matrix.session import open_session
+from mlir_matrix.plan.session import open_session
 from mlir_matrix.toolchains.bazel import locate
 
 UNCHANGED = 1_000

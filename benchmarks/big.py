@@ -26,7 +26,7 @@ from _timing import verdict
 from cold import added, kit_template, results
 
 from mlir_matrix.execute.action_cache import ActionCache
-from mlir_matrix.session import open_session
+from mlir_matrix.plan.session import open_session
 
 TESTS = "mlir/linalg-loops/x86_64/"
 _MATRIX = Path(__file__).resolve().parent.parent / "tools" / "mlir_matrix" / "__main__.py"

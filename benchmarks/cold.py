@@ -18,6 +18,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from mlir_matrix.plan.session import plan_tests
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
 from _baseline import Baseline, cores, strata
@@ -25,15 +27,15 @@ from _matrix import Report, matrix, observed
 from _timing import verdict
 
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache, Result
-from mlir_matrix.execute.job import BUILDING
 from mlir_matrix.execute.keys import action_key
-from mlir_matrix.execute.options import Limits
 from mlir_matrix.expand.select import choose
 from mlir_matrix.judge.run import run_graph
-from mlir_matrix.plan.graph import Graph
+from mlir_matrix.plan.graph import BUILDING, Graph
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.session import Session, open_session
+from mlir_matrix.plan.request import Limits
+from mlir_matrix.plan.session import open_session
 
 RUNS = 3
 SAMPLE = 12
@@ -41,7 +43,7 @@ SAMPLE = 12
 
 def smoke(session: Session) -> Plan:
     """The plan of the suite."""
-    return session.plan(choose(session.catalog, ("smoke",)).tests())
+    return plan_tests(session, choose(session.catalog, ("smoke",)).tests())
 
 
 def kit(session: Session, plan: Plan) -> dict[str, Path]:
@@ -73,7 +75,7 @@ def template(session: Session, plan: Plan, folder: Path, *, sealed: bool = False
 
 def kit_template(session: Session, suite: str, folder: Path) -> None:
     """A cache that has nothing but the C library that the tests of a suite are linked with."""
-    plan = session.plan(choose(session.catalog, (suite,)).tests())
+    plan = plan_tests(session, choose(session.catalog, (suite,)).tests())
     kit(session, plan)
     template(session, plan, folder)
 

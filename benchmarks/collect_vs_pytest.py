@@ -33,7 +33,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from mlir_matrix.catalog.load import load
 from mlir_matrix.expand.suite import expand
-from mlir_matrix.validation import validate
+from mlir_matrix.expand.checks import validate
 found = validate(load([Path(sys.argv[2])]))
 if sys.argv[3] == "all":
     sys.stdout.write("\\n".join(expand(found, found.suites["all"]).ids()) + "\\n")

@@ -19,6 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from mlir_matrix.plan.session import plan_tests
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
 from _matrix import matrix
@@ -26,11 +28,12 @@ from _timing import verdict
 from cold import once, smoke, template
 
 from mlir_matrix.base.events import Event
+from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.job import ActionDone, ActionStarted, Done
-from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.expand.select import choose
 from mlir_matrix.judge.run import run_plan
-from mlir_matrix.session import Session, open_session
+from mlir_matrix.plan.request import ExecutorOptions, Limits
+from mlir_matrix.plan.session import open_session
 
 RUNS = 3
 EXECUTORS = ("local", "docker")
@@ -55,7 +58,7 @@ class Watch:
 
 def overhead(session: Session, executor: str) -> float:
     """Seconds that executing an action takes beside the action itself: the median."""
-    plan = session.plan(choose(session.catalog, (FEW,)).tests())
+    plan = plan_tests(session, choose(session.catalog, (FEW,)).tests())
     watch = Watch()
     options = ExecutorOptions(executor=executor)
     run = run_plan(session, plan, options=options, limits=Limits(jobs=1), fail_fast=False, listener=watch.on)

@@ -19,6 +19,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlir_matrix.plan.session import plan_tests, select_tests
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
 import numpy
@@ -30,11 +32,11 @@ from cold import kit_template
 from mlir_matrix.base.events import Event
 from mlir_matrix.execute import queues
 from mlir_matrix.execute.job import ActionDone, ActionStarted
-from mlir_matrix.execute.options import Limits
 from mlir_matrix.judge.results import TestDone
 from mlir_matrix.judge.run import run_plan
 from mlir_matrix.plan.graph import Graph
-from mlir_matrix.session import open_session
+from mlir_matrix.plan.request import Limits
+from mlir_matrix.plan.session import open_session
 
 RUNS = 3
 #: Tests of a suite, and its frameworks.
@@ -130,7 +132,7 @@ class Times:
 def run(catalogs: Path, suite: str, cache: Path) -> Times:
     """Run a suite into a cache and record when its verdicts come."""
     session = open_session(catalogs=[catalogs], cache_dir=cache)
-    plan = session.plan(session.tests([suite]))
+    plan = plan_tests(session, select_tests(session, [suite]))
     times, begin, cpu = Times([]), time.perf_counter(), spent()
     started: dict[str, float] = {}
 

@@ -15,6 +15,8 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
+from mlir_matrix.plan.session import plan_tests
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
 from _synthetic import catalog
@@ -24,13 +26,14 @@ from mlir_matrix.base.paths import find_home
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.machines import Machine
 from mlir_matrix.catalog.yaml_reader import parse
+from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
 from mlir_matrix.history.snapshot import Recorded, Snapshot, read_snapshot
 from mlir_matrix.machines.choose import choose_for, timed_actions
 from mlir_matrix.machines.estimates import Estimates
 from mlir_matrix.machines.shards import shards
-from mlir_matrix.session import Session, open_session, session_of
+from mlir_matrix.plan.session import open_session, session_of
 
 TIME = "2026-01-31T12:00:00.000Z"
 MACHINE = """\
@@ -79,7 +82,7 @@ def selecting(folder: Path, runs: int) -> bool:
     box = Entry(name="box", document=Machine.model_validate(source.data), source=source, root=folder, folder=folder)
 
     def pick() -> None:
-        actions = partial(timed_actions, session.plan(tests))
+        actions = partial(timed_actions, plan_tests(session, tests))
         choose_for(box, tests, catalog=found, pins=session.pins, history=history, date=TIME, actions=actions)
 
     times = medians({"choose": pick, "plan": partial(session.plan, tests)}, runs)

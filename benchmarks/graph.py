@@ -18,6 +18,8 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from mlir_matrix.plan.session import plan_tests
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
 from _synthetic import catalog
@@ -27,9 +29,9 @@ from mlir_matrix.base.paths import find_home
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.cli import COLLECTING
+from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.suite import expand
-from mlir_matrix.session import Session
 
 FRAMEWORKS, PIPELINES, TARGETS = 10, 50, 2
 WORKLOADS = (10, 30, 100)
@@ -47,14 +49,14 @@ def tests_of(found: Catalog) -> list[Test]:
 
 def count(session: Session, tests: Sequence[Test]) -> int:
     """What is measured: the plan, with the catalog's own tolerance layers. It is gone when the next one begins."""
-    return len(session.plan(tests).graph.actions)
+    return len(plan_tests(session, tests).graph.actions)
 
 
 def memory(session: Session, tests: Sequence[Test]) -> float:
     """Bytes for each test that the plan holds."""
     gc.collect()
     tracemalloc.start()
-    made = session.plan(tests)
+    made = plan_tests(session, tests)
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(made.verdicts) == len(tests)

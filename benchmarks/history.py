@@ -38,7 +38,7 @@ from mlir_matrix.history.store import Store
 from mlir_matrix.history.transfer import ingest
 from mlir_matrix.history.trends import Trends
 from mlir_matrix.judge.results import Run, TestResult
-from mlir_matrix.session import open_session
+from mlir_matrix.plan.session import open_session
 from support.postgres import postgres
 from support.recordings import TIMES
 

@@ -14,6 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from mlir_matrix.plan.session import plan_tests
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
 from _baseline import Baseline, cores
@@ -22,7 +24,7 @@ from _timing import verdict
 from cold import added, kit, template
 
 from mlir_matrix.expand.select import choose
-from mlir_matrix.session import open_session
+from mlir_matrix.plan.session import open_session
 
 SUITE = "onnx-nodes"
 SAMPLE = 120
@@ -35,7 +37,7 @@ def main() -> int:
     """Print the ratios; exit code 1 where one does not hold."""
     matrix("run", "onnx/linalg-loops/x86_64/onnx-nodes:test_abs", "--quiet")  # installs what is missing
     session = open_session()
-    plan = session.plan(choose(session.catalog, (SUITE,)).tests())
+    plan = plan_tests(session, choose(session.catalog, (SUITE,)).tests())
     with tempfile.TemporaryDirectory(dir=session.home.cache) as name:
         folder = Path(name)
         made = kit(session, plan)

@@ -18,6 +18,8 @@ import time
 from functools import partial
 from pathlib import Path
 
+from mlir_matrix.plan.session import plan_tests
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
 from _matrix import LAUNCHER, ROOT, matrix, observed
@@ -28,11 +30,11 @@ from mlir_matrix.base.digest import canonical, digest_bytes
 from mlir_matrix.base.paths import Home
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache, Result
 from mlir_matrix.execute.job import Done
 from mlir_matrix.execute.lookup import Lookup
 from mlir_matrix.expand.suite import expand
-from mlir_matrix.session import Session
 
 RUNS = 15
 FRAMEWORKS = frozenset({"torch", "torch_mlir", "jax", "jaxlib", "onnx", "iree", "mlir", "numpy"})
@@ -80,7 +82,7 @@ class Unchanged:
 def _fill(session: Session) -> None:
     """Put a result of every action into the cache."""
     catalog = session.catalog
-    graph = session.plan(expand(catalog, catalog.suites["all"]).tests()).graph
+    graph = plan_tests(session, expand(catalog, catalog.suites["all"]).tests()).graph
     store = ActionCache(session.home.actions)
     store.prepare()
     lookup = Lookup(graph, catalog.roots, store, memory_mb=0)

@@ -34,7 +34,8 @@ from mlir_matrix.environments.lockfiles.debian import (
     debian_lock_file,
     read_debian_lock,
 )
-from mlir_matrix.session import Session, open_session
+from mlir_matrix.environments.session import Session
+from mlir_matrix.plan.session import open_session
 
 RELEASE = "19.1.7"
 FETCHES = 3

@@ -21,7 +21,7 @@ from _timing import medians, verdict
 
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.worker_process import Preload, WorkerProcess, start_worker
-from mlir_matrix.session import open_session
+from mlir_matrix.plan.session import open_session
 
 RUNS = 200
 PARAMS = {

@@ -15,21 +15,23 @@ import pytest
 
 from mlir_matrix.actions.runtime import bytecode
 from mlir_matrix.base.paths import find_home
+from mlir_matrix.plan.session import plan_tests
 
 # First, because what is imported then is compiled. Python itself would not notice a damaged file.
 bytecode.keep_in(str(find_home().bytecode))
 
 from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.environments.c_library import CLibrary
+from mlir_matrix.environments.installer import require
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.c_libraries import builds_c_library
-from mlir_matrix.execute.options import Limits
 from mlir_matrix.execute.worker_process import Preload, WorkerProcess, start_worker, worker_command
 from mlir_matrix.expand.select import choose
 from mlir_matrix.judge.run import run_graph
 from mlir_matrix.plan.graph import Graph
-from mlir_matrix.session import Session, open_session
-from mlir_matrix.toolchains.names import require
+from mlir_matrix.plan.request import Limits
+from mlir_matrix.plan.session import open_session
 from support.groups import Groups, mark, order
 from support.machine import namespaces
 
@@ -95,7 +97,7 @@ def c_library(current: Session, tmp_path_factory: pytest.TempPathFactory) -> Pat
     library = CLibrary.of("x86_64-linux-musl", environment.packages)
     found = library.find(current.home.packages)
     if found is None:
-        plan = current.plan(choose(current.catalog, ["mlir/linalg-loops/x86_64/transpose"]).tests())
+        plan = plan_tests(current, choose(current.catalog, ["mlir/linalg-loops/x86_64/transpose"]).tests())
         actions = {name: action for name, action in plan.graph.actions.items() if builds_c_library(action)}
         own = replace(current, home=replace(current.home, actions=tmp_path_factory.mktemp("c-library")))
         run_graph(own, Graph(actions=actions), limits=Limits(jobs=1))

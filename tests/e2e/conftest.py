@@ -16,8 +16,8 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from mlir_matrix.base.paths import find_home
+from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.eviction import evict
-from mlir_matrix.session import Session
 from support.agreement import Came, run, write_broken
 from support.contained import apart, served
 from support.daemon import Daemon, dockerd, unsupported

@@ -14,11 +14,12 @@ import pytest
 
 from mlir_matrix.base.events import Event, Note
 from mlir_matrix.base.paths import Home
+from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.bazel import client
-from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.expand.select import choose
 from mlir_matrix.judge.run import run_plan
-from mlir_matrix.session import Session
+from mlir_matrix.plan.request import ExecutorOptions, Limits
+from mlir_matrix.plan.session import plan_tests
 from support.agreement import BROKEN, FEW, Came, check_agreement, run
 from support.contained import left
 from support.daemon import Daemon
@@ -152,7 +153,7 @@ def test_a_pool_without_a_worker(farm: Farm, current: Session, tmp_path: Path, m
     events: list[Event] = []
     session = replace(current, home=Home(cache=current.home.cache, state=tmp_path, actions=tmp_path / "actions"))
     test = "mlir/math-expand/ir/tanh"
-    plan = session.plan(choose(session.catalog, [test]).tests())
+    plan = plan_tests(session, choose(session.catalog, [test]).tests())
     options = ExecutorOptions(executor="bazel", remote=farm.url, properties=(("pool", "three"),))
     done = run_plan(session, plan, options=options, limits=Limits(jobs=2), fail_fast=False, listener=events.append)
     (result,) = done.results

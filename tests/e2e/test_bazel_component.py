@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.session import Session
+from mlir_matrix.environments.session import Session
 from mlir_matrix.toolchains.bazel import WORKSPACE, locate, probe
 from support.downstream import processes
 

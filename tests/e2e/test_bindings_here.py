@@ -9,7 +9,7 @@ import pytest
 
 from mlir_matrix.actions.tools.bindings import ROOTS
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.session import Session
+from mlir_matrix.environments.session import Session
 
 FOLDS = """
 func.func @main(%x: i32) -> i32 {

@@ -19,7 +19,7 @@ import pydantic
 import pytest
 
 from mlir_matrix.actions.runtime.isolation import NOTHING_HELD, PROCESSES
-from mlir_matrix.environments.install.prefix import read_prefix
+from mlir_matrix.environments.installed.prefix import read_prefix
 from support.build_attacks import ATTACKS, END, FOREVER, PRELUDE
 from support.downstream import processes
 from support.machine import interpreter_of_all

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.session import Session
-from mlir_matrix.toolchains.names import prefix_of
+from mlir_matrix.environments.selection import prefix_of
+from mlir_matrix.environments.session import Session
 from support.daemon import dockerd, unsupported
 
 

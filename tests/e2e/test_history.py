@@ -12,6 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from mlir_matrix.environments.session import Session
 from mlir_matrix.history.questions import Questions
 from mlir_matrix.history.snapshot import read_snapshot
 from mlir_matrix.history.spool import Spool
@@ -19,7 +20,6 @@ from mlir_matrix.history.store import Store
 from mlir_matrix.history.summary import read_summary
 from mlir_matrix.history.transfer import ingest
 from mlir_matrix.history.trends import Trends
-from mlir_matrix.session import Session
 from support.downstream import Downstream
 from support.house import REPOSITORY, ROOMS, House, wait_until
 from support.machine import program

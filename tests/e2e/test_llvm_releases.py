@@ -15,8 +15,8 @@ import pytest
 from mlir_matrix.bisect.difference import first_difference
 from mlir_matrix.bisect.listings import with_listings
 from mlir_matrix.execute.action_cache import ActionCache
-from mlir_matrix.execute.options import Limits
-from mlir_matrix.session import session_of
+from mlir_matrix.plan.request import Limits
+from mlir_matrix.plan.session import plan_tests, select_tests, session_of
 from support.downstream import Downstream
 from support.house import REPOSITORY, House, Report, new_home
 from support.reports import reproduce
@@ -249,7 +249,7 @@ def test_which_program_of_a_step_changed(house: House, suite: Report) -> None:
     tests = [f"mlir/math-expand/x86_64/ceil@llvm={release}" for release in ("21", "22")]
     assert [suite.tests[test]["outcome"] for test in tests] == ["mismatch", "pass"]
     session = session_of([REPOSITORY], house.folders)
-    plan, done = with_listings(session, session.plan(session.tests(tests)), tests, Limits(jobs=2))
+    plan, done = with_listings(session, plan_tests(session, select_tests(session, tests)), tests, Limits(jobs=2))
     found = first_difference(plan, done, (tests[0], tests[1]), ActionCache(house.actions).read_blob)
     assert found is not None
     assert found.step == "object (llc)"

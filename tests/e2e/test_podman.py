@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.execute.options import ExecutorOptions
-from mlir_matrix.session import Session, open_session
+from mlir_matrix.environments.session import Session
+from mlir_matrix.plan.request import ExecutorOptions
+from mlir_matrix.plan.session import open_session
 from support.agreement import Came, check_agreement
 from support.agreement import run as run_by
 from support.contained import Aftermath, apart, attempt, check_ended, left, run, served

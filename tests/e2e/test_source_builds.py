@@ -21,14 +21,15 @@ from mlir_matrix.base.events import ignore
 from mlir_matrix.bisect.commit_releases import Source, find_source, plan_of_commands, with_commits
 from mlir_matrix.bisect.commits import list_commits
 from mlir_matrix.environments.fetch.artifacts import Artifacts
-from mlir_matrix.environments.install.installer import install_all
-from mlir_matrix.environments.install.prefix import command
+from mlir_matrix.environments.installed.prefix import command
+from mlir_matrix.environments.installer import install_all
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.environments.session import Session
 from mlir_matrix.environments.source.repository import open_repository
-from mlir_matrix.execute.options import Limits
 from mlir_matrix.judge.results import TestResult
 from mlir_matrix.judge.run import run_plan
-from mlir_matrix.session import Session, session_of
+from mlir_matrix.plan.request import Limits
+from mlir_matrix.plan.session import plan_tests, select_tests, session_of
 from support.downstream import Downstream
 from support.histories import Made, make_history, mlir_files, plain_files, write_catalog
 from support.house import REPOSITORY, House, new_home
@@ -297,7 +298,7 @@ def built_in(session: Session, names: list[str]) -> dict[str, str]:
 
 def run(session: Session, names: list[str]) -> list[TestResult]:
     """Run tests; return their results in this order."""
-    done = run_plan(session, session.plan(session.tests(names)), limits=Limits(jobs=2), fail_fast=False)
+    done = run_plan(session, plan_tests(session, select_tests(session, names)), limits=Limits(jobs=2), fail_fast=False)
     return [{each.id: each for each in done.results}[name] for name in names]
 
 

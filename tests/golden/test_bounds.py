@@ -15,8 +15,8 @@ from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.tools import judge
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.load import load
-from mlir_matrix.tolerances.resolve import resolve
-from mlir_matrix.validation import validate
+from mlir_matrix.expand.checks.validate import validate
+from mlir_matrix.expand.tolerances import resolve
 from support import inputs
 
 ROOT = Path(__file__).parents[2]

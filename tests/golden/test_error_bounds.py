@@ -14,8 +14,8 @@ from mlir_matrix.actions.tools import forward_error
 from mlir_matrix.actions.tools.import_common import Tensor
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.load import load
+from mlir_matrix.expand.checks.validate import validate
 from mlir_matrix.plan.parameters import inputs_params, signature
-from mlir_matrix.validation import validate
 from support import inputs
 
 ROOT = Path(__file__).parents[2]

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mlir_matrix.base.paths import Home
-from mlir_matrix.execute.options import LOCAL, ExecutorOptions, Limits
 from mlir_matrix.expand.select import choose
 from mlir_matrix.judge.run import run_plan
-from mlir_matrix.session import open_session
+from mlir_matrix.plan.request import LOCAL, ExecutorOptions, Limits
+from mlir_matrix.plan.session import open_session, plan_tests
 from support.downstream import Downstream
 from support.hostile import INNOCENT_MLIR, MLIR
 
@@ -54,7 +54,7 @@ def run(
     current = replace(open_session(catalogs=[broken]), home=home)
     names = [f"mlir/linalg-loops/x86_64/{name}" for name in (*failing, "m_good")]
     chosen = [test for each in (words, names) for test in choose(current.catalog, each, pins=current.pins).tests()]
-    plan = current.plan({test.id: test for test in chosen}.values())
+    plan = plan_tests(current, {test.id: test for test in chosen}.values())
     done = run_plan(current, plan, options=options, limits=_LIMITS, fail_fast=False)
     assert done.interruption is None
     return Came(

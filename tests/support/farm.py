@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.environments.installer import require
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.session import Session
-from mlir_matrix.toolchains.names import prefix_of, require
+from mlir_matrix.environments.selection import prefix_of
+from mlir_matrix.environments.session import Session
 from support.loopback import choose_port
 from support.postgres import postgres
 from support.processes import Process, run_to_end

@@ -16,8 +16,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from mlir_matrix.actions.runtime.isolation import die_with_parent
-from mlir_matrix.session import Session
-from mlir_matrix.toolchains.names import prefix_of, require
+from mlir_matrix.environments.installer import require
+from mlir_matrix.environments.selection import prefix_of
+from mlir_matrix.environments.session import Session
 from support.daemon import Daemon, end, unmount, wait
 
 #: runc, because crun wants all control groups to be of one version; locks in files, because other Podmans share those in memory.

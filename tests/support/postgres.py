@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlir_matrix.actions.runtime.isolation import die_with_parent
-from mlir_matrix.session import Session
-from mlir_matrix.toolchains.names import prefix_of, require
+from mlir_matrix.environments.installer import require
+from mlir_matrix.environments.selection import prefix_of
+from mlir_matrix.environments.session import Session
 from support.processes import Process, run_to_end
 
 _NEWUSER = 0x10000000

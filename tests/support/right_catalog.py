@@ -10,7 +10,7 @@ import pytest
 from mlir_matrix.base.errors import CatalogError
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.load import load
-from mlir_matrix.validation import validate
+from mlir_matrix.expand.checks.validate import validate
 
 RIGHT: Mapping[str, str] = {
     "recipes/kinds/torch.yaml": "description: torch dialect\nfile: torch.mlir\n",

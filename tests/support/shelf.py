@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mlir_matrix.base.paths import Home
-from mlir_matrix.environments.install.integrity import UnpackedFile, write_archives, write_manifest
+from mlir_matrix.environments.installed.integrity import UnpackedFile, write_archives, write_manifest
 from mlir_matrix.environments.interpreter import Interpreter
 from mlir_matrix.environments.lockfiles.debian import DebianPackage, DebianRelease
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage

@@ -17,9 +17,9 @@ from mlir_matrix.bisect.commit_releases import Source, find_source, plan_of_comm
 from mlir_matrix.bisect.commits import fork
 from mlir_matrix.catalog.pins import Pins, find_release, release_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.environments.session import Session
 from mlir_matrix.environments.source.package import SourceBuild
 from mlir_matrix.environments.source.repository import Repository, open_repository
-from mlir_matrix.session import Session
 from support.catalogs import catalog
 from support.histories import Made, make_history
 

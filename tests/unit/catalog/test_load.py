@@ -14,7 +14,7 @@ import pytest
 from mlir_matrix.base.errors import CatalogError
 from mlir_matrix.catalog.load import load
 from mlir_matrix.catalog.models.toolchains import Containers
-from mlir_matrix.validation import validate
+from mlir_matrix.expand.checks.validate import validate
 
 
 def test_everything_is_found(tree: Any) -> None:

@@ -17,7 +17,8 @@ from mlir_matrix.cli.bisect_log import LAST, bisections
 from mlir_matrix.cli.lazy import Verb, VerbGroup
 from mlir_matrix.cli.options import repeat_command
 from mlir_matrix.cli.run import command as run
-from mlir_matrix.judge.unchanged import Request, UnchangedRuns
+from mlir_matrix.judge.unchanged import UnchangedRuns
+from mlir_matrix.plan.request import Request
 from support.house import REPOSITORY
 
 

@@ -13,8 +13,8 @@ from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.paths import repository
 from mlir_matrix.cli.init import command
 from mlir_matrix.expand.select import choose
+from mlir_matrix.plan.session import session_of
 from mlir_matrix.report.schemas.export import FILES
-from mlir_matrix.session import session_of
 
 _SCHEMA = re.compile(r"# yaml-language-server: \$schema=(\S+)")
 

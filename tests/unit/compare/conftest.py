@@ -7,9 +7,9 @@ import ctypes
 import pytest
 
 from mlir_matrix.compare import native
+from mlir_matrix.environments.installer import require
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.session import Session
-from mlir_matrix.toolchains.names import require
+from mlir_matrix.environments.session import Session
 
 
 @pytest.fixture(scope="session")

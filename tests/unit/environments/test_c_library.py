@@ -15,7 +15,7 @@ from mlir_matrix.actions.tools import link_kit
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.files import Cancelled, locked
 from mlir_matrix.environments.c_library import CLibrary
-from mlir_matrix.environments.install.integrity import damaged_files
+from mlir_matrix.environments.installed.integrity import damaged_files
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 
 ZIG = WheelPackage(name="ziglang", version="1.0", hashes=("a" * 64,))

@@ -11,11 +11,11 @@ import pytest
 
 from mlir_matrix.environments import interpreter as interpreters
 from mlir_matrix.environments.fetch.artifacts import Artifacts
-from mlir_matrix.environments.install.installer import Installer
+from mlir_matrix.environments.installer import Installer
 from mlir_matrix.environments.lockfiles.debian import DebianRelease, read_debian_lock
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment, resolve
+from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.worker_process import worker_command
-from mlir_matrix.session import Session
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 LOCKS = REPOSITORY / "toolchains" / "locks"

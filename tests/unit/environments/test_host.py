@@ -14,9 +14,9 @@ from mlir_matrix.base.paths import find_home
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component
 from mlir_matrix.catalog.yaml_reader import parse
-from mlir_matrix.environments.cost import cost_of
 from mlir_matrix.environments.host import HostTool, find_tool
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment, resolve
+from mlir_matrix.environments.state import cost_of
 from mlir_matrix.execute.worker_process import worker_command
 from support.programs import LOST_LIBRARY, unloadable
 

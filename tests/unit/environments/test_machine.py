@@ -11,7 +11,7 @@ import pytest
 from hypothesis import strategies
 
 from mlir_matrix.environments.fetch.pip import options_for
-from mlir_matrix.environments.install.elf import read_elf
+from mlir_matrix.environments.installed.elf import read_elf
 from mlir_matrix.environments.machine import HOST, Machine
 
 PACKAGE = Path(__file__).resolve().parents[3] / "tools" / "mlir_matrix"

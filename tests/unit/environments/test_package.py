@@ -9,7 +9,7 @@ import pytest
 from mlir_matrix.base.digest import digest_value
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.host import HostProgram, HostTool
-from mlir_matrix.environments.install.installer import dry_run
+from mlir_matrix.environments.installer import dry_run
 from mlir_matrix.environments.interpreter import Interpreter
 from mlir_matrix.environments.lockfiles.debian import DebianPackage, DebianRelease
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
+from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.plan_document import document_parts, environment_document, to_document, to_lines
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.session import Session
+from mlir_matrix.plan.session import plan_tests
 
 GLOB = "{pytorch,jax,mlir}/**/{mlp,topk,scatter_add}"
 
@@ -22,7 +23,7 @@ GLOB = "{pytorch,jax,mlir}/**/{mlp,topk,scatter_add}"
 @pytest.fixture(scope="module")
 def made(current: Session) -> tuple[list[Test], Plan, dict[str, Any]]:
     tests = list(choose(current.catalog, ("smoke", GLOB)).tests(excluded=True))
-    plan = current.plan([test for test in tests if not test.excluded])
+    plan = plan_tests(current, [test for test in tests if not test.excluded])
     return tests, plan, json.loads(json.dumps(to_document(tests, plan, current)))
 
 

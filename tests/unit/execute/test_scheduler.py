@@ -12,8 +12,8 @@ import pytest
 from mlir_matrix.actions.runtime.child import failure
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.paths import Home, find_home
-from mlir_matrix.environments.install import installer
-from mlir_matrix.environments.install.workshop import Workshop
+from mlir_matrix.environments import installer
+from mlir_matrix.environments.fetch.workshop import Workshop
 from mlir_matrix.environments.interpreter import Interpreter, own
 from mlir_matrix.environments.lockfiles.debian import DebianRelease
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
@@ -21,11 +21,11 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.action_cache import LostBlob, Result
 from mlir_matrix.execute.job import ActionDone, Done, Job
 from mlir_matrix.execute.local_pool import LocalPool
-from mlir_matrix.execute.options import Limits
 from mlir_matrix.execute.sandbox import Prepared
 from mlir_matrix.execute.scheduler import Scheduler
 from mlir_matrix.execute.worker_pool import PackageSupply, PoolFactory
 from mlir_matrix.plan.graph import Action, Graph, Produced
+from mlir_matrix.plan.request import Limits
 from support import debs
 
 OK = {"outcome": "ok", "stage": "lower"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mlir_matrix.base.errors import UsageError
+from mlir_matrix.environments.session import Session
 from mlir_matrix.images.images import chosen, reference_of
-from mlir_matrix.session import Session
 
 
 def names(current: Session, *words: str) -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 from mlir_matrix.actions.runtime import integrity
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.paths import Home
-from mlir_matrix.environments.install.integrity import damaged_files
+from mlir_matrix.environments.installed.integrity import damaged_files
 from mlir_matrix.environments.package import Package
 from mlir_matrix.images import layers
 from mlir_matrix.images.layers import known, measure, root_layer, root_members, unit_layer, unit_members

@@ -11,7 +11,7 @@ import pytest
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.paths import Home
 from mlir_matrix.catalog.models.toolchains import Containers
-from mlir_matrix.environments.install.integrity import remove
+from mlir_matrix.environments.installed.integrity import remove
 from mlir_matrix.images.spec import can_draw, draw, in_order, is_measured, tag_of
 from support.shelf import fill, made_of
 

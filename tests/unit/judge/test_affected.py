@@ -13,13 +13,14 @@ import pytest
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.paths import find_home
 from mlir_matrix.cli.selection import select
+from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.keys import ACTIONS_FOLDER, tool_modules
-from mlir_matrix.execute.options import SelectionOptions
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
 from mlir_matrix.judge.affected import ACTIONS, PROGRAM, Affected, affected_since, concerns_all, find_revision
 from mlir_matrix.judge.changed_files import affected_by
-from mlir_matrix.session import Session, session_of
+from mlir_matrix.plan.request import SelectionOptions
+from mlir_matrix.plan.session import session_of
 from support import imports
 from support.machine import program
 

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.select import choose
+from mlir_matrix.expand.tolerances import Tolerances
 from mlir_matrix.judge.calibration import calibrated_layer
-from mlir_matrix.session import Session
 from mlir_matrix.tolerances.calibration import Observation, calibrate
 
 TEST = "mlir/linalg-loops/x86_64/matmul"
@@ -20,7 +21,7 @@ def test_shares_of_bounds_that_last_places_widen_say_nothing_about_these(
     current: Session, places: float | None, why: str
 ) -> None:
     (test,) = choose(current.catalog, (TEST,)).tests()
-    bound = replace(current.tolerance(test, "y"), max_ulp=places)
+    bound = replace(Tolerances(current.catalog).of(test, "y"), max_ulp=places)
     runs = [Observation(test=TEST, output="y", layer="l", draw=draw, used=value) for draw, value in enumerate(SPREAD)]
     (calibration,) = calibrate(runs, wanted=1e-6)
     row = calibrated_layer(calibration, bound, calibration.why_not)

@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 
 from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
 from mlir_matrix.base.events import Event
+from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import Result
-from mlir_matrix.execute.job import BUILDING, Done
+from mlir_matrix.execute.job import Done
 from mlir_matrix.judge.repeats import COPY, Made, fold, folding, note_outputs, unstable, with_repeats
 from mlir_matrix.judge.results import TestDone, TestResult
-from mlir_matrix.plan.graph import Produced
-from mlir_matrix.session import Session, open_session
+from mlir_matrix.plan.graph import BUILDING, Produced
+from mlir_matrix.plan.session import open_session, plan_tests, select_tests
 
 
 @pytest.fixture(scope="module")
@@ -22,8 +23,8 @@ def session() -> Session:
 
 
 def test_copies_share_nothing_but_what_is_built_once(session: Session) -> None:
-    tests = session.tests(["mlir/linalg-loops/x86_64/dot", "mlir/linalg-loops/x86_64/exp"])
-    plan = session.plan(tests)
+    tests = select_tests(session, ["mlir/linalg-loops/x86_64/dot", "mlir/linalg-loops/x86_64/exp"])
+    plan = plan_tests(session, tests)
     dot, exp = (test.id for test in plan.tests)
     made = with_repeats(plan, {dot}, {dot: 1, exp: 2})
     assert [test.id for test in made.tests] == [dot, f"{dot}#0", f"{exp}#0", f"{exp}#1"]
@@ -54,7 +55,7 @@ def test_copies_share_nothing_but_what_is_built_once(session: Session) -> None:
     ],
 )
 def test_steps_whose_bytes_change(session: Session, changing: str, steps: list[str]) -> None:
-    plan = session.plan(session.tests(["mlir/linalg-loops/x86_64/dot"]))
+    plan = plan_tests(session, select_tests(session, ["mlir/linalg-loops/x86_64/dot"]))
     test = plan.tests[0].id
     made = with_repeats(plan, (), {test: 2})
     done, odd = dict[str, Done](), set[str]()
@@ -73,7 +74,7 @@ def test_steps_whose_bytes_change(session: Session, changing: str, steps: list[s
 
 
 def test_another_run_has_other_copies(session: Session) -> None:
-    plan = session.plan(session.tests(["mlir/linalg-loops/x86_64/dot"]))
+    plan = plan_tests(session, select_tests(session, ["mlir/linalg-loops/x86_64/dot"]))
     (test,) = plan.tests
     digests = [
         {
@@ -87,7 +88,7 @@ def test_another_run_has_other_copies(session: Session) -> None:
 
 
 def test_what_comes_before_a_stage_is_shared(session: Session) -> None:
-    plan = session.plan(session.tests(["mlir/linalg-loops/x86_64/dot"]))
+    plan = plan_tests(session, select_tests(session, ["mlir/linalg-loops/x86_64/dot"]))
     (test,) = plan.tests
     made = with_repeats(plan, (), {test.id: 2}, stages=[Stage.RUN])
     new = [action for action in made.graph.actions.values() if COPY in action.id]

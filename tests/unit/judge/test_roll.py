@@ -15,12 +15,12 @@ from mlir_matrix.base.paths import Home
 from mlir_matrix.catalog.load import load
 from mlir_matrix.catalog.models.toolchains import Passed
 from mlir_matrix.catalog.pins import Pins
+from mlir_matrix.environments.session import Session
+from mlir_matrix.expand.checks.validate import validate
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.judge.results import TestResult
 from mlir_matrix.judge.roll import Break, Roll, edited, newer, patches, roll, with_pins
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.session import Session
-from mlir_matrix.validation import validate
 from support import debs, rolling
 from support.rolling import TESTS
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from mlir_matrix.base.events import Event, Listener, Tick, ignore
+from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import ActionDone, ActionStarted
-from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.execute.scheduler import Scheduler
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
@@ -23,7 +23,8 @@ from mlir_matrix.judge.run import run_graph, run_plan
 from mlir_matrix.plan.graph import File, Graph, Input, Produced
 from mlir_matrix.plan.parameters import add_inputs
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.session import Session, open_session
+from mlir_matrix.plan.request import ExecutorOptions, Limits
+from mlir_matrix.plan.session import open_session, plan_tests
 
 LIMITS = Limits(jobs=2)
 #: IR tests need neither a framework nor the C library.
@@ -39,7 +40,7 @@ def fresh(tmp_path: Path, environments: Any) -> Session:
 
 
 def planned(session: Session, *extra: str) -> Plan:
-    return session.plan(choose(session.catalog, (GLOB, *extra)).tests())
+    return plan_tests(session, choose(session.catalog, (GLOB, *extra)).tests())
 
 
 def run(session: Session, plan: Plan, listener: Listener = ignore, *, fail_fast: bool = False) -> Run:
@@ -175,7 +176,7 @@ def test_an_interruption_before_and_after_the_run_gives_results(
 
 def test_what_cannot_run_is_among_the_results(fresh: Session) -> None:
     tests = [test for test in choose(fresh.catalog, ("smoke",)).tests() if test.outcome == "unsupported"][:3]
-    made = run(fresh, fresh.plan(tests))
+    made = run(fresh, plan_tests(fresh, tests))
     assert [(result.id, result.outcome, result.reason) for result in made.results] == [
         (test.id, "unsupported", test.reason) for test in tests
     ]

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from mlir_matrix.base import fingerprint
-from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.execute.use_log import read_uses
 from mlir_matrix.judge import unchanged
 from mlir_matrix.judge.results import Run, TestResult
-from mlir_matrix.judge.unchanged import Report, Request, UnchangedRuns
+from mlir_matrix.judge.unchanged import Report, UnchangedRuns
 from mlir_matrix.plan.graph import File, Graph
+from mlir_matrix.plan.request import ExecutorOptions, Limits, Request
 
 TOOLS = Path(unchanged.__file__).parents[2]
 _NAMES = {"framework": "jax", "pipeline": "p", "target": "t"}
@@ -337,7 +337,7 @@ def test_only_some_are_kept(tmp_path: Path) -> None:
 def test_an_unchanged_run_imports_little() -> None:
     """What the verb and its summary need: no models, no planner, no library that is slow to import."""
     modules = "mlir_matrix.cli.run, mlir_matrix.judge.unchanged, mlir_matrix.report.summary"
-    heavy = "{'pydantic', 'yaml', 'numpy', 'mlir_matrix.session', 'mlir_matrix.plan', 'mlir_matrix.execute.scheduler'}"
+    heavy = "{'pydantic', 'yaml', 'numpy', 'mlir_matrix.environments.session', 'mlir_matrix.plan', 'mlir_matrix.execute.scheduler'}"
     code = f"import sys, {modules}; sys.exit(str(found) if (found := {heavy} & set(sys.modules)) else 0)"
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(TOOLS)})
 

@@ -8,17 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.select import choose
+from mlir_matrix.expand.tolerances import Tolerances
 from mlir_matrix.plan.calibration import Draw, plan_draws
 from mlir_matrix.plan.graph import Graph
-from mlir_matrix.session import Session
+from mlir_matrix.plan.session import plan_tests
 
 TESTS = ("mlir/linalg-{loops,vectorized}/x86_64/{matmul,topk}",)
 
 
 def drawn(current: Session, draws: int, *globs: str) -> tuple[Graph, list[Draw]]:
     tests = choose(current.catalog, globs or TESTS).tests()
-    return plan_draws(current.catalog, tests, current.tolerance, pins=current.pins, draws=draws)
+    return plan_draws(current.catalog, tests, Tolerances(current.catalog).of, pins=current.pins, draws=draws)
 
 
 def kinds(graph: Graph) -> Counter[str]:
@@ -53,7 +55,7 @@ def test_each_run_is_judged_by_the_reference_of_its_own_inputs(current: Session)
 
 def test_the_first_draw_is_that_of_matrix_run(current: Session) -> None:
     graph, planned = drawn(current, 2)
-    plan = current.plan([draw.test for draw in planned if draw.draw == 0])
+    plan = plan_tests(current, [draw.test for draw in planned if draw.draw == 0])
     runs = {name for name, action in plan.graph.actions.items() if action.tool == "run"}
     assert runs < graph.actions.keys()
 

@@ -13,25 +13,27 @@ import pytest
 
 from mlir_matrix.catalog.models.base import StepUse
 from mlir_matrix.catalog.pins import Pins
+from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.plan_document import action_document
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
 from mlir_matrix.expand.suite import everything
-from mlir_matrix.plan.goldens import add_reference, plan_magnitudes, plan_update
+from mlir_matrix.expand.tolerances import Tolerances
 from mlir_matrix.plan.graph import Action, File, Graph, Produced
 from mlir_matrix.plan.parameters import judged
 from mlir_matrix.plan.planner import Plan, Planner
+from mlir_matrix.plan.references import add_reference, plan_magnitudes, plan_update
 from mlir_matrix.plan.run_kernels import DRIVER_SOURCES
-from mlir_matrix.session import Session
+from mlir_matrix.plan.session import plan_tests
 
 
 @pytest.fixture(scope="module")
 def smoke(current: Session) -> Plan:
-    return current.plan(choose(current.catalog, ("smoke",)).tests())
+    return plan_tests(current, choose(current.catalog, ("smoke",)).tests())
 
 
 def planned(current: Session, *globs: str) -> Plan:
-    return current.plan(choose(current.catalog, globs).tests())
+    return plan_tests(current, choose(current.catalog, globs).tests())
 
 
 def chain(plan: Plan, test: str) -> list[Action]:
@@ -101,7 +103,7 @@ def test_planning_does_not_depend_on_what_else_is_planned(current: Session, smok
 @pytest.mark.parametrize("step", [1, 7, 1000])
 def test_a_part_of_a_plan_is_the_plan_of_its_tests(current: Session, smoke: Plan, step: int) -> None:
     tests = smoke.tests[::step]
-    part, alone = smoke.only(tests), current.plan(tests)
+    part, alone = smoke.only(tests), plan_tests(current, tests)
     assert (part.tests, part.verdicts, part.graph.actions) == (alone.tests, alone.verdicts, alone.graph.actions)
     known = set[str]()
     for name, action in part.graph.actions.items():
@@ -110,7 +112,7 @@ def test_a_part_of_a_plan_is_the_plan_of_its_tests(current: Session, smoke: Plan
 
 
 def test_two_plans_are_equal(current: Session, smoke: Plan) -> None:
-    again = current.plan(choose(current.catalog, ("smoke",)).tests())
+    again = plan_tests(current, choose(current.catalog, ("smoke",)).tests())
     assert list(again.graph.actions.items()) == list(smoke.graph.actions.items())
     assert again.verdicts == smoke.verdicts
 
@@ -126,7 +128,7 @@ def test_what_a_judge_is_told(current: Session, smoke: Plan) -> None:
     outputs = current.catalog.workloads["topk"].document.outputs
     assert [told["name"] for told in judge.params["outputs"]] == list(outputs)
     for told in judge.params["outputs"]:
-        bound = current.tolerance(
+        bound = Tolerances(current.catalog).of(
             next(t for t in smoke.tests if t.id.endswith("linalg-loops/x86_64/topk")), told["name"]
         )
         assert (told["atol"], told["rtol"], told["layer"]) == (bound.atol, bound.rtol, bound.location)
@@ -143,7 +145,9 @@ def test_a_golden_that_is_computed(current: Session) -> None:
         current,
         catalog=replace(catalog, workloads={**catalog.workloads, "matmul": replace(entry, document=document)}),
     )
-    route = {action.tool: action for action in chain(session.plan(choose(session.catalog, (name,)).tests()), name)}
+    route = {
+        action.tool: action for action in chain(plan_tests(session, choose(session.catalog, (name,)).tests()), name)
+    }
     assert route["judge"].inputs["expected-y"] == Produced(route["reference"].id, "expected-y")
     assert (route["reference"].stage, route["judge"].params["outputs"][0]["shape"]) == ("judge", [65, 97])
     assert route["reference"].inputs["arg-x"] == route["run"].inputs["arg-x"]
@@ -164,7 +168,7 @@ def test_tests_that_differ_in_their_bounds_are_judged_apart(current: Session, sm
 
 def bounds(current: Session, test: Test) -> tuple[Any, ...]:
     names = current.catalog.workloads[test.workload].document.outputs
-    found = [current.tolerance(test, name) for name in names]
+    found = [Tolerances(current.catalog).of(test, name) for name in names]
     return tuple((name, bound.atol, bound.rtol, bound.location) for name, bound in zip(names, found, strict=True))
 
 
@@ -231,7 +235,7 @@ def test_what_is_compiled_in_memory_is_linked_with_nothing(current: Session) -> 
     """
     session = Session(catalog=current.catalog, home=current.home, pins=Pins(current.catalog, {"llvm": "19.1.7"}))
     globs = ("mlir/linalg-{loops,vectorized}/x86_64-jit/{dot,exp}",)
-    plan = session.plan(choose(session.catalog, globs, pins=session.pins).tests())
+    plan = plan_tests(session, choose(session.catalog, globs, pins=session.pins).tests())
     actions = plan.graph.actions.values()
     (library,) = (action for action in actions if action.tool == "link_kit")
     assert dict(library.outputs) == {"library": "driver.so"}
@@ -273,7 +277,7 @@ def pinned(current: Session, **pins: str) -> Session:
 
 
 def choice(session: Session, *globs: str) -> Plan:
-    return session.plan(choose(session.catalog, globs, pins=session.pins).tests())
+    return plan_tests(session, choose(session.catalog, globs, pins=session.pins).tests())
 
 
 TEST = "mlir/linalg-loops/x86_64/matmul"
@@ -388,7 +392,7 @@ def test_goldens_of_more_than_a_mebibyte_are_sketches(current: Session, rows: in
 
 def test_other_draws_are_judged_by_all_of_what_is_expected(current: Session) -> None:
     session = enlarged(current, M=2048)
-    planner = Planner(session.catalog, session.tolerance, session.pins)
+    planner = Planner(session.catalog, Tolerances(session.catalog).of, session.pins)
     (test,) = choose(session.catalog, ("mlir/linalg-loops/x86_64/softmax",)).tests()
     expected = {"y": Produced("reference", "expected-y")}
     judge = planner.graph.actions[planner.judge(test, "run", expected)]
@@ -424,7 +428,7 @@ def test_references_and_tests_are_given_the_same_inputs(current: Session, smoke:
 def test_the_judge_is_told_a_distance_in_numbers_where_a_layer_gives_one(current: Session) -> None:
     (test,) = choose(current.catalog, ("mlir/linalg-loops/x86_64/matmul",)).tests()
     workload = current.catalog.workloads["matmul"].document
-    bound = current.tolerance(test, "y")
+    bound = Tolerances(current.catalog).of(test, "y")
     (without,) = judged(current.catalog, workload, [bound])
     assert not {"max_ulp", "max_ulp_text"} & without.keys()
     (given,) = judged(current.catalog, workload, [replace(bound, max_ulp=2.0, max_ulp_text="2")])

@@ -6,20 +6,21 @@ from dataclasses import replace
 
 import pytest
 
+from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
+from mlir_matrix.expand.tolerances import Resolved, Tolerances
 from mlir_matrix.plan.graph import Action, Produced
 from mlir_matrix.plan.planner import Plan, Planner
 from mlir_matrix.plan.properties import PropertyPlanner
-from mlir_matrix.session import Session
-from mlir_matrix.tolerances.resolve import Resolved
+from mlir_matrix.plan.session import plan_tests
 
 BASE = "pytorch/linalg-loops/x86_64"
 
 
 @pytest.fixture(scope="module")
 def plan(current: Session) -> Plan:
-    return current.plan(choose(current.catalog, ("properties",)).tests())
+    return plan_tests(current, choose(current.catalog, ("properties",)).tests())
 
 
 def chain(plan: Plan, test: str) -> dict[str, Action]:
@@ -70,7 +71,7 @@ def test_what_a_relation_is_told(current: Session, plan: Plan) -> None:
     test = f"{BASE}/matmul~tripled"
     told = plan.graph.actions[plan.verdicts[test]].params
     (spec,) = told["outputs"]
-    bound = current.tolerance(next(each for each in plan.tests if each.id == test), "y")
+    bound = Tolerances(current.catalog).of(next(each for each in plan.tests if each.id == test), "y")
     assert (spec["atol"], spec["rtol"], spec["layer"]) == (3 * bound.atol, 2 * bound.rtol, bound.location)
     assert told["ops"] == {"y": {"kind": "scale", "factor": -1.5}}
     assert told["relation"] == "x times 3, w times -0.5 gives y times -1.5, within the sum of both tolerances"
@@ -85,7 +86,7 @@ def test_last_places_are_bounds_of_both_runs_and_none_of_what_is_equal(current: 
     def tolerate(test: Test, output: str) -> Resolved:
         places = 2.0 if "linalg-loops" in test.pipeline else None
         text = None if places is None else "2"
-        return replace(current.tolerance(test, output), max_ulp=places, max_ulp_text=text)
+        return replace(Tolerances(current.catalog).of(test, output), max_ulp=places, max_ulp_text=text)
 
     planner = PropertyPlanner(
         Planner(current.catalog, tolerate, current.pins).chains, current.catalog, tolerate, "numpy"
@@ -116,6 +117,6 @@ def test_a_release_without_bindings_compares_by_programs(current: Session) -> No
 
     own = replace(current, pins=Pins(current.catalog, {"llvm": "19.1.7"}))
     test = "mlir/linalg-named/x86_64/matmul~same-loops"
-    plan = own.plan(choose(own.catalog, (test,), pins=own.pins).tests())
+    plan = plan_tests(own, choose(own.catalog, (test,), pins=own.pins).tests())
     last = plan.graph.actions[plan.verdicts[test]]
     assert (last.tool, last.params["backend"], last.environment) == ("same_ir", "programs", "mlir@llvm=19.1.7")

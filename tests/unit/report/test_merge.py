@@ -12,8 +12,9 @@ import pytest
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.judge.results import Run, TestResult, exit_code, to_document
 from mlir_matrix.machines.shards import identifiers_digest
+from mlir_matrix.plan.documents import Selection
 from mlir_matrix.report.merge import merge, read_results
-from mlir_matrix.report.schemas.run import FinishedRun, Selection
+from mlir_matrix.report.schemas.run import FinishedRun
 
 ABOUT: FinishedRun = {
     "version": "1", "command": "matrix run", "host": "a", "catalogs": [{"folder": "/x", "commit": "0123", "dirty": False}],

@@ -9,9 +9,9 @@ import pytest
 from mlir_matrix.catalog.catalog import LocatedLayer
 from mlir_matrix.catalog.models.base import Tolerances, Workload
 from mlir_matrix.catalog.yaml_reader import parse
+from mlir_matrix.expand.numerics import NumericsAttribute
+from mlir_matrix.expand.tolerances import resolve
 from mlir_matrix.report.tolerance_text import explained, tolerance_lines
-from mlir_matrix.tolerances.numerics import NumericsAttribute
-from mlir_matrix.tolerances.resolve import resolve
 
 GENERAL = """\
 layers:

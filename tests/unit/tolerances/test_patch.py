@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_matrix.base.text import patch
+from mlir_matrix.catalog.bounds import evaluate
 from mlir_matrix.catalog.models.base import Tolerances
 from mlir_matrix.catalog.yaml_reader import parse
-from mlir_matrix.tolerances.bounds import evaluate
 from mlir_matrix.tolerances.patch import CALIBRATED, Proposal, edited, rounded_up, scaled
 from support.machine import program
 

@@ -14,11 +14,11 @@ from mlir_matrix.base.events import PackageProgress
 from mlir_matrix.base.paths import Home
 from mlir_matrix.catalog.load import load
 from mlir_matrix.catalog.pins import Pins
-from mlir_matrix.environments.install.integrity import damaged_files
-from mlir_matrix.session import Session
+from mlir_matrix.environments.installed.integrity import damaged_files
+from mlir_matrix.environments.session import Session
+from mlir_matrix.expand.checks.validate import validate
 from mlir_matrix.toolchains import bazel as module
 from mlir_matrix.toolchains.bazel import Bazel, Probe, locate, probe
-from mlir_matrix.validation import validate
 from support import debs, rolling
 from support.fake_bazel import BUILDS, Fakes
 

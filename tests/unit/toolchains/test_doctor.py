@@ -18,9 +18,9 @@ from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.lockfiles.wheels import lock_file, write_lock
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.session import Session
+from mlir_matrix.environments.session import Session
+from mlir_matrix.expand.checks.validate import validate
 from mlir_matrix.toolchains import doctor
-from mlir_matrix.validation import validate
 from support import debs, rolling, wheelhouse
 
 

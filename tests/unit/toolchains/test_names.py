@@ -6,8 +6,9 @@ import pytest
 
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.session import open_session
-from mlir_matrix.toolchains.names import locked_units, selections
+from mlir_matrix.environments.selection import locked_units
+from mlir_matrix.plan.session import open_session
+from mlir_matrix.toolchains.names import selections
 
 
 @pytest.mark.parametrize(

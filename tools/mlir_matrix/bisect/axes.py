@@ -15,10 +15,10 @@ from mlir_matrix.bisect.pin_driver import MovedPins
 from mlir_matrix.bisect.prober import TestsAt
 from mlir_matrix.bisect.releases import Axis, as_glob, find_place
 from mlir_matrix.catalog.pins import PINS_MARK
-from mlir_matrix.environments.source.commands import slots
+from mlir_matrix.environments.session import Session
+from mlir_matrix.environments.source.command_lines import slots
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
-from mlir_matrix.session import Session
 
 #: How much more likely a commit is that touches the paths of ``--path``.
 _LIKELY = 20.0

@@ -16,10 +16,10 @@ from mlir_matrix.catalog.pins import release_of
 from mlir_matrix.catalog.releases import nearest_release, number
 from mlir_matrix.environments.package import Provider, provider_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment, resolve
-from mlir_matrix.environments.source import commands
+from mlir_matrix.environments.session import Session
+from mlir_matrix.environments.source import command_lines as commands
 from mlir_matrix.environments.source.package import COMMIT_MARK, SourceBuild
 from mlir_matrix.environments.source.repository import Repository, history_folder, mirror_command
-from mlir_matrix.session import Session
 
 #: Seconds for each command of a build, where the component's file has no limit.
 _LIMIT_S = 4 * 60 * 60

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from mlir_matrix.actions.tools.object import LISTINGS
 from mlir_matrix.bisect.difference import Prints, common_steps
+from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.job import Done
-from mlir_matrix.execute.options import Limits
 from mlir_matrix.judge.run import run_graph, run_plan
 from mlir_matrix.plan.graph import Action, Graph, Produced
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.session import Session
+from mlir_matrix.plan.request import Limits
 
 
 def with_listings(

@@ -11,9 +11,9 @@ from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.names import check_known
 from mlir_matrix.bisect.difference import normalised
 from mlir_matrix.bisect.signature import By
-from mlir_matrix.execute.job import BUILDING, Done
+from mlir_matrix.execute.job import Done
 from mlir_matrix.judge.results import TestResult
-from mlir_matrix.plan.graph import Action, Graph, Produced
+from mlir_matrix.plan.graph import BUILDING, Action, Graph, Produced
 from mlir_matrix.plan.planner import Plan
 
 

@@ -10,8 +10,9 @@ from mlir_matrix.bisect.driver import Driver, FoundChange, change_between, verdi
 from mlir_matrix.bisect.pin_sets import MOST, PinSets, PinSetsAnswer
 from mlir_matrix.bisect.releases import Axis, as_glob
 from mlir_matrix.bisect.search import Answer
+from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.select import choose
-from mlir_matrix.session import Session
+from mlir_matrix.plan.session import plan_tests
 
 #: Pins that may move at once: an axis has a point for each set of them.
 MOST_PINS = 12
@@ -63,7 +64,7 @@ def used_components(session: Session, names: Sequence[str], pins: MovedPins) -> 
         there = session.with_pins(pins.pins(end))
         for test in choose(there.catalog, [as_glob(name) for name in names], pins=there.pins).tests():
             if test.outcome is None and test.selected:
-                references = {action.environment for action in there.plan([test]).graph.actions.values()}
+                references = {action.environment for action in plan_tests(there, [test]).graph.actions.values()}
                 pairs = (pair for each in references for pair in (*there.releases(each), *there.needs(each)))
                 found.setdefault(test.id, set()).update(entry.name for entry, _ in pairs)
     return {test: [name for name in pins.moved if name in used] for test, used in found.items()}

@@ -13,16 +13,17 @@ from mlir_matrix.bisect.observations import Observation, Observations
 from mlir_matrix.bisect.outputs import check_step, outputs_of, repeated, seconds, wrote_it
 from mlir_matrix.bisect.signature import By, signature
 from mlir_matrix.bisect.times import time_levels
+from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import ActionDone, Done
-from mlir_matrix.execute.options import Limits
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.judge.repeats import COPY, Made, note_outputs, with_repeats
 from mlir_matrix.judge.results import TestDone, TestResult
 from mlir_matrix.judge.run import run_plan
 from mlir_matrix.judge.signature import PASS
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.session import Session
+from mlir_matrix.plan.request import Limits
+from mlir_matrix.plan.session import plan_tests
 
 #: How often a kernel is called to measure its time.
 _CALLS = 50
@@ -106,7 +107,7 @@ class Prober:
                         self.observations.replace(seen, replace(seen, signature=levels.get(point.index)))
 
     def _plan(self, session: Session, tests: Sequence[Test]) -> Plan:
-        plan = session.plan(tests)
+        plan = plan_tests(session, tests)
         check_step(plan, self.by)
         return repeated(plan, _CALLS) if self.by.kind == "time" else plan
 

@@ -11,10 +11,10 @@ from mlir_matrix.base.names import OF, SEGMENTS, check_known, is_glob, name_glob
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.models.base import used_steps
 from mlir_matrix.catalog.pins import PINS_MARK, find_release
+from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose, is_suite
 from mlir_matrix.expand.test_sets import IR_TARGET
-from mlir_matrix.session import Session
 
 
 @dataclass(frozen=True, kw_only=True)

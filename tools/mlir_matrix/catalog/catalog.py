@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 from mlir_matrix.base.names import SEGMENT_NAMES
 from mlir_matrix.catalog.golden_files import GoldenFile
 from mlir_matrix.catalog.models.base import (
+    PYTHON_FILE,
     Corpus,
     Document,
     Framework,
@@ -148,3 +149,13 @@ class Catalog:
             for environment, pins in known.document.environments.items():
                 own.setdefault(environment, {}).update(pins)
         return general, {environment: general | pins for environment, pins in own.items()}
+
+
+#: Tools of targets that call a kernel by the driver.
+LINKING = frozenset({"run", "run_jit"})
+
+
+def is_linked(target: Entry[Target]) -> bool:
+    """Return whether a target links kernels with the driver; one with a tool of its own does so if it has a triple."""
+    tool = target.document.tool_name(target.files)
+    return tool in LINKING or (tool == PYTHON_FILE and target.document.triple is not None)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlir_matrix.base.names import NAME_LENGTH, is_name, printable, why_not_a_name
-from mlir_matrix.catalog.problems import Problems
+from mlir_matrix.catalog.messages import Problems
 
 #: Files that editors, file managers and tools leave behind; they are ignored.
 _LEFTOVER = re.compile(

@@ -16,9 +16,8 @@ from mlir_matrix.catalog.catalog import Catalog, Entry, LocatedLayer
 from mlir_matrix.catalog.corpora import CorpusError, members_of, with_program
 from mlir_matrix.catalog.folders import Item, Root, named, stem
 from mlir_matrix.catalog.golden_files import GoldenFile
-from mlir_matrix.catalog.messages import sentences
+from mlir_matrix.catalog.messages import Problems, sentences
 from mlir_matrix.catalog.models import base, machines, suites, toolchains
-from mlir_matrix.catalog.problems import Problems
 from mlir_matrix.catalog.yaml_reader import Source, SourceError, read
 
 D = TypeVar("D", bound=base.Document)
@@ -73,7 +72,7 @@ _FOLDERS = (*_PARENTS, "containers", "golden")
 def load(roots: Sequence[Path]) -> Catalog:
     """Load the catalogs in ``roots``: this repository first, then each of the user's.
 
-    Contradictions among files are found by :func:`mlir_matrix.validation.validate`.
+    Contradictions among files are found by :func:`mlir_matrix.expand.checks.validate.validate`.
 
     Raises CatalogError with a line for each thing that is wrong, at most twenty.
     """

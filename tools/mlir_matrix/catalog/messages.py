@@ -1,4 +1,4 @@
-"""Turn pydantic's errors into one sentence for each position in a YAML file.
+"""Collect the problems of a catalog's files, and turn pydantic's errors into one sentence for each position in a file.
 
 pydantic reports every branch of a union at every level. Here errors are grouped by their path in the data, a deeper
 error hides those around it, and the annotation gives the expected types.
@@ -12,9 +12,10 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from pydantic import BaseModel, ValidationError
 
+from mlir_matrix.base.errors import CatalogError
 from mlir_matrix.base.names import NAME_PATTERN, did_you_mean, nearest, printable, why_not_a_name
 from mlir_matrix.catalog.models import base
-from mlir_matrix.catalog.yaml_reader import Key
+from mlir_matrix.catalog.yaml_reader import Key, Place, located
 
 Path = tuple[Key, ...]
 #: A type in words: one of them, several of them.
@@ -209,3 +210,33 @@ def _flat(annotation: Any) -> list[Any]:
     if get_origin(annotation) in (Union, types.UnionType):
         return [found for argument in get_args(annotation) for found in _flat(argument)]
     return [] if annotation is type(None) else [annotation]
+
+
+#: Problems shown in one error; the rest are counted.
+MOST_SHOWN = 20
+
+
+class Problems:
+    """The problems found so far."""
+
+    def __init__(self) -> None:
+        self.found: set[tuple[str, Place, str]] = set()
+        #: Entries over a limit, by section and name. They are left out; the rest of the catalog can be used.
+        self.over: dict[tuple[str, str], str] = {}
+
+    def add(self, file: str, message: str, place: Place = (0, 0)) -> None:
+        """Add a problem with a file or folder, at a line and column (from 1) where they are known."""
+        self.found.add((file, place, message))
+
+    def leave_out(self, section: str, name: str, file: str, message: str, place: Place = (0, 0)) -> None:
+        """Add a problem with an entry that is over a limit."""
+        self.over.setdefault((section, name), f"{located(file, place, message)}; it is left out")
+
+    def raise_if_any(self) -> None:
+        """Raise one CatalogError, a line per problem, sorted by place."""
+        if not self.found:
+            return
+        lines = [located(*problem) for problem in sorted(self.found)]
+        if len(lines) > MOST_SHOWN:
+            lines[MOST_SHOWN:] = [f"… and {len(lines) - MOST_SHOWN} more"]
+        raise CatalogError("\n".join(lines))

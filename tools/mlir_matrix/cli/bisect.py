@@ -35,7 +35,7 @@ from mlir_matrix.environments.source.repository import Repository, open_reposito
 from mlir_matrix.report.bisection_document import Reported, document
 
 if TYPE_CHECKING:
-    from mlir_matrix.session import Session
+    from mlir_matrix.environments.session import Session
 
 #: What is a release, known or not, and no commit.
 _NUMBER = re.compile(r"\d{1,4}(\.\d+)*")

@@ -37,8 +37,8 @@ from mlir_matrix.report.run_folder import RunFolder
 from mlir_matrix.report.run_info import RunInfo
 
 if TYPE_CHECKING:
-    from mlir_matrix.execute.options import Limits
-    from mlir_matrix.session import Session
+    from mlir_matrix.environments.session import Session
+    from mlir_matrix.plan.request import Limits
 
 #: The options that ``matrix run`` has as well.
 _OF_RUN = ("catalogs", "cache_dir", "pins", "swaps", "timeout", "memory")

@@ -14,9 +14,10 @@ from mlir_matrix.catalog.pins import Pins, read_pins
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
-from mlir_matrix.execute.options import Limits
+from mlir_matrix.environments.session import Session
 from mlir_matrix.judge.conflicts import find_conflicts, observe, read_results
-from mlir_matrix.session import Session
+from mlir_matrix.plan.request import Limits
+from mlir_matrix.plan.session import select_tests
 
 if TYPE_CHECKING:
     from mlir_matrix.report.schemas.conflicts import ConflictPair, Conflicts, RepeatedPair
@@ -57,7 +58,7 @@ def command(
 
     Exit code 1: a pair is found that no suite lists, or a listed pair is not found.
     """
-    ir_tests = [test for test in current.tests(tests) if test.is_ir and not test.pins]
+    ir_tests = [test for test in select_tests(current, tests) if test.is_ir and not test.pins]
     if len(ir_tests) < 2:
         raise UsageError(
             f"conflicts are between two IR tests or more; {counted(len(ir_tests), 'IR test')} without pins selected"

@@ -12,10 +12,10 @@ from mlir_matrix.base.text import megabytes
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
+from mlir_matrix.environments.session import Session
+from mlir_matrix.environments.state import State
 from mlir_matrix.report.plan_table import state_words
-from mlir_matrix.session import Session
 from mlir_matrix.toolchains.doctor import examine
-from mlir_matrix.toolchains.names import State
 
 
 @verb("doctor", "matrix doctor", "matrix doctor --format json")

@@ -19,15 +19,16 @@ from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import note, show, warn_left_out
 from mlir_matrix.cli.run_tests import run_all
-from mlir_matrix.execute.options import LOCAL, Limits
+from mlir_matrix.environments.session import Session
+from mlir_matrix.expand.checks.validate import validate, validate_sources
 from mlir_matrix.expand.select import choose
 from mlir_matrix.judge.expectations import FileChange, expectations_change, members_change
 from mlir_matrix.judge.results import TestResult
+from mlir_matrix.plan.request import LOCAL, Limits
+from mlir_matrix.plan.session import plan_tests, select_tests
 from mlir_matrix.report.expectations_text import lines
 from mlir_matrix.report.merge import read_results, result_of
 from mlir_matrix.report.schemas.expect import Expect
-from mlir_matrix.session import Session
-from mlir_matrix.validation import validate, validate_sources
 
 
 @verb(
@@ -102,7 +103,7 @@ def command(
         if results:
             found = _read(results, current, name, globs)
         else:
-            plan = current.plan(current.tests([name, *globs]))
+            plan = plan_tests(current, select_tests(current, [name, *globs]))
             found = {each.id: each for each in run_all(current, plan, LOCAL, limits, quiet=quiet).results}
         tests = [test for test in choose(catalog, [name]).tests() if test.selected]
         file, document["expectations"] = expectations_change(catalog.suites[name], old, tests, found)

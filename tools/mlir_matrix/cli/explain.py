@@ -18,19 +18,21 @@ from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show_each, warn
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
+from mlir_matrix.environments.session import Environment, Session
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.lookup import cached_result
-from mlir_matrix.execute.options import Limits
 from mlir_matrix.execute.plan_document import action_document, environment_document
 from mlir_matrix.execute.worker_process import bound
 from mlir_matrix.expand.expansion import Expansion, Test
 from mlir_matrix.expand.explain import explain
 from mlir_matrix.expand.select import choose, identifiers, whole_catalog
 from mlir_matrix.expand.suite import varied
+from mlir_matrix.expand.tolerances import Tolerances
 from mlir_matrix.judge.oracles import ask, oracles_of
 from mlir_matrix.plan.graph import Action, Graph
+from mlir_matrix.plan.request import Limits
+from mlir_matrix.plan.session import plan_tests
 from mlir_matrix.report.progress import shown
-from mlir_matrix.session import Environment, Session
 
 
 @verb(
@@ -132,7 +134,7 @@ Rows = list[dict[str, Any]]
 
 def _details(current: Session, test: Test, *, text: bool) -> dict[str, Rows]:
     """Return the actions of a test, their environments, and the tolerance layers of its outputs."""
-    plan = current.plan([test])
+    plan = plan_tests(current, [test])
     chain = [plan.graph.actions[name] for name in plan.needed_by(test.id)]
     found = current.environments(action.environment for action in chain)
     readable = {name: _readable(environment, current) for name, environment in found.items()}
@@ -145,7 +147,9 @@ def _details(current: Session, test: Test, *, text: bool) -> dict[str, Rows]:
         environments.append(_environment_words(entry, own) if text else {**entry, "bound": own})
     environments += [{"all of them": f"the machine's files{_paths(sorted(shared))}"}] if shared else []
     layers = [
-        (output, layer) for output in _outputs(current, test) for layer in current.considered_layers(test, output)
+        (output, layer)
+        for output in _outputs(current, test)
+        for layer in Tolerances(current.catalog).considered(test, output)
     ]
     layers += _oracle(current, test)
     scaled = {action.id: _scaled(current, plan.graph, action, found) for action in chain}
@@ -170,7 +174,9 @@ def _outputs(current: Session, test: Test) -> Iterable[str]:
     document = current.catalog.workloads[test.workload].document
     if not document.source:
         return document.outputs
-    return {current.tolerance(test, dtype).location: dtype for dtype in ("f64", "f16", "bf16", "f32")}.values()
+    return {
+        Tolerances(current.catalog).of(test, dtype).location: dtype for dtype in ("f64", "f16", "bf16", "f32")
+    }.values()
 
 
 def _oracle(current: Session, test: Test) -> list[tuple[str, dict[str, Any]]]:

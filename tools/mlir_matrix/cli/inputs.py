@@ -14,9 +14,9 @@ from mlir_matrix.base.names import check_known
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
-from mlir_matrix.execute.options import Limits
+from mlir_matrix.environments.session import Session
 from mlir_matrix.judge.inputs import make_inputs
-from mlir_matrix.session import Session
+from mlir_matrix.plan.request import Limits
 
 
 @verb("inputs", "matrix inputs mlp --out mlp-inputs", "matrix inputs softmax --draw 3 --out softmax-3 --format json")

@@ -23,11 +23,11 @@ from mlir_matrix.base.paths import launcher
 from mlir_matrix.base.text import catalog_options
 from mlir_matrix.cli.output import warn_left_out
 from mlir_matrix.environments.source.permissions import Permissions
-from mlir_matrix.execute.options import EXECUTORS, ExecutorOptions, Limits, SelectionOptions
+from mlir_matrix.plan.request import EXECUTORS, ExecutorOptions, Limits, SelectionOptions
 
 if TYPE_CHECKING:
-    from mlir_matrix.judge.unchanged import Request
-    from mlir_matrix.session import Session
+    from mlir_matrix.environments.session import Session
+    from mlir_matrix.plan.request import Request
 
 F = TypeVar("F", bound=Callable[..., Any])
 _DEFAULT = Limits(jobs=1)
@@ -413,7 +413,7 @@ def same_catalogs(words: Sequence[str], current: Session) -> str:
 
 
 def _open_session(*, network: bool = False, unconfined: bool = False, **given: Any) -> Session:
-    from mlir_matrix.session import open_session  # a run that finds everything unchanged needs none
+    from mlir_matrix.plan.session import open_session  # a run that finds everything unchanged needs none
 
     opened = open_session(permissions=Permissions(network=network, unconfined=unconfined), **given)
     warn_left_out(opened.catalog)

@@ -13,8 +13,8 @@ from mlir_matrix.base.text import harmless
 
 if TYPE_CHECKING:
     from mlir_matrix.catalog.catalog import Catalog
+    from mlir_matrix.environments.session import Session
     from mlir_matrix.plan.graph import Graph
-    from mlir_matrix.session import Session
 
 #: How many of the things that cannot be used are named.
 _MOST_LEFT_OUT = 10

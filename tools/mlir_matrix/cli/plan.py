@@ -15,13 +15,13 @@ from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import used_pins, warn
 from mlir_matrix.cli.selection import select
-from mlir_matrix.execute.options import EVERYTHING, SelectionOptions
 from mlir_matrix.expand.select import choose
+from mlir_matrix.plan.request import EVERYTHING, SelectionOptions
 
 if TYPE_CHECKING:
     from mlir_matrix.cli.selection import Selected
+    from mlir_matrix.environments.session import Session
     from mlir_matrix.plan.planner import Plan
-    from mlir_matrix.session import Session
 
 _BATCH = 2_000
 

@@ -23,7 +23,8 @@ from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import warn
 from mlir_matrix.history.spool import Spool
 from mlir_matrix.judge.results import NOT_RUN, exit_code, to_document
-from mlir_matrix.judge.unchanged import Report, Request, UnchangedRuns
+from mlir_matrix.judge.unchanged import Report, UnchangedRuns
+from mlir_matrix.plan.request import Request
 from mlir_matrix.report.events import EventLog
 from mlir_matrix.report.run_info import RunInfo
 

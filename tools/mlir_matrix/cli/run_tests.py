@@ -14,21 +14,22 @@ from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
 from mlir_matrix.cli.output import note, used_pins, warn, warn_left_out
 from mlir_matrix.cli.selection import select
+from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.eviction import cache_limit, trim
-from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.history.record import record
 from mlir_matrix.judge.plan_state import input_digests, state_of
 from mlir_matrix.judge.repeats import STAGES, Made, fold, folding, note_outputs, unstable, with_repeats, without_copy
 from mlir_matrix.judge.results import Run
 from mlir_matrix.judge.run import run_plan
-from mlir_matrix.judge.unchanged import Report, Request, UnchangedRuns
+from mlir_matrix.judge.unchanged import Report, UnchangedRuns
 from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.request import ExecutorOptions, Limits, Request
+from mlir_matrix.plan.session import open_session
 from mlir_matrix.report.events import EventLog
 from mlir_matrix.report.failure_folder import Failures
 from mlir_matrix.report.progress import shown
 from mlir_matrix.report.run_folder import RunFolder
 from mlir_matrix.report.run_info import RunInfo
-from mlir_matrix.session import Session, open_session
 
 
 def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about: RunInfo, log: EventLog) -> Report:

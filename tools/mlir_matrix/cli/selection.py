@@ -18,7 +18,6 @@ from mlir_matrix.base.text import counted, now
 from mlir_matrix.catalog.pins import read_pins
 from mlir_matrix.cli.output import warn
 from mlir_matrix.environments.machine import HOST, x86_level
-from mlir_matrix.execute.options import SelectionOptions
 from mlir_matrix.expand.select import choose, granted
 from mlir_matrix.history.snapshot import Snapshot, read_snapshot
 from mlir_matrix.history.summary import read_summary
@@ -28,15 +27,17 @@ from mlir_matrix.machines.choose import Choice, Left, choose_for, timed_actions
 from mlir_matrix.machines.estimates import Estimates
 from mlir_matrix.machines.find import find_machine
 from mlir_matrix.machines.shards import identifiers_digest, shards
+from mlir_matrix.plan.request import SelectionOptions
+from mlir_matrix.plan.session import plan_tests
 
 if TYPE_CHECKING:
     from mlir_matrix.catalog.catalog import Entry
     from mlir_matrix.catalog.models.machines import Machine
+    from mlir_matrix.environments.session import Session
     from mlir_matrix.expand.expansion import Test
-    from mlir_matrix.judge.unchanged import Request
+    from mlir_matrix.plan.documents import Change, Selection
     from mlir_matrix.plan.planner import Plan
-    from mlir_matrix.report.schemas.run import Change, Selection
-    from mlir_matrix.session import Session
+    from mlir_matrix.plan.request import Request
 
 
 #: Tests over the budget that a line names.
@@ -72,7 +73,7 @@ class Selected:
 
     def plan(self, tests: Iterable[Test]) -> Plan:
         """Plan some of the tests."""
-        return self.whole.only(tests) if self.whole is not None else self.current.plan(tests)
+        return self.whole.only(tests) if self.whole is not None else plan_tests(self.current, tests)
 
     def with_results(self) -> list[Test]:
         """Return the tests that have a result in a run here. Raise UsageError if no test is left, or for another machine."""
@@ -171,7 +172,7 @@ def by_machine(
     history, date = _records(options.history, current.home), options.date or now()
     chosen = choose(current.catalog, arguments, pins=current.pins).tests(excluded=excluded)
     tests, change, lines, plan = _by_change(current, arguments, chosen, options)
-    plan = plan or current.plan(test for test in tests if test.selected)
+    plan = plan or plan_tests(current, (test for test in tests if test.selected))
     choice = choose_for(
         machine,
         tests,

@@ -9,7 +9,7 @@ from typing import Any
 
 from mlir_matrix.actions.expr.expression import ExpressionError
 from mlir_matrix.actions.numerics.criteria import Criteria
-from mlir_matrix.tolerances.bounds import evaluate
+from mlir_matrix.catalog.bounds import evaluate
 
 
 @dataclass(frozen=True, kw_only=True)

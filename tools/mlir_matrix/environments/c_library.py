@@ -17,8 +17,8 @@ from pathlib import Path
 from mlir_matrix.actions.tools import link_kit
 from mlir_matrix.base.digest import digest_file
 from mlir_matrix.base.files import AT_ONCE, beside, holds, locked, unwritable
-from mlir_matrix.environments.install.integrity import UnpackedFile, damaged_files, remove, write_manifest
-from mlir_matrix.environments.install.prefix import OURS
+from mlir_matrix.environments.installed.integrity import UnpackedFile, damaged_files, remove, write_manifest
+from mlir_matrix.environments.installed.prefix import OURS
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.package import folder_name
 

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from mlir_matrix.catalog.releases import number
-from mlir_matrix.environments.install.prefix import read_prefix
+from mlir_matrix.environments.installed.prefix import read_prefix
 from mlir_matrix.environments.lockfiles.debian import (
     DebianRelease,
     debian_lock_file,

@@ -24,10 +24,6 @@ class Done:
     executed: bool = False
 
 
-#: Tools that build the program's own libraries. They have longer limits than tests, and their failures are infra-errors.
-BUILDING = frozenset({"link_kit"})
-
-
 #: Returns the end of an action that is not executed, for a reason: one of the two below.
 NotExecuted = Callable[[Action, str], Done]
 

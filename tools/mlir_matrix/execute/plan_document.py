@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component
-from mlir_matrix.environments.cost import cost_of
 from mlir_matrix.environments.machine import HOST
 from mlir_matrix.environments.package import Package, Releases, distributions
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.execute.job import BUILDING
+from mlir_matrix.environments.session import Environment, Session
+from mlir_matrix.environments.state import cost_of
 from mlir_matrix.execute.keys import input_names, tool_modules
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.plan.graph import Action, Graph, Input, Produced
+from mlir_matrix.plan.graph import BUILDING, Action, Graph, Input, Produced
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.session import Environment, Session
 
 if TYPE_CHECKING:
     from mlir_matrix.actions.runtime.outcomes import Outcome
-    from mlir_matrix.report.schemas.run import (
+    from mlir_matrix.plan.documents import (
         FromAction,
         FromFile,
         HermeticCommand,
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
         PlannedTest,
         Selection,
     )
-    from mlir_matrix.report.schemas.run import Plan as PlanDocument
+    from mlir_matrix.plan.documents import Plan as PlanDocument
 
 SCHEMA = "mlir-matrix/plan/v1"
 

@@ -23,9 +23,9 @@ from mlir_matrix.actions.runtime.running import BUSY
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.events import Listener, Note, Tick, ignore
 from mlir_matrix.base.paths import Home
-from mlir_matrix.environments.cost import no_room, shortage
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
+from mlir_matrix.environments.state import no_room, shortage
 from mlir_matrix.execute.action_cache import ActionCache, LostBlob, Result
 from mlir_matrix.execute.c_libraries import CLibraries
 from mlir_matrix.execute.job import (
@@ -41,7 +41,6 @@ from mlir_matrix.execute.job import (
 from mlir_matrix.execute.large_files import Background
 from mlir_matrix.execute.locks import KeyLocks
 from mlir_matrix.execute.lookup import Lookup
-from mlir_matrix.execute.options import Limits
 from mlir_matrix.execute.queues import ATTEMPTS, ReadyQueue, Retries, WaitingJobs
 from mlir_matrix.execute.sandbox import (
     FilePool,
@@ -55,6 +54,7 @@ from mlir_matrix.execute.sandbox import (
 from mlir_matrix.execute.worker_pool import PoolContext, PoolFactory, continued_actions, preloads_of, time_limit
 from mlir_matrix.execute.worker_process import Worker
 from mlir_matrix.plan.graph import Action, Graph, Produced
+from mlir_matrix.plan.request import Limits
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -18,14 +18,14 @@ from mlir_matrix.base.events import PackageProgress
 from mlir_matrix.base.paths import Home
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.execute.action_cache import ActionCache
-from mlir_matrix.execute.job import BUILDING, Job
-from mlir_matrix.execute.options import Limits
+from mlir_matrix.execute.job import Job
 from mlir_matrix.execute.sandbox import FilePool, Folders
 from mlir_matrix.execute.worker_process import Preload, Worker
-from mlir_matrix.plan.graph import Action, Graph
+from mlir_matrix.plan.graph import BUILDING, Action, Graph
+from mlir_matrix.plan.request import Limits
 
 if TYPE_CHECKING:
-    from mlir_matrix.environments.install.installer import Installer
+    from mlir_matrix.environments.installer import Installer
 
 #: Time limit in seconds of tools that build the program's own libraries.
 _BUILDING_S = 1800.0
@@ -51,7 +51,7 @@ class PackageSupply:
             return
         if self._installer is None:
             from mlir_matrix.environments.fetch.artifacts import Artifacts
-            from mlir_matrix.environments.install.installer import Installer
+            from mlir_matrix.environments.installer import Installer
 
             self._installer = Installer(self._home.packages, self._note, artifacts=Artifacts(self._home.artifacts))
         # Small environments first: their verdicts come while the large ones are downloaded.

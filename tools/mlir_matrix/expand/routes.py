@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from mlir_matrix.catalog.catalog import Catalog, Entry
+from mlir_matrix.catalog.catalog import Catalog, Entry, is_linked
 from mlir_matrix.catalog.models.base import (
-    PYTHON_FILE,
     ParameterValue,
     Pipeline,
     Target,
@@ -34,14 +33,6 @@ from mlir_matrix.expand.recipes import (
 
 #: The levels of x86-64, the lowest first.
 X86_LEVELS = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4")
-#: Tools of targets that call a kernel by the driver.
-LINKING = frozenset({"run", "run_jit"})
-
-
-def is_linked(target: Entry[Target]) -> bool:
-    """Return whether a target links kernels with the driver; one with a tool of its own does so if it has a triple."""
-    tool = target.document.tool_name(target.files)
-    return tool in LINKING or (tool == PYTHON_FILE and target.document.triple is not None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,13 @@ from mlir_matrix.catalog.models.toolchains import Containers
 from mlir_matrix.catalog.pins import PINS_MARK, read_pins
 from mlir_matrix.environments.package import Package
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.environments.session import Session
 from mlir_matrix.images.daemon import Daemon
 from mlir_matrix.images.layers import PACKAGES, Layer, known, measure
 from mlir_matrix.images.spec import ImageSpec, draw, layer_members, tag_of
 from mlir_matrix.images.tar import Member, in_pieces, pack, size_of, text
 from mlir_matrix.images.verify import differences, doubts
-from mlir_matrix.session import Session
+from mlir_matrix.plan.session import environments_of
 
 #: Called after each layer with the number of written and of all layers.
 Tell = Callable[[int, int], None]
@@ -180,7 +181,7 @@ def chosen(session: Session, names: Iterable[str]) -> tuple[list[ResolvedEnviron
         elif base in session.catalog.environments or (is_suite(base) and base not in session.catalog.suites):
             references[reference_of(session, name)] = None
         else:
-            references |= dict.fromkeys(session.references(name))
+            references |= dict.fromkeys(environments_of(session, name))
     return sealed(session, list(references))
 
 

@@ -15,8 +15,8 @@ from pathlib import Path, PurePosixPath
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.files import write_text
 from mlir_matrix.base.paths import Home
-from mlir_matrix.environments.install.integrity import FILE, damaged_files, settled
 from mlir_matrix.environments.install.wheel_archive import left_by_installer, settled_record
+from mlir_matrix.environments.installed.integrity import FILE, damaged_files, settled
 from mlir_matrix.environments.package import Package
 from mlir_matrix.images.tar import MTIME, Member, digest_of, members, size_of, text
 

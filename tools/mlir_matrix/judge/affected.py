@@ -24,6 +24,7 @@ from mlir_matrix.actions.runtime.bytecode import options
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.names import printable
 from mlir_matrix.base.paths import is_installed
+from mlir_matrix.environments.session import Session
 from mlir_matrix.environments.source.process import clean_environment
 from mlir_matrix.environments.source.repository import Repository, local_folder
 from mlir_matrix.execute.keys import ACTIONS_FOLDER, imported_modules, tool_modules, with_imports
@@ -31,7 +32,6 @@ from mlir_matrix.expand.expansion import Test
 from mlir_matrix.judge.plan_state import PlanState, StateRequest, name_of, planned_state, tool_of
 from mlir_matrix.plan.graph import Action, File
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.session import Session
 
 #: The folders of a catalog that plans depend on, and that of the program.
 _CATALOG = ("matrix", "recipes", "toolchains", "containers", "golden", "tools/driver")

@@ -17,17 +17,18 @@ from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.events import Listener
 from mlir_matrix.base.names import NameGlob, did_you_mean
 from mlir_matrix.base.text import counted
+from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import Done
-from mlir_matrix.execute.options import Limits
 from mlir_matrix.expand.expansion import Test
+from mlir_matrix.expand.tolerances import Tolerances
 from mlir_matrix.judge.goldens import reference_failure
 from mlir_matrix.judge.run import run_graph
 from mlir_matrix.plan.audit import OUTPUTS, Auditor, Mutant, plan_sites
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.parameters import found_place
 from mlir_matrix.plan.planner import Planner
-from mlir_matrix.session import Session
+from mlir_matrix.plan.request import Limits
 
 if TYPE_CHECKING:
     from mlir_matrix.report.schemas.audit import (
@@ -183,7 +184,10 @@ def audit(
     if not wanted:
         raise UsageError(f"--mutations {glob}: there is no such mutation{did_you_mean(glob, known)}")
     outputs = [name for name in OUTPUTS if name in wanted]
-    planner, store = Planner(current.catalog, current.tolerance, current.pins), ActionCache(current.home.actions)
+    planner, store = (
+        Planner(current.catalog, Tolerances(current.catalog).of, current.pins),
+        ActionCache(current.home.actions),
+    )
     tell(f"{counted(len(tests), 'test')}, {counted(seeds, 'draw')}: looking where mistakes can be planted")
     finding = plan_sites(planner, tests)
     done = run_graph(current, planner.graph, limits=limits)
@@ -221,7 +225,7 @@ def _read(
         for mutant in mutants
         for name in current.catalog.workloads[mutant.test.workload].document.outputs
     }
-    bounds = [current.tolerance(test, name) for test, name in outputs]
+    bounds = [Tolerances(current.catalog).of(test, name) for test, name in outputs]
     exact = frozenset(bound.location for bound in bounds if not (bound.atol or bound.rtol or bound.max_ulp))
     for mutant in mutants:
         if mutant.test.id in found.failed:

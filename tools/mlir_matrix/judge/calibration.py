@@ -14,17 +14,17 @@ from mlir_matrix.catalog.catalog import LocatedLayer
 from mlir_matrix.catalog.load import TOLERANCES
 from mlir_matrix.catalog.models.base import FLOATS
 from mlir_matrix.catalog.yaml_reader import read_text
+from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import Done
-from mlir_matrix.execute.options import Limits
 from mlir_matrix.expand.expansion import Test
+from mlir_matrix.expand.tolerances import Resolved, Tolerances
 from mlir_matrix.judge.run import run_graph
 from mlir_matrix.plan.calibration import plan_draws
 from mlir_matrix.plan.programs import has_draws, is_prepared
-from mlir_matrix.session import Session
+from mlir_matrix.plan.request import Limits
 from mlir_matrix.tolerances.calibration import CONFIDENCE, Calibration, Observation, calibrate, usual_gap
 from mlir_matrix.tolerances.patch import CALIBRATED, Proposal, edited, scaled
-from mlir_matrix.tolerances.resolve import Resolved
 
 if TYPE_CHECKING:
     from mlir_matrix.report.schemas.golden import CalibratedFailure, CalibratedLayer, NotCalibrated
@@ -51,7 +51,7 @@ class Calibrator:
             workload = current.catalog.workloads[test.workload]
             if is_prepared(current.catalog, workload):
                 # Outputs that only the program knows are named by their dtype.
-                self._bounds[test.id] = {dtype: current.tolerance(test, dtype) for dtype in sorted(FLOATS)}
+                self._bounds[test.id] = {dtype: Tolerances(current.catalog).of(test, dtype) for dtype in sorted(FLOATS)}
                 if not has_draws(current.catalog, workload):
                     self._fixed[test.id] = (
                         f"a program in the form {workload.document.source} has a single set of inputs"
@@ -59,7 +59,9 @@ class Calibrator:
                 continue
             outputs = current.catalog.workloads[test.workload].document.outputs
             resolved = {
-                name: current.tolerance(test, name) for name, each in outputs.items() if each.compare != "exact"
+                name: Tolerances(current.catalog).of(test, name)
+                for name, each in outputs.items()
+                if each.compare != "exact"
             }
             self._bounds[test.id] = {name: bound for name, bound in resolved.items() if bound.atol or bound.rtol}
             exact |= {bound.location for bound in resolved.values() if not (bound.atol or bound.rtol)}
@@ -72,7 +74,7 @@ class Calibrator:
             why = whys[0] if whys else "no test that can run, and is expected to pass, has bounds other than 0"
             raise UsageError(f"nothing to calibrate: {why}")
         self.graph, self._planned = plan_draws(
-            current.catalog, self.tests, current.tolerance, pins=current.pins, draws=draws
+            current.catalog, self.tests, Tolerances(current.catalog).of, pins=current.pins, draws=draws
         )
 
     def run(self, limits: Limits, *, wanted: float, pins: Mapping[str, str]) -> CalibrationDocument:

@@ -11,12 +11,12 @@ from mlir_matrix.base.text import counted
 from mlir_matrix.catalog.catalog import REFERENCE, Entry
 from mlir_matrix.catalog.load import QUARANTINE
 from mlir_matrix.catalog.pins import PINS_MARK
+from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.keys import tool_modules
 from mlir_matrix.expand.expansion import Test
+from mlir_matrix.expand.quarantine import Quarantine
 from mlir_matrix.judge.affected import ACTIONS, Affected, changes, concerns_all, why_all
 from mlir_matrix.judge.plan_state import PlanState, planned_state
-from mlir_matrix.judge.quarantine import Quarantine
-from mlir_matrix.session import Session
 
 #: What stands for the other bytes of a changed file.
 _OTHER = "changed"

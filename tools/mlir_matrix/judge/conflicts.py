@@ -20,14 +20,15 @@ from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.catalog.models.base import Step
 from mlir_matrix.catalog.pins import Pins
+from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.job import Done
-from mlir_matrix.execute.options import Limits
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
+from mlir_matrix.expand.tolerances import Tolerances
 from mlir_matrix.judge.results import SCHEMA as RESULTS
 from mlir_matrix.judge.run import run_graph
 from mlir_matrix.plan.planner import Planner
-from mlir_matrix.session import Session
+from mlir_matrix.plan.request import Limits
 
 if TYPE_CHECKING:
     from mlir_matrix.report.schemas.conflicts import ConflictPair, Conflicts, KnownConflict, RepeatedPair, StaleConflict
@@ -104,7 +105,7 @@ def observe(current: Session, arguments: Sequence[str], pins: Pins, limits: Limi
         for test in chosen
         if test.is_ir and not test.pins and test.resolved_step and test.resolved_step.tool == "passes"
     }
-    planner = Planner(current.catalog, current.tolerance, pins)
+    planner = Planner(current.catalog, Tolerances(current.catalog).of, pins)
     verdicts = {name: planner.add(test) for name, test in tests.items()}
     printed = {name: planner.printed(test) for name, test in tests.items()}
     done = run_graph(current, planner.graph, limits=limits)

@@ -17,14 +17,14 @@ from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.corpora import LIST, MOST_MEMBERS, names_in
 from mlir_matrix.catalog.models.base import Corpus
 from mlir_matrix.catalog.models.suites import Expectations, Suite
-from mlir_matrix.execute.options import Limits
+from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.judge.results import NOT_RUN, TestResult
 from mlir_matrix.judge.run import outputs_of
 from mlir_matrix.judge.signature import mismatch_words, shape, wrong_outputs
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.programs import add_members
-from mlir_matrix.session import Session
+from mlir_matrix.plan.request import Limits
 
 if TYPE_CHECKING:
     from mlir_matrix.report.schemas.expect import ExpectationChange, ExpectationsChange, MembersChange, NotExpected

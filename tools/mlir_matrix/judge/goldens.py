@@ -16,13 +16,13 @@ from mlir_matrix.base.files import write_file
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.golden_files import LARGEST_TREE, RECORD, golden_name, is_sketched, other_name, record_of
 from mlir_matrix.catalog.models.base import Workload
+from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import Done
-from mlir_matrix.plan.goldens import Update
+from mlir_matrix.expand.tolerances import BOUNDS
 from mlir_matrix.plan.graph import File, Graph
 from mlir_matrix.plan.parameters import found_place
-from mlir_matrix.session import Session
-from mlir_matrix.tolerances.resolve import BOUNDS
+from mlir_matrix.plan.references import Update
 
 if TYPE_CHECKING:
     from mlir_matrix.report.schemas.golden import GoldenDifference, GoldenOutput, GoldenUpdate, GoldenWeak

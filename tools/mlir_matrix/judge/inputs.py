@@ -15,12 +15,12 @@ from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.names import is_name, printable, why_not_a_name
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.base import Workload
-from mlir_matrix.execute.options import Limits
+from mlir_matrix.environments.session import Session
 from mlir_matrix.judge.run import outputs_of
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.parameters import add_inputs, inputs_params
 from mlir_matrix.plan.programs import add_prepared, is_prepared
-from mlir_matrix.session import Session
+from mlir_matrix.plan.request import Limits
 
 if TYPE_CHECKING:
     from mlir_matrix.report.schemas.expect import Inputs, WrittenInput

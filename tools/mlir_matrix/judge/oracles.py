@@ -16,15 +16,16 @@ from mlir_matrix.base.events import Listener, ignore
 from mlir_matrix.base.names import test_glob
 from mlir_matrix.base.text import counted
 from mlir_matrix.catalog.golden_files import is_sketched
+from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
-from mlir_matrix.execute.options import Limits
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.judge.results import Run
 from mlir_matrix.judge.run import run_plan
-from mlir_matrix.plan.goldens import add_expected
 from mlir_matrix.plan.graph import File, Input
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.session import Session
+from mlir_matrix.plan.references import add_expected
+from mlir_matrix.plan.request import Limits
+from mlir_matrix.plan.session import plan_tests, select_tests
 
 if TYPE_CHECKING:
     from mlir_matrix.actions.params import JudgedOutput
@@ -49,7 +50,7 @@ def oracles_of(current: Session, test: Test) -> list[Test]:
     if not names:
         raise UsageError("the catalog has no oracle: a pipeline or a target with the key 'oracle' is one")
     found: dict[str, Test] = {}
-    able = [each for each in current.tests([f"*/*/*/{test.workload}"]) if each.selected and each.executes]
+    able = [each for each in select_tests(current, [f"*/*/*/{test.workload}"]) if each.selected and each.executes]
     able = [each for each in able if each.pipeline != test.pipeline and _why(current, each)]
     broken = _expected_failures(current, able)
 
@@ -84,7 +85,7 @@ def _why(current: Session, test: Test) -> str | None:
 
 def ask(current: Session, test: Test, oracles: Sequence[Test], limits: Limits, listener: Listener = ignore) -> Oracles:
     """Run a test and its oracles; compare their outputs with each other and with the golden."""
-    plan = current.plan([test, *oracles])
+    plan = plan_tests(current, [test, *oracles])
     sketched = _add_sketched(current, plan, test)
     run = run_plan(current, plan, limits=limits, fail_fast=False, listener=listener)
     if run.interruption is not None:

@@ -17,13 +17,14 @@ from mlir_matrix.base.digest import digest_bytes, digest_file
 from mlir_matrix.base.errors import MatrixError
 from mlir_matrix.base.fingerprint import cpu_digest
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.environments.session import Session
 from mlir_matrix.execute import keys
 from mlir_matrix.expand.expansion import Test
+from mlir_matrix.expand.quarantine import Quarantine
 from mlir_matrix.expand.select import choose
-from mlir_matrix.judge.quarantine import Quarantine
 from mlir_matrix.plan.graph import Action, File, Produced
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.session import Session, open_session
+from mlir_matrix.plan.session import open_session, plan_tests
 
 
 class StateRequest(TypedDict):
@@ -113,7 +114,7 @@ def _digest(path: Path) -> str:
 
 def planned_state(session: Session, tests: Iterable[Test]) -> tuple[Plan, PlanState]:
     """Plan the selected ones of some tests; return the plan with its state."""
-    plan = session.plan([test for test in tests if test.selected])
+    plan = plan_tests(session, [test for test in tests if test.selected])
     return plan, state_of(session, plan)
 
 

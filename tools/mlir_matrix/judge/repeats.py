@@ -14,10 +14,10 @@ from typing import TypeAlias
 from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
 from mlir_matrix.base.digest import digest_value
 from mlir_matrix.base.events import Event, Listener
-from mlir_matrix.execute.job import BUILDING, Done
+from mlir_matrix.execute.job import Done
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.judge.results import NOT_RUN, TestDone, TestResult
-from mlir_matrix.plan.graph import Action, Graph, Produced
+from mlir_matrix.plan.graph import BUILDING, Action, Graph, Produced
 from mlir_matrix.plan.planner import Plan
 
 #: Between the identifier of a test or an action and the number of a copy.

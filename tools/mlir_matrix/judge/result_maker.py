@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,15 +16,18 @@ from mlir_matrix.actions.runtime.contract import INPUT_FOLDER
 from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
 from mlir_matrix.base.text import catalog_options
 from mlir_matrix.execute.action_cache import LostBlob
-from mlir_matrix.execute.job import BUILDING, Done
+from mlir_matrix.execute.job import Done
 from mlir_matrix.expand.expansion import Test
+from mlir_matrix.expand.quarantine import Quarantine
 from mlir_matrix.judge.goldens import reference_failure
+from mlir_matrix.judge.repeats import without_copy
 from mlir_matrix.judge.results import NOT_RUN, TestResult, weak_words
-from mlir_matrix.plan.graph import File, Graph, Produced
+from mlir_matrix.plan.graph import BUILDING, File, Graph, Produced
 from mlir_matrix.plan.parameters import found_place
 
 if TYPE_CHECKING:
-    from mlir_matrix.report.schemas.run import DecidingStep, ExpectedOutcome
+    from mlir_matrix.plan.documents import ExpectedOutcome
+    from mlir_matrix.report.schemas.run import DecidingStep, InQuarantine
     from mlir_matrix.report.schemas.verdict import Verdict
 
 #: Returns more fields of a result, by test, outcome and whether it is expected: the command that repeats it, its folder.
@@ -319,3 +322,24 @@ def _compare(test: Test, outcome: str) -> tuple[bool, ExpectedOutcome | None]:
     if rule.link:
         expectation["link"] = rule.link
     return outcome == rule.outcome or outcome in NOT_RUN, expectation
+
+
+def mark(quarantine: Quarantine, result: TestResult) -> TestResult:
+    """Return a result with its quarantine if its outcome is unexpected. One that has ended is a part of the reason."""
+    if result.expected:
+        return result
+    ended = ""
+    for entry, position in quarantine.entries(without_copy(result.id)):
+        if entry.until < quarantine.day:
+            ended = f"; its quarantine ended on {entry.until} ({position}; {entry.owner})"
+            continue
+        found: InQuarantine = {
+            "owner": entry.owner,
+            "until": entry.until,
+            "reason": entry.reason,
+            "position": position,
+        }
+        if entry.link:
+            found["link"] = entry.link
+        return replace(result, quarantine=found)
+    return replace(result, reason=f"{result.reason}{ended}")

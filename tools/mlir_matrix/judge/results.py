@@ -16,17 +16,8 @@ from mlir_matrix.base.names import OF
 if TYPE_CHECKING:
     # An unchanged run shows results without importing these.
     from mlir_matrix.execute.job import Done
-    from mlir_matrix.report.schemas.run import (
-        DecidingStep,
-        ExpectedOutcome,
-        FinishedRun,
-        InQuarantine,
-        NamedTest,
-        Results,
-        Selection,
-        Summary,
-        TestEntry,
-    )
+    from mlir_matrix.plan.documents import ExpectedOutcome, NamedTest, Selection
+    from mlir_matrix.report.schemas.run import DecidingStep, FinishedRun, InQuarantine, Results, Summary, TestEntry
     from mlir_matrix.report.schemas.verdict import Verdict
 
 SCHEMA = "mlir-matrix/results/v1"

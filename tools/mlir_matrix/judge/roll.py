@@ -21,11 +21,12 @@ from mlir_matrix.catalog.load import KNOWN_GOOD
 from mlir_matrix.catalog.models.toolchains import Component, KnownGood, Passed, Release
 from mlir_matrix.catalog.yaml_reader import ScalarError, Source, plain_scalar
 from mlir_matrix.environments.resolve import UnavailableEnvironment
+from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.judge.results import TestResult, outcomes_digest
 from mlir_matrix.plan.graph import Input, Produced
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.session import Session
+from mlir_matrix.plan.session import plan_tests, select_tests
 
 #: Runs a plan and returns the results.
 Run = Callable[[Session, Plan], Sequence[TestResult]]
@@ -150,11 +151,11 @@ class _Stand:
 
     @cached_property
     def tests(self) -> dict[str, Test]:
-        return {test.id: test for test in self.session.tests([self.suite])}
+        return {test.id: test for test in select_tests(self.session, [self.suite])}
 
     @cached_property
     def plan(self) -> Plan:
-        return self.session.plan(self.tests.values())
+        return plan_tests(self.session, self.tests.values())
 
     @cached_property
     def _digests(self) -> dict[str, str]:
@@ -196,7 +197,7 @@ def _try(before: _Stand, after: _Stand, affected: Sequence[str], run: Run) -> Fi
     if lost:
         # A test that cannot run any more is broken; no package is needed to know that.
         return Findings(broken=tuple(Break(id=test.id, outcome=str(test.outcome), reason=test.reason) for test in lost))
-    plan = after.session.plan(after.tests[identifier] for identifier in affected)
+    plan = plan_tests(after.session, (after.tests[identifier] for identifier in affected))
     references = (action.environment for action in plan.graph.actions.values())
     for environment in after.session.environments(references).values():
         if isinstance(environment, UnavailableEnvironment):

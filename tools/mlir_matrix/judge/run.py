@@ -10,20 +10,20 @@ from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.base.errors import DiskFullError, InfrastructureError, UsageError
 from mlir_matrix.base.events import Event, Listener, ignore
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.environments.session import Environment, Session, remember
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import ActionDone, Done
 from mlir_matrix.execute.local_pool import LocalPool
-from mlir_matrix.execute.options import LOCAL, ExecutorOptions, Limits
 from mlir_matrix.execute.scheduler import Scheduler
 from mlir_matrix.execute.worker_pool import PoolFactory
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.judge.quarantine import Quarantine, today
+from mlir_matrix.expand.quarantine import Quarantine, today
 from mlir_matrix.judge.repeats import without_copy
-from mlir_matrix.judge.result_maker import Annotate, ResultMaker, nothing_more
+from mlir_matrix.judge.result_maker import Annotate, ResultMaker, mark, nothing_more
 from mlir_matrix.judge.results import Run, TestDone
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.session import Environment, Session, remember
+from mlir_matrix.plan.request import LOCAL, ExecutorOptions, Limits
 
 
 class Executor(Protocol):
@@ -77,7 +77,7 @@ class _Collector:
             self._run.executed_actions.append(action)
         self._maker.note(action, done)
         for test in list(self._ends.get(action, ())):
-            result = self._quarantine.mark(self._maker.finished(test, action, done))
+            result = mark(self._quarantine, self._maker.finished(test, action, done))
             self._listener(TestDone(result))
             self._run.results.append(result)
             # The action ends again where an output is lost: then with the tests that the listener has not taken.

@@ -24,53 +24,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
-from mlir_matrix.base.digest import digest_bytes, digest_file, digest_value
+from mlir_matrix.base.digest import digest_bytes, digest_value
 from mlir_matrix.base.fingerprint import Fingerprint, machine_identity
 from mlir_matrix.base.paths import find_home, repository
-from mlir_matrix.environments.source.permissions import NONE, Permissions
-from mlir_matrix.execute.options import EVERYTHING, ExecutorOptions, Limits, SelectionOptions
 from mlir_matrix.execute.use_log import add_uses, is_of_today
 from mlir_matrix.judge.results import Run, TestResult
+from mlir_matrix.plan.request import ExecutorOptions, Request
 
 if TYPE_CHECKING:
+    from mlir_matrix.plan.documents import Selection
     from mlir_matrix.plan.graph import Graph
-    from mlir_matrix.report.schemas.run import Selection
 
 #: Folders of a catalog that a run may read; kernels are linked with the driver.
 FOLDERS = ("matrix", "recipes", "toolchains", "containers", "golden", "tools/driver")
 #: Command lines whose results are kept.
 _MOST = 16
 _PACKAGE = str(Path(__file__).resolve().parents[1])
-
-
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """The options of a command line that decide the results."""
-
-    tests: Sequence[str]
-    catalogs: tuple[Path, ...]
-    cache_dir: Path | None
-    #: Environments used instead of others, by the names of the others.
-    swaps: Mapping[str, str]
-    pins: Sequence[str]
-    executor: ExecutorOptions
-    limits: Limits
-    keep_going: bool
-    #: How often tests run anew, and from which stage; 0: their results may come from the cache.
-    repeat: int = 0
-    rerun_from: str = ""
-    selection: SelectionOptions = EVERYTHING
-    permissions: Permissions = NONE
-
-    def words(self) -> list[Any]:
-        """Return the request as JSON, without options that only change the speed."""
-        limits, devices = (self.limits.timeout_s, self.limits.memory_mb), self.executor.devices
-        chosen = self.selection
-        files = map(_digest, (chosen.machine, chosen.history, chosen.durations))
-        selection = [chosen.machine, chosen.date, chosen.shard, *files]
-        return [
-            self.tests, list(map(str, self.catalogs)), self.pins, self.swaps, limits, devices, self.keep_going, selection
-        ]  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,13 +165,6 @@ def _is_lasting(result: TestResult) -> bool:
     """
     skipped_unplanned = result.outcome == Outcome.SKIPPED and not result.stage
     return result.expected and (result.cached or result.outcome == Outcome.UNSUPPORTED or skipped_unplanned)
-
-
-def _digest(file: Path | str | None) -> str:
-    """Return the digest of a file's content; empty where it cannot be read, which is an error of the run."""
-    with contextlib.suppress(OSError):
-        return digest_file(file) if file else ""
-    return ""
 
 
 def _is_below(path: str) -> bool:

@@ -12,11 +12,11 @@ from mlir_matrix.base.names import test_glob
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.machines import Machine
 from mlir_matrix.catalog.pins import PINS_MARK, Pins
-from mlir_matrix.execute.job import BUILDING
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.routes import X86_LEVELS
 from mlir_matrix.history.snapshot import Snapshot
 from mlir_matrix.machines.estimates import Estimates
+from mlir_matrix.plan.graph import BUILDING
 from mlir_matrix.plan.planner import Plan
 
 #: A test that failed within so many days comes before those that did not.

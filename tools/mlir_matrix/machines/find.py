@@ -9,9 +9,9 @@ from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.names import did_you_mean, printable
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.load import read_document
+from mlir_matrix.catalog.messages import Problems
 from mlir_matrix.catalog.models.machines import Machine
-from mlir_matrix.catalog.problems import Problems
-from mlir_matrix.validation.machines import validate_machine
+from mlir_matrix.expand.checks.machines import validate_machine
 
 
 def find_machine(catalog: Catalog, name: str) -> Entry[Machine]:

@@ -18,11 +18,11 @@ from mlir_matrix.actions.tools.program import EXPECTED, INTERFACE, RESULTS
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import Workload
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.plan.goldens import add_reference
 from mlir_matrix.plan.graph import Input, Produced
 from mlir_matrix.plan.parameters import add_inputs
 from mlir_matrix.plan.planner import Planner
 from mlir_matrix.plan.programs import has_draws, is_prepared
+from mlir_matrix.plan.references import add_reference
 
 #: The kind in which loops and their loads and stores are still visible.
 _LOOPS = "loops"

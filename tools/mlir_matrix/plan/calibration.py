@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.plan.goldens import add_expected
 from mlir_matrix.plan.graph import Graph, Produced
 from mlir_matrix.plan.planner import Planner
 from mlir_matrix.plan.programs import is_prepared
 from mlir_matrix.plan.properties import Tolerate
+from mlir_matrix.plan.references import add_expected
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -140,3 +140,7 @@ class Graph:
                 stack.append((identifier, True))
                 stack.extend((source, False) for source in self.actions[identifier].sources)
         return order
+
+
+#: Tools that build the program's own libraries. They have longer limits than tests, and their failures are infra-errors.
+BUILDING = frozenset({"link_kit"})

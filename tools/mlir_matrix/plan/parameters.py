@@ -25,8 +25,8 @@ from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.golden_files import is_sketched
 from mlir_matrix.catalog.models.base import FLOATS, TOOL_FILES, Output, ParameterValue, Tensor, Tool, Workload
 from mlir_matrix.expand.recipes import ResolvedStep, Tooled
+from mlir_matrix.expand.tolerances import Resolved
 from mlir_matrix.plan.graph import File, Graph, Input, Produced
-from mlir_matrix.tolerances.resolve import Resolved
 
 #: The output of an action that compares.
 VERDICT = {"verdict": "verdict.json"}

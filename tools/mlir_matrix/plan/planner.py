@@ -14,7 +14,6 @@ from mlir_matrix.catalog.models.base import FLOATS, Workload
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.plan.chains import Chains
-from mlir_matrix.plan.goldens import add_expected, add_reference
 from mlir_matrix.plan.graph import File, Graph, Input, Produced, cached
 from mlir_matrix.plan.parameters import (
     VERDICT,
@@ -27,6 +26,7 @@ from mlir_matrix.plan.parameters import (
 )
 from mlir_matrix.plan.programs import is_prepared
 from mlir_matrix.plan.properties import PropertyPlanner, Tolerate
+from mlir_matrix.plan.references import add_expected, add_reference
 
 #: One object for many actions.
 _NO_PARAMS: NoParams = {}

@@ -24,11 +24,11 @@ from mlir_matrix.catalog.models.base import FLOATS, Output, Tensor, Workload
 from mlir_matrix.catalog.models.suites import Agreement, Batch, Permutation, SameIr, Scaling
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.properties import axes, in_words, place, reader
+from mlir_matrix.expand.tolerances import Resolved
 from mlir_matrix.plan.chains import Chains
 from mlir_matrix.plan.graph import Input, Produced
 from mlir_matrix.plan.parameters import VERDICT, add_inputs, bounds_of, choose_backend, judged, label
 from mlir_matrix.plan.programs import is_prepared
-from mlir_matrix.tolerances.resolve import Resolved
 
 #: Resolves the tolerances of one test's output; given by the caller so that planning knows no file formats.
 Tolerate = Callable[[Test, str], Resolved]

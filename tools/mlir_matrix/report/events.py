@@ -190,7 +190,7 @@ class EventLog:
 
 def _cells_of_actions(plan: Plan, rows: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the cells that need each action, from the cell of each test. What is built for all of them begins none."""
-    from mlir_matrix.execute.job import BUILDING  # an unchanged run needs none of the executor
+    from mlir_matrix.plan.graph import BUILDING  # an unchanged run needs none of the executor
 
     names = list(dict.fromkeys(rows.values()))
     bits = {name: 1 << number for number, name in enumerate(names)}

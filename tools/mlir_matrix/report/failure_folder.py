@@ -16,13 +16,13 @@ from typing import Any
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.base.errors import MatrixError
 from mlir_matrix.base.paths import is_installed
+from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
-from mlir_matrix.execute.job import BUILDING, Done
+from mlir_matrix.execute.job import Done
 from mlir_matrix.judge.results import Run, TestResult
-from mlir_matrix.plan.graph import File, Input, Produced
+from mlir_matrix.plan.graph import BUILDING, File, Input, Produced
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.report.run_folder import RunFolder
-from mlir_matrix.session import Session
 
 #: Further failures of a run have no folder.
 MOST_FAILURES = 100

@@ -13,8 +13,9 @@ from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.names import printable
 from mlir_matrix.judge.results import Run, TestResult
 from mlir_matrix.machines.shards import identifiers_digest
+from mlir_matrix.plan.documents import Selection, Shard
 from mlir_matrix.report.schemas.export import adapter
-from mlir_matrix.report.schemas.run import FinishedRun, Results, Selection, Shard, TestEntry
+from mlir_matrix.report.schemas.run import FinishedRun, Results, TestEntry
 
 
 def read_results(file: Path) -> Results:

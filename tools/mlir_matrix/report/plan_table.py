@@ -9,12 +9,11 @@ from rich.markup import escape
 
 from mlir_matrix.base.layout import columns, not_run
 from mlir_matrix.base.text import counted, megabytes
-from mlir_matrix.environments.cost import Cost, cost_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.environments.session import Session
+from mlir_matrix.environments.state import Cost, State, cost_of, state_of
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.session import Session
-from mlir_matrix.toolchains.names import State, state_of
 
 #: More tests are counted by cell.
 _FEW = 40

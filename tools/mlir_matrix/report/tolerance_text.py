@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from mlir_matrix.base.text import harmless
+from mlir_matrix.catalog.bounds import EPS, substituted
 from mlir_matrix.catalog.models.base import FLOATS, Output, Workload
+from mlir_matrix.expand.numerics import NumericsAttribute, shown
+from mlir_matrix.expand.tolerances import BOUNDS, Resolved
 from mlir_matrix.plan.parameters import sizes
-from mlir_matrix.tolerances.bounds import EPS, substituted
-from mlir_matrix.tolerances.numerics import NumericsAttribute, shown
-from mlir_matrix.tolerances.resolve import BOUNDS, Resolved
 
 if TYPE_CHECKING:
     from mlir_matrix.report.schemas.golden import (

@@ -22,11 +22,12 @@ from pathlib import Path
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.events import Listener, ignore
 from mlir_matrix.base.files import write_text
-from mlir_matrix.environments.install.integrity import damaged_files, remove
-from mlir_matrix.environments.install.prefix import wrapper
+from mlir_matrix.environments.installed.integrity import damaged_files, remove
+from mlir_matrix.environments.installed.prefix import wrapper
+from mlir_matrix.environments.installer import require
+from mlir_matrix.environments.selection import prefix_of
+from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.bazel.client import complaints
-from mlir_matrix.session import Session
-from mlir_matrix.toolchains.names import prefix_of, require
 
 OVERRIDE = "MATRIX_BAZEL"
 COMPONENT = "bazel"

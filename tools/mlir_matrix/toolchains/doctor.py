@@ -21,15 +21,16 @@ from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.catalog.pins import find_release, release_of
 from mlir_matrix.environments import interpreter as interpreters
-from mlir_matrix.environments.cost import cost_of, free_bytes
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.environments.selection import of_release
+from mlir_matrix.environments.session import Session
+from mlir_matrix.environments.state import bytes_in, cost_of, free_bytes, is_downloaded, state_of
 from mlir_matrix.execute.eviction import cache_limit
 from mlir_matrix.execute.worker_process import bound
 from mlir_matrix.expand.select import choose
 from mlir_matrix.plan.graph import Graph
-from mlir_matrix.session import Session
-from mlir_matrix.toolchains.names import bytes_in, is_downloaded, of_release, state_of
+from mlir_matrix.plan.session import plan_tests
 
 SCHEMA = "mlir-matrix/doctor/v1"
 #: Programs of the machine and their use. The suite smoke needs none of them.
@@ -149,7 +150,7 @@ def _environments(session: Session) -> list[dict[str, Any]]:
 
 def _suite(session: Session, name: str) -> dict[str, Any]:
     """Count the tests of a suite that can run now, need downloads first, or cannot run, and why."""
-    plan = session.plan(choose(session.catalog, [name], pins=session.pins).tests())
+    plan = plan_tests(session, choose(session.catalog, [name], pins=session.pins).tests())
     resolved = session.environments(action.environment for action in plan.graph.actions.values())
     lacking = {
         key: environment

@@ -1,30 +1,25 @@
-"""Install, repair and verify the packages of environments and releases."""
+"""Fetch, repair and verify the packages of environments and releases."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from mlir_matrix.base.events import Event, Listener, PackageProgress
 from mlir_matrix.base.files import locked
 from mlir_matrix.catalog.pins import PINS_MARK
 from mlir_matrix.environments.fetch.artifacts import Artifacts
-from mlir_matrix.environments.install.integrity import damaged_files, remove
+from mlir_matrix.environments.installed.integrity import damaged_files, remove
+from mlir_matrix.environments.installer import Progress, Tell, install_missing
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.package import Installed
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.session import Session, remember
-from mlir_matrix.toolchains.names import c_libraries, locked_packages, selections
-
-#: Prints a message.
-Tell = Callable[[str], object]
-#: Shows progress while the context is open.
-Progress = Callable[[], AbstractContextManager[Listener]]
+from mlir_matrix.environments.selection import c_libraries, locked_packages
+from mlir_matrix.environments.session import Session, remember
+from mlir_matrix.toolchains.names import selections
 
 
 def resolve_names(
@@ -43,37 +38,6 @@ def resolve_names(
     return found, list(dict.fromkeys(errors))
 
 
-def install(
-    session: Session,
-    environments: Iterable[ResolvedEnvironment],
-    progress: Progress,
-    tell: Tell,
-    *,
-    others: Sequence[Path] = (),
-    packages: Path | None = None,
-) -> list[str]:
-    """Install missing packages in ``packages`` (default: of the session) and return the errors; ``others`` have archives, too."""
-    from mlir_matrix.environments.install.installer import install_all  # imports urllib3
-
-    folder = packages or session.home.packages
-    todo = [environment for environment in environments if environment.missing(folder)]
-    if not todo:
-        return []
-    artifacts = Artifacts(session.home.artifacts, others)
-    try:
-        with progress() as listener:
-
-            def without_errors(event: Event) -> None:
-                # The caller reports errors at the end, together.
-                if not (isinstance(event, PackageProgress) and event.error):
-                    listener(event)
-
-            return list(install_all(todo, folder, artifacts, without_errors).values())
-    finally:
-        for line in artifacts.passed_over.values():
-            tell(f"matrix: --from: {line}")
-
-
 def fetch(
     session: Session,
     environments: Sequence[ResolvedEnvironment],
@@ -89,7 +53,7 @@ def fetch(
         if folder.is_dir() and (damaged := damaged_files(folder, thorough=False, archives=unit.archives)):
             tell(f"{unit.label} is damaged ({first(damaged)}) and is installed again")
             remove(folder, unit.archives)
-    errors = install(session, environments, progress, tell, others=others)
+    errors = install_missing(session, environments, progress, tell, others=others)
     for alone in without_archives(session, environments):
         tell(f"archives of {alone.name} are damaged and are downloaded again")
         name = alone.units[0].folder_for(alone.interpreter.tag)
@@ -98,7 +62,7 @@ def fetch(
             locked(packages / ".locks" / name),
             TemporaryDirectory(prefix=f".new-{name}-", dir=packages, ignore_cleanup_errors=True) as scratch,
         ):
-            errors += install(session, [alone], progress, tell, others=others, packages=Path(scratch))
+            errors += install_missing(session, [alone], progress, tell, others=others, packages=Path(scratch))
     return errors
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from mlir_matrix.actions.runtime import contract, isolation, programs
 from mlir_matrix.actions.runtime.contract import ActionCrashed, ActionFailed, MachineFailed, prefixes
-from mlir_matrix.environments.install import prefix as environment_prefix
+from mlir_matrix.environments.installed import prefix as environment_prefix
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.lockfiles.debian import DebianRelease
 from mlir_matrix.environments.resolve import ResolvedEnvironment

@@ -12,7 +12,7 @@ import pytest
 
 from mlir_matrix.actions.runtime.contract import ActionFailed
 from mlir_matrix.actions.tools import bindings
-from mlir_matrix.session import Session
+from mlir_matrix.environments.session import Session
 
 #: Bindings package, and the environment that has it. The upstream distribution needs an index that the user names.
 PACKAGES = [("torch_mlir", "mlir"), ("jaxlib.mlir", "jax"), ("mlir", "mlir-upstream")]

@@ -12,7 +12,7 @@ import pytest
 from mlir_matrix.actions.runtime import programs
 from mlir_matrix.actions.tools import by_programs
 from mlir_matrix.actions.tools.object import LISTINGS
-from mlir_matrix.environments.install.prefix import command
+from mlir_matrix.environments.installed.prefix import command
 
 #: A product and a sum, rounded twice, of each of four numbers; and tanh, so that libm is needed from outside.
 KERNEL = """

@@ -15,8 +15,8 @@ import pytest
 from mlir_matrix.actions.runtime.contract import Action, ActionFailed, MachineFailed
 from mlir_matrix.actions.tools import run_jit
 from mlir_matrix.catalog.pins import Pins
+from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.recipes import ResolvedStep, resolve_step
-from mlir_matrix.session import Session
 
 #: The oldest, the last one with typed pointers, the last one with the runner's old name, and one with the new name.
 RELEASES = ("15", "16", "19", "22")

@@ -27,8 +27,8 @@ from mlir_matrix.environments.fetch.http import Routes
 from mlir_matrix.environments.install import debian
 from mlir_matrix.environments.install.debian import provide
 from mlir_matrix.environments.install.debian_archive import BadArchive
-from mlir_matrix.environments.install.integrity import damaged_files, remove
-from mlir_matrix.environments.install.prefix import Prefix, Program, command, read_prefix, script, wrapper
+from mlir_matrix.environments.installed.integrity import damaged_files, remove
+from mlir_matrix.environments.installed.prefix import Prefix, Program, command, read_prefix, script, wrapper
 from mlir_matrix.environments.lockfiles.debian import DebianRelease
 from mlir_matrix.environments.machine import HOST
 from support.debs import SCRIPT, Member, Mirror, control_text, elf, folder, link, release

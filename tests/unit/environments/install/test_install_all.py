@@ -11,10 +11,10 @@ import pytest
 
 from mlir_matrix.base.errors import DiskFullError, InfrastructureError
 from mlir_matrix.base.events import Event, Note, PackageProgress, Tick
+from mlir_matrix.environments import installer
 from mlir_matrix.environments.fetch.artifacts import Artifacts
-from mlir_matrix.environments.install import installer
-from mlir_matrix.environments.install.installer import install_all
-from mlir_matrix.environments.install.workshop import Workshop
+from mlir_matrix.environments.fetch.workshop import Workshop
+from mlir_matrix.environments.installer import install_all
 from mlir_matrix.environments.interpreter import Interpreter, own
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.resolve import ResolvedEnvironment

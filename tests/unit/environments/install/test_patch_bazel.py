@@ -10,7 +10,7 @@ import pytest
 
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.environments.install.patch_bazel import finish
-from mlir_matrix.environments.install.prefix import Prefix, Program
+from mlir_matrix.environments.installed.prefix import Prefix, Program
 
 PREFIX = Prefix(loader="lib64/ld", libraries=(), programs={"bazel": Program(path="usr/bin/bazel", loaded=False)})
 CLASSPATH = "usr/share/bazel/bazel_classpath_debian_depends.txt"

@@ -13,8 +13,8 @@ from mlir_matrix.actions.runtime.integrity import lost
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install.debian import provide
-from mlir_matrix.environments.install.integrity import damaged_files
-from mlir_matrix.environments.install.prefix import command, wrapper
+from mlir_matrix.environments.installed.integrity import damaged_files
+from mlir_matrix.environments.installed.prefix import command, wrapper
 from mlir_matrix.environments.lockfiles.debian import DebianRelease
 from support.debs import SCRIPT, Member, Mirror, elf, folder, link
 

@@ -20,10 +20,10 @@ from mlir_matrix.environments.fetch import download as downloads
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.fetch.download import NotFoundError
 from mlir_matrix.environments.fetch.http import Transport
+from mlir_matrix.environments.fetch.workshop import Pip, Workshop
 from mlir_matrix.environments.install import wheel as module
-from mlir_matrix.environments.install.integrity import damaged_files
 from mlir_matrix.environments.install.wheel import locate, provide_wheel
-from mlir_matrix.environments.install.workshop import Pip, Workshop
+from mlir_matrix.environments.installed.integrity import damaged_files
 from mlir_matrix.environments.interpreter import Interpreter, own
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from support.loopback import Behaviour, serve

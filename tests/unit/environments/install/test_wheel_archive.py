@@ -15,8 +15,8 @@ import pytest
 
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.files import Cancelled
-from mlir_matrix.environments.install.integrity import damaged_files
 from mlir_matrix.environments.install.wheel_archive import unpack_wheel
+from mlir_matrix.environments.installed.integrity import damaged_files
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from support.wheelhouse import hashed, wheel
 

@@ -16,13 +16,13 @@ import pytest
 
 from mlir_matrix.base.events import PackageProgress
 from mlir_matrix.environments.fetch.artifacts import Artifacts
-from mlir_matrix.environments.install import prefix as prefix_module
-from mlir_matrix.environments.install.installer import Installer
-from mlir_matrix.environments.install.integrity import damaged_files
-from mlir_matrix.environments.install.prefix import Prefix, Program, command, read_prefix, save_prefix
+from mlir_matrix.environments.installed import prefix as prefix_module
+from mlir_matrix.environments.installed.integrity import damaged_files
+from mlir_matrix.environments.installed.prefix import Prefix, Program, command, read_prefix, save_prefix
+from mlir_matrix.environments.installer import Installer
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.environments.source.commands import Places, build_commands, dry_run, mirror_commands
+from mlir_matrix.environments.source.command_lines import Places, build_commands, dry_run, mirror_commands
 from mlir_matrix.environments.source.confined import confined
 from mlir_matrix.environments.source.package import Compiler, SourceBuild, _compiler
 from mlir_matrix.environments.source.repository import open_repository

@@ -14,13 +14,14 @@ from mlir_matrix.base.paths import Home
 from mlir_matrix.environments.c_library import CLibrary
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
+from mlir_matrix.environments.session import Environment, Session
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.bazel.executor import BazelExecutor
 from mlir_matrix.execute.job import ActionDone, Done
-from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.expand.select import choose
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.session import Environment, Session
+from mlir_matrix.plan.request import ExecutorOptions, Limits
+from mlir_matrix.plan.session import plan_tests
 from support.debs import Mirror, release
 
 
@@ -43,7 +44,7 @@ def executor_of(
 ) -> tuple[Plan, BazelExecutor]:
     """One whose Bazel cannot be started, and whose environments are here, but for one."""
     session = replace(current, home=Home(cache=tmp_path, state=tmp_path / "state", actions=tmp_path / "actions"))
-    plan = session.plan(choose(session.catalog, tests, pins=session.pins).tests())
+    plan = plan_tests(session, choose(session.catalog, tests, pins=session.pins).tests())
     names = {action.environment for action in plan.graph.actions.values()}
     here = {name: ResolvedEnvironment(name=name, interpreter=own(), packages=()) for name in names}
     executor = BazelExecutor(

@@ -22,11 +22,11 @@ from mlir_matrix.execute.docker import image_supply as module
 from mlir_matrix.execute.docker import options
 from mlir_matrix.execute.docker.image_supply import ImageSupply
 from mlir_matrix.execute.docker.options import User
-from mlir_matrix.execute.options import Limits
 from mlir_matrix.execute.sandbox import FilePool
 from mlir_matrix.execute.worker_pool import PoolContext
 from mlir_matrix.execute.worker_process import Preload
 from mlir_matrix.images.images import Image
+from mlir_matrix.plan.request import Limits
 from support.fake_containers import Fake
 from support.house import wait_until
 from support.shelf import fill, made_of

@@ -10,7 +10,7 @@ import pytest
 
 from mlir_matrix.execute.docker import options
 from mlir_matrix.execute.docker.reaper import LABEL, me
-from mlir_matrix.execute.options import Limits
+from mlir_matrix.plan.request import Limits
 
 
 def test_only_the_action_s_folder_can_be_written() -> None:

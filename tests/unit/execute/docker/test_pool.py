@@ -21,11 +21,11 @@ from mlir_matrix.execute.docker import options
 from mlir_matrix.execute.docker import pool as module
 from mlir_matrix.execute.docker.pool import ContainerPool
 from mlir_matrix.execute.job import Job
-from mlir_matrix.execute.options import Limits
 from mlir_matrix.execute.sandbox import FilePool, Prepared
 from mlir_matrix.execute.worker_pool import PoolContext
 from mlir_matrix.execute.worker_process import Preload
 from mlir_matrix.plan.graph import Action
+from mlir_matrix.plan.request import Limits
 
 PYTHON = ResolvedEnvironment(name="python", interpreter=own(), packages=())
 HERE, OTHER = PYTHON.digest, "other"

@@ -18,14 +18,14 @@ from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import note, show, warn
+from mlir_matrix.environments.installer import install_missing
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.environments.session import Session, remember
 from mlir_matrix.images.daemon import Daemon, connect
 from mlir_matrix.images.images import chosen, ensure, find, pull
 from mlir_matrix.images.images import push as push_image
 from mlir_matrix.images.spec import can_draw, draw, tag_of
 from mlir_matrix.report.progress import shown
-from mlir_matrix.session import Session, remember
-from mlir_matrix.toolchains.fetch import install
 
 images_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT[@PINS]|SUITE|GLOB]...")
 
@@ -58,7 +58,7 @@ def command(names: tuple[str, ...], push: bool, quiet: bool, form: str, current:
     absent = [each for each in environments if present[each.name] is None]
     if absent:
         remember(current.home, current.catalog.roots)
-    errors += install(current, absent, partial(shown, quiet=quiet), note)
+    errors += install_missing(current, absent, partial(shown, quiet=quiet), note)
     complete = [each for each in absent if not each.missing(packages)]
     if complete:
         with shown(quiet=quiet) as listener:

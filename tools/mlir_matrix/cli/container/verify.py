@@ -12,11 +12,11 @@ from mlir_matrix.cli.container.build import images_argument
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show, warn
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.environments.session import Session
 from mlir_matrix.images.daemon import Daemon, connect
 from mlir_matrix.images.images import chosen
 from mlir_matrix.images.spec import draw, tag_of
 from mlir_matrix.images.verify import differences
-from mlir_matrix.session import Session
 
 
 @verb("verify", "matrix container verify", "matrix container verify mlir --format json")

@@ -8,11 +8,12 @@ from mlir_matrix.base.errors import CatalogError, UsageError
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import note, show
-from mlir_matrix.execute.options import Limits
+from mlir_matrix.environments.session import Session
 from mlir_matrix.judge.audit import audit, to_document
+from mlir_matrix.plan.request import Limits
+from mlir_matrix.plan.session import select_tests
 from mlir_matrix.report.audit_text import audit_lines
 from mlir_matrix.report.progress import Counting
-from mlir_matrix.session import Session
 
 #: One cell per workload, on the simplest route.
 _DEFAULT = "mlir/linalg-loops/x86_64/*"
@@ -48,7 +49,7 @@ def command(tests: tuple[str, ...], seeds: int, glob: str, form: str, current: S
     reassociation) is flagged; or an output that needs no program passes. 2: a reference fails, or its bound cannot be derived.
     """
     names = tests or (_DEFAULT,)
-    chosen = current.tests(names)
+    chosen = select_tests(current, names)
     runnable = [test for test in chosen if test.selected and test.executes]
     if not runnable:
         why = next((test.without_outputs for test in chosen if test.without_outputs), "none of these tests runs")

@@ -13,10 +13,11 @@ from mlir_matrix.base.text import counted
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show, used_pins, warn
-from mlir_matrix.execute.options import Limits
+from mlir_matrix.environments.session import Session
 from mlir_matrix.judge.calibration import Calibrator
+from mlir_matrix.plan.request import Limits
+from mlir_matrix.plan.session import select_tests
 from mlir_matrix.report.calibration_text import calibration_lines
-from mlir_matrix.session import Session
 from mlir_matrix.tolerances.calibration import LEAST
 
 
@@ -64,7 +65,7 @@ def command(
 
     Exit code 1: a test failed.
     """
-    calibrator = Calibrator(current, current.tests(tests), seeds)
+    calibrator = Calibrator(current, select_tests(current, tests), seeds)
     warn(f"{counted(len(calibrator.tests), 'test')}, {counted(len(calibrator.graph.actions), 'action')}")
     document = calibrator.run(limits, wanted=wanted, pins=used_pins(current, calibrator.graph))
     if file is not None:

@@ -12,18 +12,20 @@ from mlir_matrix.catalog.models.base import FLOATS
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show_each, warn
+from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache, LostBlob
 from mlir_matrix.execute.lookup import cached_result
-from mlir_matrix.execute.options import Limits
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.explain import explain
 from mlir_matrix.expand.select import identifiers, whole_catalog
+from mlir_matrix.expand.tolerances import Tolerances
 from mlir_matrix.judge.run import run_graph
-from mlir_matrix.plan.goldens import plan_magnitudes
 from mlir_matrix.plan.parameters import bounds_of
 from mlir_matrix.plan.programs import is_prepared
+from mlir_matrix.plan.references import plan_magnitudes
+from mlir_matrix.plan.request import Limits
+from mlir_matrix.plan.session import plan_tests
 from mlir_matrix.report.tolerance_text import declared, explained, tolerance_lines
-from mlir_matrix.session import Session
 
 if TYPE_CHECKING:
     from mlir_matrix.report.schemas.golden import GoldenExplanation
@@ -58,10 +60,10 @@ def _explained(current: Session, test: Test, limits: Limits) -> GoldenExplanatio
     return explained(
         test.id,
         document,
-        current.numerics.stated(test.workload, test.target, test.framework, test.pipeline),
+        Tolerances(current.catalog).numerics.stated(test.workload, test.target, test.framework, test.pipeline),
         # Tolerances of outputs that only the program knows are resolved by their dtype.
         {
-            name: current.tolerance(test, each.dtype if document.source else name)
+            name: Tolerances(current.catalog).of(test, each.dtype if document.source else name)
             for name, each in document.outputs.items()
         },
         magnitudes=magnitudes,
@@ -89,7 +91,9 @@ def _magnitudes(current: Session, test: Test, limits: Limits) -> tuple[Mapping[s
     """Return the median and the largest element of each golden, none if they cannot be read, and how a program was scaled."""
     workload, bounds = current.catalog.workloads[test.workload], None
     if is_prepared(current.catalog, workload):
-        bounds = {dtype: bounds_of(current.catalog, current.tolerance(test, dtype)) for dtype in sorted(FLOATS)}
+        bounds = {
+            dtype: bounds_of(current.catalog, Tolerances(current.catalog).of(test, dtype)) for dtype in sorted(FLOATS)
+        }
     pins = current.pins.override(test.pins) if test.pins else current.pins
     graph, action = plan_magnitudes(
         current.catalog, workload, current.pins.reference("numpy"), pins=pins, bounds=bounds
@@ -109,7 +113,7 @@ def _last_verdict(current: Session, test: Test) -> Verdict | None:
     """Return the cached verdict of a test."""
     if test.outcome is not None:
         return None
-    plan = current.plan([test])
+    plan = plan_tests(current, [test])
     environments = current.environments(action.environment for action in plan.graph.actions.values())
     store = ActionCache(current.home.actions)
     result = cached_result(

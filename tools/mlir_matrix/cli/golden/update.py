@@ -10,13 +10,13 @@ from mlir_matrix.base.names import select_known
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import note, show, used_pins
-from mlir_matrix.execute.options import Limits
+from mlir_matrix.environments.session import Session
 from mlir_matrix.judge.goldens import check_size, gather, stale_records, to_document
 from mlir_matrix.judge.goldens import write as write_golden
 from mlir_matrix.judge.run import run_graph
-from mlir_matrix.plan.goldens import plan_update
+from mlir_matrix.plan.references import plan_update
+from mlir_matrix.plan.request import Limits
 from mlir_matrix.report.golden_text import update_line
-from mlir_matrix.session import Session
 
 
 @verb(

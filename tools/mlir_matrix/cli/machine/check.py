@@ -8,9 +8,9 @@ from mlir_matrix.base.errors import UsageError
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
+from mlir_matrix.environments.session import Session
 from mlir_matrix.machines.find import find_machine
 from mlir_matrix.machines.probe import differences, probe
-from mlir_matrix.session import Session
 
 SCHEMA = "mlir-matrix/machine-check/v1"
 

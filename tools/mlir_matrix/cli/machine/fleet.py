@@ -16,11 +16,11 @@ from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
 from mlir_matrix.cli.selection import by_machine
-from mlir_matrix.execute.options import SelectionOptions
+from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.select import choose
 from mlir_matrix.machines.find import find_machine
 from mlir_matrix.machines.fleet import fleet
-from mlir_matrix.session import Session
+from mlir_matrix.plan.request import SelectionOptions
 
 #: Further cells are counted.
 _CELLS = 20

@@ -19,7 +19,7 @@ from mlir_matrix.machines.probe import probe, to_yaml
 from mlir_matrix.machines.worker import Worker, worker_files
 
 if TYPE_CHECKING:
-    from mlir_matrix.session import Session
+    from mlir_matrix.environments.session import Session
 
 
 @verb("init", "matrix machine init --buildbot ~/worker --master lab.example.org --name avx512 --password-file secret")

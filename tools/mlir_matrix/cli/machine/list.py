@@ -10,7 +10,7 @@ from mlir_matrix.catalog.models.machines import Machine
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
-from mlir_matrix.session import Session
+from mlir_matrix.environments.session import Session
 
 SCHEMA = "mlir-matrix/machines/v1"
 

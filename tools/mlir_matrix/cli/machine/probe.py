@@ -7,8 +7,8 @@ import os
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
+from mlir_matrix.environments.session import Session
 from mlir_matrix.machines.probe import probe, to_yaml
-from mlir_matrix.session import Session
 
 SCHEMA = "mlir-matrix/probe/v1"
 

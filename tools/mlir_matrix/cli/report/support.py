@@ -15,17 +15,18 @@ from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
 from mlir_matrix.cli.run_tests import run_all, trim_cache
+from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
-from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.expand.select import is_suite
 from mlir_matrix.judge.run import run_graph
 from mlir_matrix.judge.support import operators, report, select_operators
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.request import ExecutorOptions, Limits
+from mlir_matrix.plan.session import plan_tests, select_tests
 from mlir_matrix.report.merge import read_results, result_of
 from mlir_matrix.report.progress import shown
 from mlir_matrix.report.support_text import markdown, text
-from mlir_matrix.session import Session
 
 if TYPE_CHECKING:
     from mlir_matrix.judge.results import TestResult
@@ -92,7 +93,7 @@ def command(
             raise UsageError("--results has no operators; leave it out, and results come from the action cache")
         results = _read(documents, _spelled_out(current, tests))
     else:
-        plan = current.plan(test for test in current.tests(tests, executor.devices) if not test.is_ir)
+        plan = plan_tests(current, (test for test in select_tests(current, tests, executor.devices) if not test.is_ir))
         if not plan.tests:
             raise UsageError(f"{' '.join(tests)}: only IR tests of steps, which are on no path")
         if wanted or by == "operator":
@@ -118,7 +119,7 @@ def _spelled_out(current: Session, tests: Sequence[str]) -> list[str]:
     """Return identifiers and globs as they are, and the identifiers of the tests of suites."""
     found: list[str] = []
     for name in tests:
-        found += [test.id for test in current.tests([name])] if is_suite(name) else [name]
+        found += [test.id for test in select_tests(current, [name])] if is_suite(name) else [name]
     return found
 
 

@@ -17,9 +17,9 @@ from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import note, show, warn
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.plan_document import units_document
 from mlir_matrix.report.progress import shown
-from mlir_matrix.session import Session
 from mlir_matrix.toolchains.fetch import fetch, first, resolve_names, without_archives
 
 names_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT|COMPONENT[@RELEASE]|SUITE|GLOB]...")
@@ -79,7 +79,7 @@ def command(
 
 def _dry_run(current: Session, environments: Iterable[ResolvedEnvironment]) -> list[str]:
     """Return the downloads as comments, and the commands of source builds as lines of a shell."""
-    from mlir_matrix.environments.install.installer import dry_run  # imports urllib3
+    from mlir_matrix.environments.installer import dry_run  # imports urllib3
 
     packages = current.home.packages
     units = {unit.label: unit for environment in environments for unit in environment.missing(packages)}

@@ -18,10 +18,12 @@ from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
 from mlir_matrix.environments.fetch.artifacts import Artifacts
-from mlir_matrix.environments.install.integrity import remove
+from mlir_matrix.environments.installed.integrity import remove
 from mlir_matrix.environments.package import Installed
-from mlir_matrix.session import Session, others, session_of
-from mlir_matrix.toolchains.names import bytes_in, locked_units
+from mlir_matrix.environments.selection import locked_units
+from mlir_matrix.environments.session import Session, others
+from mlir_matrix.environments.state import bytes_in
+from mlir_matrix.plan.session import session_of
 
 #: An incomplete package: ``.new-NAME-…``, where names end in 32 digits of a hash.
 _NEW = re.compile(r"(?:\.new-)+(?P<name>.+-[0-9a-f]{32})-.*")

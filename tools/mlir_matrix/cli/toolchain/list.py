@@ -18,12 +18,12 @@ from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
-from mlir_matrix.environments.cost import cost_of
 from mlir_matrix.environments.package import provider_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.environments.selection import c_libraries, of_release
+from mlir_matrix.environments.session import Session
+from mlir_matrix.environments.state import State, cost_of, state_of
 from mlir_matrix.report.plan_table import state_words
-from mlir_matrix.session import Session
-from mlir_matrix.toolchains.names import State, c_libraries, of_release, state_of
 
 
 @verb("list", "matrix toolchain list", "matrix toolchain list 'llvm*' iree --format json")

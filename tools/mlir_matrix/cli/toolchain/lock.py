@@ -19,8 +19,9 @@ from mlir_matrix.environments.fetch.pip import solve
 from mlir_matrix.environments.interpreter import SUPPORTED
 from mlir_matrix.environments.lockfiles.wheels import lock_file, write_lock
 from mlir_matrix.environments.package import Provider, distributions, filled, provider_of
-from mlir_matrix.session import Session
-from mlir_matrix.toolchains.names import Selection, selections
+from mlir_matrix.environments.selection import Selection
+from mlir_matrix.environments.session import Session
+from mlir_matrix.toolchains.names import selections
 
 
 @verb(

@@ -14,13 +14,13 @@ from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import note, warn
-from mlir_matrix.execute.options import Limits
+from mlir_matrix.environments.session import Session
 from mlir_matrix.judge.results import TestResult
 from mlir_matrix.judge.roll import Break, Roll, newer, patches, roll
 from mlir_matrix.judge.run import run_plan
 from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.request import Limits
 from mlir_matrix.report.progress import shown
-from mlir_matrix.session import Session
 
 #: Broken tests that are listed by name.
 _NAMED = 10

@@ -10,7 +10,7 @@ from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import note, show, warn
 from mlir_matrix.cli.toolchain.fetch import names_argument
-from mlir_matrix.session import Session
+from mlir_matrix.environments.session import Session
 from mlir_matrix.toolchains.fetch import Damage, first, verify
 
 

@@ -17,8 +17,8 @@ from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.environments.package import Provider, provider_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.session import Session
-from mlir_matrix.toolchains.names import of_release
+from mlir_matrix.environments.selection import of_release
+from mlir_matrix.environments.session import Session
 
 
 @verb("which", "matrix toolchain which mlir-opt@19", "$(matrix toolchain which llc@22) --version")

@@ -25,11 +25,11 @@ from mlir_matrix.environments.fetch.apt_sources import OVERRIDE, find_mirrors, r
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.fetch.download import AccessError, NotFoundError, Wanted, download, kept
 from mlir_matrix.environments.fetch.http import Routes, Transport, shown
+from mlir_matrix.environments.fetch.workshop import Workshop
 from mlir_matrix.environments.install.debian_archive import BadArchive, read_control
-from mlir_matrix.environments.install.integrity import UnpackedFile, write_archives, write_manifest
-from mlir_matrix.environments.install.prefix import find_prefix, save_prefix
 from mlir_matrix.environments.install.unpack import Unpacked, make_links, unpack
-from mlir_matrix.environments.install.workshop import Workshop
+from mlir_matrix.environments.installed.integrity import UnpackedFile, write_archives, write_manifest
+from mlir_matrix.environments.installed.prefix import find_prefix, save_prefix
 from mlir_matrix.environments.interpreter import Interpreter
 from mlir_matrix.environments.lockfiles.debian import DebianPackage, DebianRelease
 from mlir_matrix.environments.machine import HOST

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.catalog.releases import number
-from mlir_matrix.environments.install.prefix import OURS, Prefix, Program
+from mlir_matrix.environments.installed.prefix import OURS, Prefix, Program
 
 _BASE = "usr/share/bazel"
 #: List of the server's jars that are in other packages.

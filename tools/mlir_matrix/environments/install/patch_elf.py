@@ -18,9 +18,9 @@ from pathlib import Path
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.files import check
 from mlir_matrix.catalog.models.toolchains import PATCHER
-from mlir_matrix.environments.install.elf import Elf, read_elf
-from mlir_matrix.environments.install.integrity import UnpackedFile
-from mlir_matrix.environments.install.prefix import Prefix, check_place, no_loader
+from mlir_matrix.environments.installed.elf import Elf, read_elf
+from mlir_matrix.environments.installed.integrity import UnpackedFile
+from mlir_matrix.environments.installed.prefix import Prefix, check_place, no_loader
 from mlir_matrix.environments.machine import HOST
 
 _TIMEOUT = 60

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from mlir_matrix.base.files import check, unwritable
 from mlir_matrix.environments.install.debian_archive import BadArchive, DebReader, Record, open_deb
-from mlir_matrix.environments.install.integrity import UnpackedFile
-from mlir_matrix.environments.install.prefix import OURS
+from mlir_matrix.environments.installed.integrity import UnpackedFile
+from mlir_matrix.environments.installed.prefix import OURS
 
 _MOST_HOPS = 40
 

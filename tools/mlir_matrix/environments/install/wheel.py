@@ -18,9 +18,9 @@ from mlir_matrix.base.events import PackageProgress
 from mlir_matrix.base.files import beside, locked, unwritable
 from mlir_matrix.environments.fetch.download import AccessError, NotFoundError, Wanted, adopt, download, kept
 from mlir_matrix.environments.fetch.pip import address_of, conflict_in, options_for
-from mlir_matrix.environments.install.integrity import write_archives
+from mlir_matrix.environments.fetch.workshop import Pip, Workshop
 from mlir_matrix.environments.install.wheel_archive import unpack_wheel
-from mlir_matrix.environments.install.workshop import Pip, Workshop
+from mlir_matrix.environments.installed.integrity import write_archives
 from mlir_matrix.environments.interpreter import Interpreter
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 

@@ -23,8 +23,8 @@ from mlir_matrix.base.digest import digest_file
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.files import Cancelled
 from mlir_matrix.base.names import printable
-from mlir_matrix.environments.install.elf import MAGIC
-from mlir_matrix.environments.install.prefix import OURS
+from mlir_matrix.environments.installed.elf import MAGIC
+from mlir_matrix.environments.installed.prefix import OURS
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage, is_version, normal_name
 
 _CHUNK = 1 << 20

@@ -22,13 +22,13 @@ from pathlib import Path
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.events import PackageProgress
 from mlir_matrix.base.files import AT_ONCE, Cancelled, check, locked, unwritable, write_text
-from mlir_matrix.environments.install.integrity import UnpackedFile, damaged_files, write_manifest
-from mlir_matrix.environments.install.prefix import OURS, Prefix, find_programs, read_prefix, save_prefix
-from mlir_matrix.environments.install.workshop import Workshop
+from mlir_matrix.environments.fetch.workshop import Workshop
+from mlir_matrix.environments.installed.integrity import UnpackedFile, damaged_files, write_manifest
+from mlir_matrix.environments.installed.prefix import OURS, Prefix, find_programs, read_prefix, save_prefix
 from mlir_matrix.environments.interpreter import Interpreter
 from mlir_matrix.environments.machine import HOST
-from mlir_matrix.environments.source import commands
-from mlir_matrix.environments.source.commands import Places
+from mlir_matrix.environments.source import command_lines as commands
+from mlir_matrix.environments.source.command_lines import Places
 from mlir_matrix.environments.source.confined import confined, is_of_system
 from mlir_matrix.environments.source.package import SourceBuild
 from mlir_matrix.environments.source.process import Runner, first_error

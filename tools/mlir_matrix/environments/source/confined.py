@@ -12,7 +12,7 @@ from mlir_matrix.actions.runtime import confine
 from mlir_matrix.actions.runtime.isolation import PROCESSES
 from mlir_matrix.actions.runtime.root import needed_by
 from mlir_matrix.environments.package import with_needs
-from mlir_matrix.environments.source.commands import Command, Places
+from mlir_matrix.environments.source.command_lines import Command, Places
 
 #: The machine's programs, libraries and headers; the stores of Nix and Guix.
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")

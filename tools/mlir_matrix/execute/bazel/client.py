@@ -15,7 +15,7 @@ from types import FrameType
 from mlir_matrix.actions.runtime import isolation
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.execute.bazel.bep import Event, Events
-from mlir_matrix.execute.options import ExecutorOptions
+from mlir_matrix.plan.request import ExecutorOptions
 
 _POLL_S = 0.1
 #: Characters of a line in an error.

@@ -20,8 +20,9 @@ from mlir_matrix.base.fingerprint import cpu_digest
 from mlir_matrix.base.names import did_you_mean, printable
 from mlir_matrix.catalog.pins import PINS_MARK
 from mlir_matrix.environments.fetch.artifacts import Artifacts
-from mlir_matrix.environments.install.installer import install_all
+from mlir_matrix.environments.installer import install_all
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
+from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache, LostBlob, Result, read_bytes
 from mlir_matrix.execute.bazel.bep import Completed, Event, Failed, Finished, Made
 from mlir_matrix.execute.bazel.client import Build, StallDetector, flags_of
@@ -36,12 +37,11 @@ from mlir_matrix.execute.bazel.workspace import (
 from mlir_matrix.execute.c_libraries import builds_c_library
 from mlir_matrix.execute.job import ActionDone, Done, NotExecuted, infra_error, inherited_failure, unavailable
 from mlir_matrix.execute.local_pool import LocalPool
-from mlir_matrix.execute.options import ExecutorOptions, Limits
 from mlir_matrix.execute.sandbox import make_scratch, new_scratch
 from mlir_matrix.execute.scheduler import Scheduler
 from mlir_matrix.plan.graph import Action, Graph
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.session import Session
+from mlir_matrix.plan.request import ExecutorOptions, Limits
 
 #: Names of Bazel's exit codes after a build, whether or not targets failed.
 _WENT = frozenset({"SUCCESS", "BUILD_FAILURE"})

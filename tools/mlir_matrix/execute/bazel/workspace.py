@@ -9,10 +9,10 @@ from typing import Any
 
 from mlir_matrix.base.digest import digest_value
 from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.plan_document import lasting, to_document
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.session import Session
 
 #: The name of the tests' repository.
 REPOSITORY = "matrix"

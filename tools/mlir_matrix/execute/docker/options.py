@@ -14,11 +14,11 @@ from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.base.paths import Home
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.docker.reaper import LABEL, me
-from mlir_matrix.execute.job import BUILDING
 from mlir_matrix.execute.keys import ACTIONS_FOLDER
-from mlir_matrix.execute.options import Limits
 from mlir_matrix.execute.worker_process import Preload, serving, worker_command
 from mlir_matrix.images.images import Image
+from mlir_matrix.plan.graph import BUILDING
+from mlir_matrix.plan.request import Limits
 
 #: Paths in a container. The parent of the action's folder contains nothing else.
 FOLDER = "/work/action"

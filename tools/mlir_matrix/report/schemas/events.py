@@ -7,7 +7,8 @@ from typing import Annotated, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from mlir_matrix.report.schemas.run import StartedRun, Summary, TestEntry, Time
+from mlir_matrix.plan.documents import Time
+from mlir_matrix.report.schemas.run import StartedRun, Summary, TestEntry
 
 _LINE = "A line of `matrix run --events`. A last line without an end was cut off: it is no event."
 

@@ -6,7 +6,7 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from mlir_matrix.report.schemas.run import HermeticCommand, PlannedEnvironment
+from mlir_matrix.plan.documents import HermeticCommand, PlannedEnvironment
 
 
 class ExplainedRule(TypedDict):

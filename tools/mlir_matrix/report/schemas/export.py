@@ -24,6 +24,7 @@ from mlir_matrix.base.files import write_text
 from mlir_matrix.base.names import check_known
 from mlir_matrix.catalog.models import base as models
 from mlir_matrix.catalog.models import machines, suites, toolchains
+from mlir_matrix.plan import documents as plan_documents
 from mlir_matrix.report.schemas import (
     audit,
     bisect,
@@ -94,7 +95,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "machine-check": machine.MachineCheck,
     "machines": machine.Machines,
     "oracles": oracles.Oracles,
-    "plan": run.Plan,
+    "plan": plan_documents.Plan,
     "probe": machine.Probe,
     "results": run.Results,
     "support": support.Support,
@@ -105,6 +106,7 @@ DOCUMENTS: Mapping[str, Any] = {
 _MODELS: Mapping[str, Any] = {**_FILES, **DOCUMENTS}
 _OF_FILES = (models, machines, suites, toolchains)
 _OF_DOCUMENTS = (
+    plan_documents,
     audit,
     bisect,
     cache_gc,

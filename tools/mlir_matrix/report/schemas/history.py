@@ -7,7 +7,7 @@ from typing import Literal, NotRequired
 from typing_extensions import TypedDict
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
-from mlir_matrix.report.schemas.run import Time
+from mlir_matrix.plan.documents import Time
 
 
 class RecordedTest(TypedDict):

@@ -6,7 +6,7 @@ from typing import Literal
 
 from typing_extensions import TypedDict
 
-from mlir_matrix.report.schemas.run import Digest, PlannedUnit
+from mlir_matrix.plan.documents import Digest, PlannedUnit
 
 
 class ListedRelease(TypedDict):

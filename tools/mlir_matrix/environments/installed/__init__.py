@@ -1,0 +1,1 @@
+"""Installed packages: their prefixes, programs and integrity."""

@@ -1,0 +1,120 @@
+"""Resolve the environments of a command: by its catalog, pins, own builds and the user's folders."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlir_matrix.base.digest import digest_value
+from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.files import write_text
+from mlir_matrix.base.paths import Home
+from mlir_matrix.catalog.catalog import Catalog
+from mlir_matrix.catalog.models.toolchains import Release
+from mlir_matrix.catalog.pins import PINS_MARK, Pins
+from mlir_matrix.environments.host import HostTool
+from mlir_matrix.environments.package import Releases
+from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment, resolve
+from mlir_matrix.environments.source.permissions import NONE, Permissions
+
+if TYPE_CHECKING:
+    # What is about toolchains alone need not wait for these.
+    pass
+
+Environment = ResolvedEnvironment | UnavailableEnvironment
+
+
+@dataclass(frozen=True)
+class Session:
+    """The catalog, folders and pins of one command."""
+
+    catalog: Catalog
+    home: Home
+    #: The options ``--pin`` and ``--environment``.
+    pins: Pins
+    #: The user's own builds of components, by release.
+    builds: Mapping[str, HostTool] = field(default_factory=dict)
+    permissions: Permissions = NONE
+
+    @cached_property
+    def lock_folders(self) -> tuple[Path, ...]:
+        """The folders of lock files, one per catalog."""
+        return tuple(root / "toolchains" / "locks" for root in self.catalog.roots)
+
+    def environment(self, reference: str, *, sealed: bool = False) -> Environment:
+        """Resolve an environment on this machine; ``reference`` is its name in plans, with pins.
+
+        A ``sealed`` environment contains no host tools and has its own interpreter.
+        """
+        name, _, suffix = reference.partition(PINS_MARK)
+        found = resolve(
+            self.pins.meant(name),
+            releases=self.releases(reference),
+            lock_folders=self.lock_folders,
+            needs=self.needs(reference),
+            builds=self.builds,
+            permissions=self.permissions,
+            pins=suffix,
+            sealed=sealed,
+        )
+        return replace(found, name=reference)
+
+    def releases(self, reference: str) -> Releases:
+        """Return the releases of an environment."""
+        name, _, suffix = reference.partition(PINS_MARK)
+        return self.with_entries(self.pins.override(suffix).releases(name))
+
+    def needs(self, reference: str) -> Releases:
+        """Return the releases that the packages of an environment are built with."""
+        name, _, suffix = reference.partition(PINS_MARK)
+        return self.with_entries(self.pins.override(suffix).needs(name))
+
+    def with_entries(self, releases: Mapping[str, Release]) -> Releases:
+        """Return releases with the entries of their components."""
+        return [(self.catalog.components[component], release) for component, release in releases.items()]
+
+    def environments(self, references: Iterable[str], *, sealed: bool = False) -> dict[str, Environment]:
+        """Resolve environments, each once."""
+        return {name: self.environment(name, sealed=sealed) for name in sorted(set(references))}
+
+    def pins_of(self, reference: str) -> dict[str, str]:
+        """Return the releases of an environment by component."""
+        return {entry.name: release.release for entry, release in self.releases(reference)}
+
+    def with_pins(self, more: Mapping[str, str]) -> Session:
+        """Return the session with more pins: components with the full names of their releases."""
+        return replace(self, pins=Pins(self.catalog, {**self.pins.overrides, **more}, self.pins.swaps))
+
+
+def remember(home: Home, roots: Sequence[Path]) -> Path:
+    """Record that a home is used with these catalogs, if it is writable; return the path of the record."""
+    note = _note(home, roots)
+    if not note.exists():
+        with suppress(InfrastructureError):
+            write_text(note, json.dumps([os.path.realpath(root) for root in roots]) + "\n")
+    return note
+
+
+def others(home: Home, roots: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
+    """Yield the other catalogs that a home is used with; forget those whose folders are gone."""
+    own = _note(home, roots)
+    for note in sorted(own.parent.glob("*.json")):
+        try:
+            found = tuple(map(Path, json.loads(note.read_bytes())))
+        except (OSError, ValueError, TypeError):
+            found = ()
+        if not found or not all(map(Path.is_dir, found)):
+            with suppress(OSError):
+                note.unlink()
+        elif note != own:
+            yield found
+
+
+def _note(home: Home, roots: Sequence[Path]) -> Path:
+    return home.cache / "catalogs" / f"{digest_value([os.path.realpath(root) for root in roots])[:16]}.json"

@@ -1,0 +1,1 @@
+"""Check the files of a catalog against each other."""

@@ -1,0 +1,261 @@
+"""Check the tools of frameworks, steps and targets: their files, commands, parameters and variants."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+from mlir_matrix.base.names import did_you_mean, nearest, printable
+from mlir_matrix.catalog.catalog import Entry
+from mlir_matrix.catalog.messages import got
+from mlir_matrix.catalog.models.base import (
+    CHECK,
+    COMMAND,
+    PYTHON_FILE,
+    TOOL_FILES,
+    ParameterValue,
+    SourceForm,
+    Step,
+    Tool,
+)
+from mlir_matrix.catalog.yaml_reader import Key, Place, SourceError, place_in, read_text
+from mlir_matrix.expand.checks.checker import Checker
+from mlir_matrix.expand.recipes import Tooled
+
+_TYPES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+#: The package's tools of steps, each with the keys that a step with this tool must have, and those that it may have.
+_TOOL_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "passes": (("passes",), ("schedule", "patterns", "backend")),
+    CHECK: (("directives",), ()),
+    "object": ((), ("backend",)),
+}
+_WORKING_KEYS = ("passes", "schedule", "patterns", "directives", "backend")
+_PARAMETER = re.compile(r"\$(?:\{([^{}\n]*)\}?)?")
+
+
+def check(checker: Checker, entry: Tooled, what: str, names: Collection[str]) -> None:
+    """Check the tool of an entry. ``names``: the inputs and outputs that a command may name."""
+    document, file = entry.document, TOOL_FILES[type(entry.document)]
+    tool = document.tool_name(entry.files)
+    _files(checker, entry, tool)
+    _one_tool(checker, entry, what, tool)
+    for index, name in enumerate(document.files):
+        if name in {*names, "tool"}:
+            checker.wrong(entry, f"'{name}' is the name of an input or output; rename the file", "files", index)
+    if tool == COMMAND:
+        _commands(checker, entry, {*names, "kind", *document.files})
+    if document.preload and tool != PYTHON_FILE:
+        checker.wrong(entry, f"'preload' has no effect: the {what} has no file {file} that imports anything", "preload")
+    _variants(checker, entry)
+    if isinstance(document, Step):
+        _tool_keys(checker, entry, document, tool)
+        if tool == "passes":
+            _parameters(checker, entry)
+
+
+def _one_tool(checker: Checker, entry: Tooled, what: str, tool: str) -> None:
+    """Check that there is one of a Python file, a command and a tool of the package."""
+    given, file = getattr(entry.document, "tool", None), TOOL_FILES[type(entry.document)]
+    if tool in (PYTHON_FILE, COMMAND) and given:
+        checker.wrong(entry, f"the tool '{given}' would never run: the {what} has {_own(tool, file)}", "tool")
+    if tool == COMMAND and file in entry.files:
+        checker.wrong(entry, f"'command' and {file} exclude each other; remove one of them", "command")
+    if tool == PYTHON_FILE and file not in entry.files:
+        near = nearest(file, entry.files)
+        hint = f"; should '{near}' be called '{file}'?" if near else ""
+        checker.wrong(entry, f"a {what} needs the file {file} beside it or the key 'command'{hint}")
+
+
+def _own(tool: str, file: str) -> str:
+    return "a 'command'" if tool == COMMAND else f"the file {file}"
+
+
+def _named_files(document: Tool) -> Iterator[tuple[tuple[Key, ...], str]]:
+    """Return the files that a tool names, with their positions."""
+    for index, name in enumerate(document.files):
+        yield ("files", index), name
+    for key in ("schedule", "patterns", "directives"):
+        if (given := getattr(document, key, None)) is not None:
+            yield (key,), given
+    for index, variant in enumerate(document.variants):
+        for key in ("schedule", "patterns"):
+            if (given := getattr(variant, key)) is not None:
+                yield ("variants", index, key), given
+
+
+def _files(checker: Checker, entry: Tooled, tool: str) -> None:
+    """Check that the files that a tool names exist, and that it names all files."""
+    named = dict(_named_files(entry.document))
+    for keys, name in named.items():
+        if name not in entry.files:
+            message = f"there is no file '{name}' in this folder{did_you_mean(name, entry.files)}"
+            checker.wrong(entry, message, *keys)
+    own = TOOL_FILES[type(entry.document)]
+    if entry.document.files and tool not in (PYTHON_FILE, COMMAND):
+        checker.wrong(entry, f"'files' has no effect without {own} or 'command'", "files")
+    unread = "is not read: named by none of 'schedule', 'patterns', 'directives'"
+    if tool in (PYTHON_FILE, COMMAND):
+        unread = "is not read: 'files' does not name it"
+    for name in entry.files.keys() - {*named.values(), own}:
+        near = nearest(name, {*named.values(), own})
+        checker.problems.add(entry.source.beside(name), unread + (f"; did you mean '{near}'?" if near else ""))
+
+
+def _commands(checker: Checker, entry: Tooled, names: set[str]) -> None:
+    """Check the program of each command, that each ``${NAME}`` in it exists, and that each parameter is used."""
+    document = entry.document
+    forms: list[tuple[tuple[Key, ...], tuple[str, ...]]] = (
+        [(("command",), document.command)] if document.command else []
+    )
+    forms += [(("variants", i, "command"), each.command) for i, each in enumerate(document.variants) if each.command]
+    if not document.command and len(forms) < len(document.variants):
+        index = next(i for i, each in enumerate(document.variants) if not each.command)
+        checker.wrong(entry, "this variant has no 'command', nor has the file as a whole", "variants", index)
+    used = set[str]()
+    for taken in sorted(names & document.parameters.keys()):
+        message = f"the parameter '{taken}' has the name of an input, output or file; '${{{taken}}}' would be ambiguous"
+        checker.wrong(entry, message, "parameters", taken)
+    names |= document.parameters.keys()
+    for keys, command in forms:
+        program(checker, entry, command[0], *keys, 0)
+        for index, word in enumerate(command):
+            for found in _PARAMETER.finditer(word):
+                name = found[1] if found[0].endswith("}") else None
+                used.add(name or "")
+                if name is None or name not in names:
+                    fix = "write ${NAME}" if name is None else did_you_mean(name, names).lstrip("; ") or "see 'command'"
+                    checker.wrong(entry, f"'{printable(found[0])}' stands for nothing; {fix}", *keys, index)
+    for name in document.parameters.keys() - used:
+        message = f"the parameter '{name}' is not used; write ${{{name}}} where it belongs"
+        checker.wrong(entry, message, "parameters", name)
+
+
+def program(checker: Checker, entry: Tooled, name: str, *keys: Key) -> None:
+    """Check that the environment of a tool has a program: else every test fails."""
+    environment = checker.catalog.environments.get(entry.document.works_in)
+    if environment is None:
+        return  # reported where it is named
+    components = [checker.catalog.components.get(each) for each in environment.document.components]
+    programs = set[str]()
+    for component in [each.document for each in components if each]:
+        programs.update(component.tools)
+        for release in component.releases:
+            if (release.provider or component.provider) == "host":
+                programs.update(release.programs or component.programs)
+    if name not in programs:
+        known = did_you_mean(name, programs) if programs else "; it has none"
+        message = f"environment '{environment.name}' has no program '{printable(name)}'{known}"
+        checker.wrong(entry, message, *keys)
+
+
+def _variants(checker: Checker, entry: Tooled) -> None:
+    """Check that variants have only keys that the tool takes, and values for its parameters."""
+    step = isinstance(entry.document, Step) and entry.document.tool_name(entry.files) == "passes"
+    for index, variant in enumerate(entry.document.variants):
+        for key in ("passes", "schedule", "patterns") if not step else ():
+            if getattr(variant, key) is not None:
+                checker.wrong(entry, f"only variants of the tool 'passes' have '{key}'", "variants", index, key)
+        for name, value in variant.parameters.items():
+            argument(checker, entry, entry, name, value, ("variants", index, "parameters", name))
+
+
+def _tool_keys(checker: Checker, step: Entry[Any], document: Step, tool: str) -> None:
+    """Check that a step has the keys that its tool needs, and no others."""
+    variants = document.variants
+    must, may = _TOOL_KEYS.get(tool, ((), ()))
+    for key in _WORKING_KEYS:
+        in_variants = bool(variants) and all(getattr(variant, key, None) is not None for variant in variants)
+        given = getattr(document, key) is not None or in_variants
+        if getattr(document, key) is not None and key not in must and key not in may:
+            shown = f"the tool '{tool}'" if tool in _TOOL_KEYS else _own(tool, TOOL_FILES[Step])
+            checker.wrong(step, f"{shown} does not take '{key}'", key)
+        elif not given and key in must:
+            checker.wrong(step, f"the key '{key}' is missing; the tool '{tool}' needs it")
+    if tool != "passes":
+        return
+    # The passes and the schedule that run together: those of each variant, or the step's own.
+    forms: list[tuple[tuple[Key, ...], str | None, str | None]] = [
+        (("variants", index), variant.passes or document.passes, variant.schedule or document.schedule)
+        for index, variant in enumerate(variants)
+    ]
+    for keys, passes, schedule in forms or [(("schedule",), document.passes, document.schedule)]:
+        if schedule and passes is not None and "transform-interpreter" not in passes:
+            checker.wrong(step, "the schedule would never run: 'passes' has no transform-interpreter", *keys)
+
+
+def _parameters(checker: Checker, step: Entry[Any]) -> None:
+    """Check that used parameters are declared and that declared ones are used."""
+    declared, texts, used = step.document.parameters, _texts(checker, step), set[str]()
+    for shown, text, place in texts or ():
+        for found in _PARAMETER.finditer(text):
+            # ``$`` is no character of pass pipelines, but it may be one of MLIR.
+            if found[1] is not None or place is not None:
+                name = (found[1] if found[0].endswith("}") else None) or found[0]
+                used.add(name)
+                if problem := _parameter_problem(name, declared):
+                    checker.problems.add(shown, problem, place or place_in(text, found.start()))
+    for name in declared.keys() - used if texts is not None else ():
+        message = f"the parameter '{name}' is not used; write ${{{name}}} where it belongs"
+        checker.wrong(step, message, "parameters", name)
+
+
+def _texts(checker: Checker, step: Entry[Any]) -> list[tuple[str, str, Place | None]] | None:
+    """Return the passes and schedules of a step: file, text, and the place of the text if it is a key's; None if unknown."""
+    document, source = step.document, step.source
+    forms = [((), document.passes), *((("variants", i), each.passes) for i, each in enumerate(document.variants))]
+    texts: list[tuple[str, str, Place | None]] = [
+        (source.file, passes, source.place(*keys, "passes")) for keys, passes in forms if passes
+    ]
+    for file in {name for keys, name in _named_files(document) if keys[-1] == "schedule"}:
+        if file not in step.files:
+            return None  # reported by _step
+        try:
+            texts.append((source.beside(file), read_text(step.files[file], source.beside(file)), None))
+        except SourceError as error:
+            checker.problems.add(error.file, error.problem, error.place)
+            return None
+    return texts
+
+
+def _parameter_problem(name: str, declared: Iterable[str]) -> str | None:
+    if name.startswith("$"):
+        return f"'{printable(name)}' is not a parameter; write ${{NAME}}"
+    if name not in declared:
+        return f"the parameter '{printable(name)}' is not declared{did_you_mean(name, declared)}"
+    if not (name.isascii() and name.isidentifier()):
+        return f"'{name}' cannot be used here: letters, digits and '_', with a letter first"
+    return None
+
+
+def argument(
+    checker: Checker,
+    user: Entry[Any],
+    taker: Tooled,
+    name: str,
+    value: ParameterValue,
+    keys: tuple[Key, ...],
+) -> None:
+    """Check that a tool has a parameter, and that a value has the type of its default."""
+    declared = taker.document.parameters
+    what = "source" if isinstance(taker.document, SourceForm) else type(taker.document).__name__.lower()
+    shown_as = f"{what} '{taker.name}'"
+    if name not in declared:
+        known = did_you_mean(name, declared) if declared else "; it has none"
+        checker.wrong(user, f"{shown_as} has no parameter '{name}'{known}", *keys)
+    elif not _fits(value, default := declared[name].default):
+        wanted = _TYPES.get(type(default), "a list like its default")
+        if isinstance(default, tuple) and default:
+            kinds = " or ".join(dict.fromkeys(_TYPES[type(item)] for item in default))
+            wanted = f"a list with items {kinds} like its default"
+        shown = got(list(value) if isinstance(value, tuple) else value)
+        checker.wrong(user, f"the parameter '{name}' of {shown_as} takes {wanted}, got {shown}", *keys)
+
+
+def _fits(value: ParameterValue, default: ParameterValue) -> bool:
+    """Return whether a value has the type of the default. Each item of a list must fit some item of the default."""
+    if isinstance(default, tuple):
+        return isinstance(value, tuple) and all(not default or any(_fits(v, d) for d in default) for v in value)
+    if isinstance(default, float):
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return type(value) is type(default)

@@ -1,0 +1,41 @@
+"""Check the files of a catalog against each other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mlir_matrix.catalog.catalog import Catalog
+from mlir_matrix.catalog.messages import Problems
+from mlir_matrix.expand.checks import machines, programs, recipes, tests, tolerances, toolchains
+from mlir_matrix.expand.checks.checker import Checker
+
+
+def validate(catalog: Catalog, *, stale_goldens: bool = False) -> Catalog:
+    """Return the catalog without suites over a limit, whose reasons are in ``over``. Accept goldens that are stale if asked to.
+
+    Raise CatalogError, with a line for each problem, where its files contradict each other.
+    """
+    problems = Problems()
+    checker = Checker(catalog, problems)
+    toolchains.check(checker)
+    recipes.check(checker)
+    tests.check(checker)
+    machines.check(checker)
+    tolerances.check(checker)
+    problems.raise_if_any()
+    if not stale_goldens:
+        tests.check_records(checker)
+        problems.raise_if_any()
+    if not problems.over:
+        return catalog
+    suites = {name: entry for name, entry in catalog.suites.items() if ("suites", name) not in problems.over}
+    return replace(catalog, suites=suites, over={**catalog.over, **problems.over})
+
+
+def validate_sources(catalog: Catalog) -> None:
+    """Check what lists the members of corpora, as :func:`validate` does, but no suite."""
+    problems = Problems()
+    checker = Checker(catalog, problems)
+    toolchains.check(checker)
+    programs.check(checker)
+    problems.raise_if_any()

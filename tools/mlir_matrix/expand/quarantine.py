@@ -1,0 +1,34 @@
+"""Quarantine flaky tests: their unexpected outcomes are reported, and do not fail a run, until a day."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+
+from mlir_matrix.base.names import test_glob
+from mlir_matrix.catalog.catalog import Catalog
+from mlir_matrix.catalog.models.suites import Quarantined
+
+
+def today() -> str:
+    """Return the day, in UTC."""
+    return datetime.datetime.now(datetime.UTC).date().isoformat()
+
+
+class Quarantine:
+    """The quarantines of a catalog on one day."""
+
+    def __init__(self, catalog: Catalog, day: str) -> None:
+        #: In UTC, as in ISO 8601.
+        self.day = day
+        self._entries = [
+            (entry, quarantine.source.position("quarantine", number))
+            for quarantine in catalog.quarantines
+            for number, entry in enumerate(quarantine.document.quarantine)
+        ]
+
+    def entries(self, test: str) -> Iterator[tuple[Quarantined, str]]:
+        """Yield the entries that name a test, with their positions."""
+        for entry, position in self._entries:
+            if any(test_glob(pattern).matches(test) for pattern in entry.tests):
+                yield entry, position

@@ -1,0 +1,110 @@
+"""The request of a command line: which tests, by which executor, within which limits."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mlir_matrix.base.digest import digest_file
+from mlir_matrix.environments.source.permissions import NONE, Permissions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Time and memory of one action, and how many run at a time."""
+
+    jobs: int
+    timeout_s: float = 120.0
+    memory_mb: int = 4096
+
+
+#: The executors.
+EXECUTORS = ("local", "docker", "bazel")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecutorOptions:
+    """Which executor runs the actions, and its settings."""
+
+    executor: str = "local"
+    #: ``bazel``: the addresses of a remote execution service and of a remote cache.
+    remote: str = ""
+    remote_cache: str = ""
+    #: Execution properties of actions: ``KEY`` or ``ENVIRONMENT:KEY``, and the value.
+    properties: tuple[tuple[str, str], ...] = ()
+    #: ``local``: the devices that kernels may use if their targets declare them.
+    devices: tuple[str, ...] = ()
+
+    @property
+    def sealed(self) -> bool:
+        """Return whether environments must not contain programs of this machine."""
+        return self.executor != "local"
+
+
+LOCAL = ExecutorOptions()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectionOptions:
+    """What selects tests after suites and globs."""
+
+    #: A machine of the catalogs, or a file; empty for none.
+    machine: str = ""
+    #: Files of recorded tests; None: what is recorded on this machine.
+    history: Path | None = None
+    #: The time of the plan, in UTC; empty for now.
+    date: str = ""
+    #: Number, from 1, and count.
+    shard: tuple[int, int] | None = None
+    durations: Path | None = None
+    #: A revision, or files, whose changes can affect the tests.
+    changed_since: str = ""
+    changed: tuple[Path, ...] = ()
+
+    @property
+    def repeats(self) -> bool:
+        """Return whether it selects the same tests again while no file changes."""
+        return not (self.changed_since or self.changed) and (not self.machine or bool(self.history and self.date))
+
+
+EVERYTHING = SelectionOptions()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """The options of a command line that decide the results."""
+
+    tests: Sequence[str]
+    catalogs: tuple[Path, ...]
+    cache_dir: Path | None
+    #: Environments used instead of others, by the names of the others.
+    swaps: Mapping[str, str]
+    pins: Sequence[str]
+    executor: ExecutorOptions
+    limits: Limits
+    keep_going: bool
+    #: How often tests run anew, and from which stage; 0: their results may come from the cache.
+    repeat: int = 0
+    rerun_from: str = ""
+    selection: SelectionOptions = EVERYTHING
+    permissions: Permissions = NONE
+
+    def words(self) -> list[Any]:
+        """Return the request as JSON, without options that only change the speed."""
+        limits, devices = (self.limits.timeout_s, self.limits.memory_mb), self.executor.devices
+        chosen = self.selection
+        files = map(_digest, (chosen.machine, chosen.history, chosen.durations))
+        selection = [chosen.machine, chosen.date, chosen.shard, *files]
+        return [
+            self.tests, list(map(str, self.catalogs)), self.pins, self.swaps, limits, devices, self.keep_going, selection
+        ]  # fmt: skip
+
+
+def _digest(file: Path | str | None) -> str:
+    """Return the digest of a file's content; empty where it cannot be read, which is an error of the run."""
+    with contextlib.suppress(OSError):
+        return digest_file(file) if file else ""
+    return ""

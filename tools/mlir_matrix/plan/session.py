@@ -1,0 +1,108 @@
+"""Open the session of a command, choose its tests and plan them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.names import check_known
+from mlir_matrix.base.paths import Home, find_home, repository
+from mlir_matrix.catalog.catalog import Catalog
+from mlir_matrix.catalog.load import load
+from mlir_matrix.catalog.pins import Pins, is_folder, read_pins
+from mlir_matrix.environments.host import HostTool
+from mlir_matrix.environments.machine import x86_level
+from mlir_matrix.environments.session import Session
+from mlir_matrix.environments.source.permissions import NONE, Permissions
+from mlir_matrix.expand.checks.validate import validate
+
+if TYPE_CHECKING:
+    # What is about toolchains alone need not wait for these.
+    from mlir_matrix.expand.expansion import Test
+    from mlir_matrix.plan.planner import Plan
+
+
+def session_of(roots: Sequence[Path], home: Home) -> Session:
+    """Open a session of other catalogs, whose goldens are not read. Raise CatalogError."""
+    catalog = validate(load(roots), stale_goldens=True)
+    return Session(catalog=catalog, home=home, pins=Pins(catalog))
+
+
+def open_session(
+    *,
+    catalogs: Sequence[Path] = (),
+    cache_dir: Path | None = None,
+    swaps: Mapping[str, str] = MappingProxyType({}),
+    pins: Sequence[str] = (),
+    permissions: Permissions = NONE,
+    stale_goldens: bool = False,
+) -> Session:
+    """Load the catalogs. Raise CatalogError for their problems, UsageError for an unknown folder, environment or pin.
+
+    ``stale_goldens``: no problem for what reads no golden.
+    """
+    for folder in catalogs:
+        if not folder.is_dir():
+            raise UsageError(f"--catalog {folder}: there is no such folder")
+    catalog = validate(load([repository(), *catalogs]), stale_goldens=stale_goldens)
+    check_known("environment", (*swaps, *swaps.values()), catalog.environments, "--environment: ")
+    home = find_home(cache_dir=cache_dir)
+    catalog, pins, builds = _with_builds(catalog, pins, home)
+    return Session(
+        catalog=catalog,
+        home=home,
+        pins=Pins(catalog, read_pins(catalog, pins), swaps),
+        builds=builds,
+        permissions=permissions,
+    )
+
+
+def plan_tests(session: Session, tests: Iterable[Test]) -> Plan:
+    """Return the plan of tests under the session's pins."""
+    from mlir_matrix.expand.tolerances import Tolerances
+    from mlir_matrix.plan.planner import make_plan
+
+    return make_plan(session.catalog, tests, Tolerances(session.catalog).of, pins=session.pins)
+
+
+def select_tests(session: Session, arguments: Sequence[str], devices: Collection[str] = ()) -> list[Test]:
+    """Return the tests that suites, globs and identifiers select, when these devices are granted."""
+    from mlir_matrix.expand.select import choose, granted
+
+    chosen = choose(session.catalog, arguments, pins=session.pins).tests()
+    return list(granted(session.catalog, chosen, devices, x86_level))
+
+
+def environments_of(session: Session, name: str) -> list[str]:
+    """Return the environments that the tests of a suite or glob need."""
+    from mlir_matrix.expand.select import choose
+
+    plan = plan_tests(session, choose(session.catalog, [name], pins=session.pins).tests())
+    return list(dict.fromkeys(action.environment for action in plan.graph.actions.values()))
+
+
+def _with_builds(
+    catalog: Catalog, pins: Sequence[str], home: Home
+) -> tuple[Catalog, Sequence[str], Mapping[str, HostTool]]:
+    """Return the catalog with the user's own builds, ``llvm=DIR``, as releases, and the pins that name these."""
+    if not any(is_folder(word.partition("=")[2]) for word in pins):
+        return catalog, pins, {}
+    from mlir_matrix.environments.own_build import find_build, release_of_build
+
+    components, builds, words = dict(catalog.components), dict[str, HostTool](), []
+    for word in pins:
+        name, _, wanted = word.partition("=")
+        if is_folder(wanted) and name in components:
+            entry = components[name]
+            build = find_build(entry, os.path.expanduser(wanted), home.cache / "own-builds.json")
+            releases = (*entry.document.releases, release_of_build(build))
+            components[name] = replace(entry, document=entry.document.model_copy(update={"releases": releases}))
+            builds[build.release] = build
+            wanted = build.release
+        words.append(f"{name}={wanted}" if name in components else word)
+    return replace(catalog, components=components), words, builds

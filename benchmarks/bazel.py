@@ -38,8 +38,8 @@ from _matrix import matrix
 from _timing import medians, verdict
 from _workspace import Call, Workspace
 
+from mlir_matrix.bazel.locate import locate
 from mlir_matrix.plan.session import open_session
-from mlir_matrix.toolchains.bazel import locate
 
 UNCHANGED = 1_000
 SIZES = (UNCHANGED, 5_000, 10_000, 20_000)

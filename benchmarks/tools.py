@@ -20,7 +20,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 from _timing import medians, verdict
 
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.execute.worker_process import Preload, WorkerProcess, start_worker
+from mlir_matrix.execute.local_pool import WorkerProcess, start_worker
+from mlir_matrix.execute.worker_process import Preload
 from mlir_matrix.plan.session import open_session
 
 RUNS = 200

@@ -26,7 +26,8 @@ from mlir_matrix.environments.installer import require
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.c_libraries import builds_c_library
-from mlir_matrix.execute.worker_process import Preload, WorkerProcess, start_worker, worker_command
+from mlir_matrix.execute.local_pool import WorkerProcess, start_worker
+from mlir_matrix.execute.worker_process import Preload, worker_command
 from mlir_matrix.expand.select import choose
 from mlir_matrix.judge.run import run_graph
 from mlir_matrix.plan.graph import Graph

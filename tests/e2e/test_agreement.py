@@ -14,8 +14,8 @@ import pytest
 
 from mlir_matrix.base.events import Event, Note
 from mlir_matrix.base.paths import Home
+from mlir_matrix.bazel import client
 from mlir_matrix.environments.session import Session
-from mlir_matrix.execute.bazel import client
 from mlir_matrix.expand.select import choose
 from mlir_matrix.judge.run import run_plan
 from mlir_matrix.plan.request import ExecutorOptions, Limits

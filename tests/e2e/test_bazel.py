@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.toolchains.bazel import locate
+from mlir_matrix.bazel.locate import locate
 from support.downstream import Downstream
 from support.hostile import INNOCENT_MLIR, MLIR
 from support.house import REPOSITORY, House, Report, wait_until

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from mlir_matrix.bazel.locate import WORKSPACE, locate, probe
 from mlir_matrix.environments.session import Session
-from mlir_matrix.toolchains.bazel import WORKSPACE, locate, probe
 from support.downstream import processes
 
 GENRULE = 'genrule(name = "shout", outs = ["shout.txt"], srcs = [":probe"], cmd = "tr a-z A-Z < $< > $@")\n'

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from mlir_matrix.base.paths import find_home
+from mlir_matrix.containers.images import chosen
+from mlir_matrix.containers.layers import PACKAGES
 from mlir_matrix.environments.installed.prefix import read_prefix
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session
-from mlir_matrix.images.images import chosen
-from mlir_matrix.images.layers import PACKAGES
 from mlir_matrix.plan.session import open_session
 from support.daemon import Daemon, dockerd, unsupported
 from support.house import REPOSITORY, Finished, House, new_home

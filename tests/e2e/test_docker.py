@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
+from mlir_matrix.containers.layers import PACKAGES
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
-from mlir_matrix.images.layers import PACKAGES
 from support.contained import (
     CASES,
     CELL,

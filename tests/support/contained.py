@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mlir_matrix.execute.docker.reaper import LABEL
+from mlir_matrix.containers.reaper import LABEL
 from support.daemon import Daemon
 from support.downstream import Downstream, processes, tree
 from support.hostile import GOOD, JAX, LEFT, NAME

@@ -12,9 +12,9 @@ from hypothesis import strategies
 
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.execute.folders import Prepared
 from mlir_matrix.execute.job import Job
 from mlir_matrix.execute.queues import ReadyQueue, Retries, WaitingJobs, critical_path, schedule
-from mlir_matrix.execute.sandbox import Prepared
 from mlir_matrix.plan.graph import Graph, Produced
 from support.clock import Clock
 

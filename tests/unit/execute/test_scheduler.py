@@ -19,9 +19,9 @@ from mlir_matrix.environments.lockfiles.debian import DebianRelease
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.action_cache import LostBlob, Result
+from mlir_matrix.execute.folders import Prepared
 from mlir_matrix.execute.job import ActionDone, Done, Job
 from mlir_matrix.execute.local_pool import LocalPool
-from mlir_matrix.execute.sandbox import Prepared
 from mlir_matrix.execute.scheduler import Scheduler
 from mlir_matrix.execute.worker_pool import PackageSupply, PoolFactory
 from mlir_matrix.plan.graph import Action, Graph, Produced

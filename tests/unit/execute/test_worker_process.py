@@ -19,7 +19,8 @@ import pytest
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.execute.worker_process import Preload, WorkerProcess, start_worker, worker_command
+from mlir_matrix.execute.local_pool import WorkerProcess, start_worker
+from mlir_matrix.execute.worker_process import Preload, worker_command
 from mlir_matrix.plan.graph import File, Graph
 
 PYTHON = ResolvedEnvironment(name="python", interpreter=own(), packages=())

@@ -165,7 +165,7 @@ def test_an_interruption_before_and_after_the_run_gives_results(
         raise KeyboardInterrupt
 
     plan = planned(fresh)
-    monkeypatch.setattr("mlir_matrix.toolchains.bazel.locate", interrupt)
+    monkeypatch.setattr("mlir_matrix.bazel.locate.locate", interrupt)
     monkeypatch.setattr(Scheduler, "download_outputs", interrupt)
     options = ExecutorOptions(executor="bazel" if when == "made" else "local")
     stopped = run_plan(fresh, plan, options=options, limits=LIMITS, fail_fast=False)

@@ -13,8 +13,9 @@ import pytest
 from mlir_matrix.base.events import Note, PackageProgress, Tick
 from mlir_matrix.base.layout import report_console
 from mlir_matrix.execute.job import ActionDone, ActionStarted
+from mlir_matrix.execute.progress import Counting
 from mlir_matrix.judge.results import TestDone
-from mlir_matrix.report.progress import Counting, LiveProgress, shown
+from mlir_matrix.report.progress import LiveTests, shown_tests
 
 #: A closing tag without an opening one, which rich refuses; colours, links, pictures; what clears a screen; a backslash.
 WORDS = "cannot open [/dev/eth0] [bold]x[/] [link=http://a.invalid]y :bug: \x1b[2J\\"
@@ -31,7 +32,7 @@ def test_other_peoples_words_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> N
         expected=False, fails=True, quarantine=None, outcome="run-failed", id="t", reason=WORDS, expectation=None
     )
     done: Any = SimpleNamespace()
-    display = LiveProgress(2)
+    display = LiveTests(2)
     monkeypatch.setattr(display, "_REDRAW_S", 0)
     display.on(ActionStarted(action))
     display.on(PackageProgress(package=WORDS, received=1, total=2))
@@ -56,7 +57,7 @@ def test_the_first_unexpected_results_are_shown_at_once_and_all_are_counted(
     monkeypatch.setattr(sys, "stderr", shown)
     for name, value in {"FORCE_COLOR": "1", "TERM": "xterm", "COLUMNS": "300"}.items():
         monkeypatch.setenv(name, value)
-    display = LiveProgress(50)
+    display = LiveTests(50)
     monkeypatch.setattr(display, "_REDRAW_S", 0)
     for number in range(50):
         result: Any = SimpleNamespace(
@@ -96,7 +97,7 @@ def test_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
         weak={},
     )
     known: Any = SimpleNamespace(**{**vars(result), "id": "b", "cached": True})
-    with shown(2, quiet=False) as listener:
+    with shown_tests(2, quiet=False) as listener:
         for event in (
             PackageProgress(package="p"), PackageProgress(package="p", received=1, total=2), Tick(1), Tick(1), Note("n"),
             PackageProgress(package="p", done=True), TestDone(known), TestDone(result), PackageProgress(package="q", error="e"),
@@ -113,7 +114,7 @@ def test_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_quiet(capsys: pytest.CaptureFixture[str]) -> None:
-    with shown(2, quiet=True) as listener:
+    with shown_tests(2, quiet=True) as listener:
         listener(Note("n"))
     assert capsys.readouterr().err == ""
 

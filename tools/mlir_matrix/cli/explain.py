@@ -32,7 +32,7 @@ from mlir_matrix.judge.oracles import ask, oracles_of
 from mlir_matrix.plan.graph import Action, Graph
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import plan_tests
-from mlir_matrix.report.progress import shown
+from mlir_matrix.report.progress import shown_tests
 
 
 @verb(
@@ -109,7 +109,7 @@ def _show_oracles(
             warn(f"{test.id}: {error}")
     if not asked:
         raise UsageError(f"{' '.join(tests)}: no oracle takes any of these tests")
-    with shown(sum(1 + len(oracles) for _, oracles in asked), quiet=quiet) as listener:
+    with shown_tests(sum(1 + len(oracles) for _, oracles in asked), quiet=quiet) as listener:
         documents = [ask(current, test, oracles, limits, listener) for test, oracles in asked]
     show_each(form, tests, documents, map(oracles_text, documents))
     outcomes = {witness.get("outcome") for document in documents for witness in document["witnesses"]}

@@ -51,6 +51,14 @@ def warn(*messages: object) -> None:
         note(f"matrix: {message}")
 
 
+def report_trim(removed: str, problem: str, *, quiet: bool) -> None:
+    """Print what :func:`mlir_matrix.execute.eviction.trim_cache` returns."""
+    if removed and not quiet:
+        note(removed)
+    if problem:
+        warn(problem)
+
+
 def warn_left_out(catalog: Catalog) -> None:
     """Warn of members, workloads and suites that cannot be used; of many, name the first."""
     reasons = list(catalog.over.values())

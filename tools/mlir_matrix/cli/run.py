@@ -20,7 +20,7 @@ from mlir_matrix.base.paths import find_home, launcher, repository
 from mlir_matrix.base.text import now
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
-from mlir_matrix.cli.output import warn
+from mlir_matrix.cli.output import report_trim, warn
 from mlir_matrix.history.spool import Spool
 from mlir_matrix.judge.results import NOT_RUN, exit_code, to_document
 from mlir_matrix.judge.unchanged import Report, UnchangedRuns
@@ -121,9 +121,9 @@ def command(form: str, results: Path | None, events: Path | None, junit: Path | 
     if isinstance(run.interruption, KeyboardInterrupt):
         raise run.interruption
     if run.executed:
-        from mlir_matrix.cli.run_tests import trim_cache  # not needed for an unchanged run
+        from mlir_matrix.execute.eviction import trim_cache  # not needed for an unchanged run
 
-        trim_cache(find_home(cache_dir=request.cache_dir), quiet=quiet)
+        report_trim(*trim_cache(find_home(cache_dir=request.cache_dir)), quiet=quiet)
     return _exit_code(report, problems)
 
 

@@ -8,14 +8,12 @@ from dataclasses import replace
 from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.events import Event
-from mlir_matrix.base.paths import Home
-from mlir_matrix.base.text import counted, megabytes
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
-from mlir_matrix.cli.output import note, used_pins, warn, warn_left_out
+from mlir_matrix.cli.output import used_pins, warn, warn_left_out
 from mlir_matrix.cli.selection import select
 from mlir_matrix.environments.session import Session
-from mlir_matrix.execute.eviction import cache_limit, trim
+from mlir_matrix.execute.eviction import cache_limit
 from mlir_matrix.history.record import record
 from mlir_matrix.judge.plan_state import input_digests, state_of
 from mlir_matrix.judge.repeats import STAGES, Made, fold, folding, note_outputs, unstable, with_repeats, without_copy
@@ -27,7 +25,7 @@ from mlir_matrix.plan.request import ExecutorOptions, Limits, Request
 from mlir_matrix.plan.session import open_session
 from mlir_matrix.report.events import EventLog
 from mlir_matrix.report.failure_folder import Failures
-from mlir_matrix.report.progress import shown
+from mlir_matrix.report.progress import shown_tests
 from mlir_matrix.report.run_folder import RunFolder
 from mlir_matrix.report.run_info import RunInfo
 
@@ -58,7 +56,7 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about:
         stages = STAGES[STAGES.index(Stage(request.rerun_from)) :] if request.rerun_from else STAGES
         once = {test.id for test in plan.tests} - plan.verdicts.keys()
         plan = with_repeats(plan, once, dict.fromkeys(plan.verdicts, request.repeat), stages=stages)
-    with shown(len(whole.verdicts), quiet=quiet) as display:
+    with shown_tests(len(whole.verdicts), quiet=quiet) as display:
 
         def listen(event: Event) -> None:
             display(event)
@@ -91,7 +89,7 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about:
 
 def run_all(current: Session, plan: Plan, executor: ExecutorOptions, limits: Limits, *, quiet: bool) -> Run:
     """Run a plan to its end, and show the progress. The run is not recorded. Raise what interrupts it."""
-    with shown(len(plan.verdicts), quiet=quiet) as listener:
+    with shown_tests(len(plan.verdicts), quiet=quiet) as listener:
         run = run_plan(current, plan, options=executor, limits=limits, fail_fast=False, listener=listener)
     if run.interruption is not None:
         raise run.interruption
@@ -106,15 +104,3 @@ def _record(current: Session, plan: Plan, run: Run, about: RunInfo, tests: Seque
     identifier, troubles = record(current.home.state, each_execution, about.finished(), tests, inputs)
     warn(*troubles)
     return identifier
-
-
-def trim_cache(home: Home, *, quiet: bool) -> None:
-    """Evict results if the action cache is larger than its limit."""
-    found = trim(home)
-    if found is None:
-        return
-    if not quiet:
-        note(f"{counted(found.results, 'old result')} removed from the action cache, {megabytes(found.freed)}")
-    if found.bytes_left > cache_limit():
-        limit = f"its limit of {megabytes(cache_limit())} (MATRIX_CACHE_LIMIT)"
-        warn(f"the action cache has {megabytes(found.bytes_left)}, more than {limit}: runs are using it")

@@ -22,9 +22,9 @@ from mlir_matrix.actions.runtime.collect import remove_folder
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.files import AT_ONCE, Cancelled, locked, write_text
 from mlir_matrix.base.paths import Home
-from mlir_matrix.base.text import size_in_bytes
+from mlir_matrix.base.text import counted, megabytes, size_in_bytes
 from mlir_matrix.execute.action_cache import read_bytes
-from mlir_matrix.execute.sandbox import dead_scratch
+from mlir_matrix.execute.folders import dead_scratch
 from mlir_matrix.execute.use_log import prune_uses, read_uses, short
 
 #: Bytes of the action cache above which a run evicts at its end.
@@ -230,3 +230,18 @@ def _of(entries: Iterable[os.DirEntry[str]]) -> Iterator[_File]:
         with suppress(FileNotFoundError):
             found = entry.stat(follow_symlinks=False)
             yield _File(entry.path, found.st_size, found.st_mtime, found.st_ctime_ns)
+
+
+def trim_cache(home: Home) -> tuple[str, str]:
+    """Evict results if the action cache is larger than its limit.
+
+    Return what was removed and, if the cache is still too large, why; each is a sentence or empty.
+    """
+    found = trim(home)
+    if found is None:
+        return "", ""
+    removed = f"{counted(found.results, 'old result')} removed from the action cache, {megabytes(found.freed)}"
+    if found.bytes_left <= cache_limit():
+        return removed, ""
+    limit = f"its limit of {megabytes(cache_limit())} (MATRIX_CACHE_LIMIT)"
+    return removed, f"the action cache has {megabytes(found.bytes_left)}, more than {limit}: runs are using it"

@@ -10,7 +10,7 @@ from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.base.events import Event
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.action_cache import Result
-from mlir_matrix.execute.sandbox import Prepared
+from mlir_matrix.execute.folders import Prepared
 from mlir_matrix.plan.graph import Action
 
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
 import selectors
-from collections.abc import Mapping, Sequence
+import signal
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from mlir_matrix.actions.runtime.collect import remove_folder
+from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.job import Job
 from mlir_matrix.execute.worker_pool import (
@@ -17,10 +25,92 @@ from mlir_matrix.execute.worker_pool import (
     is_compilation,
     time_limit,
 )
-from mlir_matrix.execute.worker_process import WorkerProcess, start_worker
+from mlir_matrix.execute.worker_process import Preload, Worker, last_line, serving, worker_command
 
 #: How many processes wait for a job that continues theirs, beside one for each job of the run.
 _MOST_WAITING = 4
+
+
+@dataclass(kw_only=True)
+class WorkerProcess(Worker):
+    """A worker as a process of this machine."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def fileno(self) -> int:
+        assert self.process.stdout is not None
+        return self.process.stdout.fileno()
+
+    def send(self, folder: str, payload: Any, *, timeout_s: float, memory_mb: int, stay: bool = False) -> None:
+        """Request the action in ``folder``. Raise BrokenPipeError if the worker has ended."""
+        self._write(self.request_line(folder, payload, timeout_s=timeout_s, memory_mb=memory_mb, stay=stay))
+
+    def end(self, folder: str) -> None:
+        """End the process that waits in ``folder``. There is no answer."""
+        self._write(json.dumps({"sandboxDir": folder, "end": True}).encode() + b"\n")
+
+    def _write(self, line: bytes) -> None:
+        assert self.process.stdin is not None
+        os.write(self.process.stdin.fileno(), line)
+
+    def receive(self) -> tuple[list[tuple[Any, dict[str, Any]]], bool]:
+        chunk = os.read(self.fileno(), 1 << 16)
+        return self.parse(chunk) if chunk else ([], False)
+
+    def last_output(self) -> str:
+        try:
+            return last_line(self.log.read_text(encoding="utf-8", errors="replace"))
+        except OSError:
+            return ""
+
+    def kill(self) -> None:
+        self.process.terminate()
+        # A stopped process receives signals only when it continues.
+        self.process.send_signal(signal.SIGCONT)
+
+    def hang_up(self) -> None:
+        """Close the stream of requests: the worker then ends."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+    def stop(self) -> None:
+        assert self.process.stdout is not None
+        self.hang_up()
+        for end in (self.process.terminate, self.process.kill):
+            try:
+                self.process.wait(timeout=2)
+                break
+            except subprocess.TimeoutExpired:
+                end()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+def start_worker(
+    environment: ResolvedEnvironment,
+    preload: Preload,
+    *,
+    store: Path,
+    bytecode: Path,
+    scratch: Path,
+    devices: Iterable[str] = (),
+) -> WorkerProcess:
+    """Start the worker of an environment. It imports ``preload`` and then answers requests."""
+    command = worker_command(environment, store=store, bytecode=bytecode, arguments=serving(preload, devices))
+    log = scratch / f"worker-{environment.name}.log"
+    with open(log, "wb") as errors:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            cwd=scratch,
+            env={**CLEAN_ENVIRONMENT, "HOME": str(scratch), "TMPDIR": str(scratch)},
+            # Only this process gets Ctrl-C, and then ends the workers.
+            start_new_session=True,
+        )
+    return WorkerProcess(environment=environment, process=process, log=log)
 
 
 class LocalPool(WorkerPool[WorkerProcess]):

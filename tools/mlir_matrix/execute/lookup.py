@@ -16,9 +16,9 @@ from mlir_matrix.base.errors import CatalogError
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.execute.action_cache import ActionCache, Result
 from mlir_matrix.execute.c_libraries import CLibraries
+from mlir_matrix.execute.folders import Prepared, collect
 from mlir_matrix.execute.job import Done, Job, infra_error, inherited_failure
 from mlir_matrix.execute.keys import Read, action_key, input_names
-from mlir_matrix.execute.sandbox import Prepared, collect
 from mlir_matrix.plan.graph import BUILDING, Action, File, Graph, Produced
 
 

@@ -28,6 +28,15 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnv
 from mlir_matrix.environments.state import no_room, shortage
 from mlir_matrix.execute.action_cache import ActionCache, LostBlob, Result
 from mlir_matrix.execute.c_libraries import CLibraries
+from mlir_matrix.execute.folders import (
+    FilePool,
+    copy_inputs,
+    hash_outputs,
+    large_inputs,
+    large_outputs,
+    make_scratch,
+    new_scratch,
+)
 from mlir_matrix.execute.job import (
     ActionDone,
     ActionStarted,
@@ -42,15 +51,6 @@ from mlir_matrix.execute.large_files import Background
 from mlir_matrix.execute.locks import KeyLocks
 from mlir_matrix.execute.lookup import Lookup
 from mlir_matrix.execute.queues import ATTEMPTS, ReadyQueue, Retries, WaitingJobs
-from mlir_matrix.execute.sandbox import (
-    FilePool,
-    copy_inputs,
-    hash_outputs,
-    large_inputs,
-    large_outputs,
-    make_scratch,
-    new_scratch,
-)
 from mlir_matrix.execute.worker_pool import PoolContext, PoolFactory, continued_actions, preloads_of, time_limit
 from mlir_matrix.execute.worker_process import Worker
 from mlir_matrix.plan.graph import Action, Graph, Produced

@@ -18,8 +18,8 @@ from mlir_matrix.base.events import PackageProgress
 from mlir_matrix.base.paths import Home
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.execute.action_cache import ActionCache
+from mlir_matrix.execute.folders import FilePool, Folders
 from mlir_matrix.execute.job import Job
-from mlir_matrix.execute.sandbox import FilePool, Folders
 from mlir_matrix.execute.worker_process import Preload, Worker
 from mlir_matrix.plan.graph import BUILDING, Action, Graph
 from mlir_matrix.plan.request import Limits

@@ -116,8 +116,8 @@ def _executor(
     options: ExecutorOptions, session: Session, plan: Plan, environments: Mapping[str, Environment], limits: Limits
 ) -> Executor:
     if options.executor == "bazel":
-        from mlir_matrix.execute.bazel.executor import BazelExecutor
-        from mlir_matrix.toolchains.bazel import locate
+        from mlir_matrix.bazel.executor import BazelExecutor
+        from mlir_matrix.bazel.locate import locate
 
         return BazelExecutor(
             session,
@@ -129,7 +129,7 @@ def _executor(
         )
     make_pool: PoolFactory = partial(LocalPool, devices=options.devices)
     if options.executor == "docker":
-        from mlir_matrix.execute.docker.pool import ContainerPool  # Docker's library is slow to import
+        from mlir_matrix.containers.pool import ContainerPool  # Docker's library is slow to import
 
         make_pool = partial(ContainerPool, settings=session.catalog.containers)
     return Scheduler(

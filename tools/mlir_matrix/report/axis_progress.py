@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
@@ -12,8 +11,9 @@ from mlir_matrix.base.events import Listener
 from mlir_matrix.base.text import harmless
 from mlir_matrix.bisect.driver import Driver
 from mlir_matrix.bisect.observations import Point
+from mlir_matrix.execute.progress import shown
 from mlir_matrix.judge.results import TestResult
-from mlir_matrix.report.progress import LiveProgress, PlainProgress, shown
+from mlir_matrix.report.progress import LiveTests, PlainTests
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -24,27 +24,26 @@ _WIDTH, _TESTS = 60, 6
 
 def shown_on_axis(driver: Driver, *, quiet: bool) -> AbstractContextManager[Listener]:
     """Show the progress of a bisection on stderr: its axes on a terminal, else a line for each observation."""
-    return shown(quiet=quiet, live=lambda: _AxisProgress(driver), plain=lambda: _PlainAxisProgress(0))
+    return shown(quiet=quiet, live=lambda: _AxisProgress(driver), plain=_PlainAxisProgress)
 
 
-class _PlainAxisProgress(PlainProgress):
+class _PlainAxisProgress(PlainTests):
     """Prints a line for each observation that is made, not for those from the cache."""
 
-    def _result(self, result: TestResult) -> None:
-        self._seen += 1
+    def say_result(self, result: TestResult) -> None:
         if not result.cached:
             reason = f"  {result.reason[:120]}" if result.reason else ""
-            self._say(f"[{self._seen}] {result.outcome:<14} {result.id}{reason}")
+            self.say(f"[{self.results}] {result.outcome:<14} {result.id}{reason}")
 
 
-class _AxisProgress(LiveProgress):
+class _AxisProgress(LiveTests):
     """Shows the axis of each test above what is running."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        super().__init__(0)
+        super().__init__()
 
-    def _head(self, now: float) -> list[Text]:
+    def head(self, now: float) -> list[Text]:
         from rich.text import Text
 
         tests = self._driver.prober.observations.tests
@@ -57,11 +56,11 @@ class _AxisProgress(LiveProgress):
 
     def _times(self, now: float) -> str:
         axis, rounds, left = self._driver.axis, self._driver.rounds, self._driver.left
-        words = f"{axis.names[0]} to {axis.names[-1]}, {now - self._began:.0f} s"
+        words = f"{axis.names[0]} to {axis.names[-1]}, {self.seconds(now):.0f} s"
         if not rounds or not left:
             return words
         more = math.ceil(math.log(max(left.values()), self._driver.strategy.jobs + 1)) + 1
-        seconds = more * (time.monotonic() - self._began) / rounds
+        seconds = more * self.seconds(now) / rounds
         return f"{words}; {max(left.values())} candidates, about {more} rounds or {seconds:.0f} s to go"
 
     def _marks(self, test: str) -> Iterator[tuple[str, str]]:

@@ -1,21 +1,15 @@
-"""Show the progress of a run on stderr: a live display on a terminal, plain lines elsewhere."""
+"""Show the progress of tests on stderr: a live display on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
-import os
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
-from mlir_matrix.base.events import Event, Listener, Note, PackageProgress, Tick, ignore
-from mlir_matrix.base.text import counted, harmless
-from mlir_matrix.execute.c_libraries import builds_c_library
-from mlir_matrix.execute.job import ActionDone, ActionStarted
+from mlir_matrix.base.events import Event, Listener
+from mlir_matrix.base.text import harmless
+from mlir_matrix.execute.progress import LiveProgress, PlainProgress, shown
 from mlir_matrix.judge.results import TestDone, TestResult
-from mlir_matrix.plan.graph import Action
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -26,29 +20,9 @@ _LINE = 160
 _SHOWN = 20
 
 
-@contextmanager
-def shown(
-    total: int = 0,
-    *,
-    quiet: bool,
-    live: Callable[[], LiveProgress] | None = None,
-    plain: Callable[[], PlainProgress] | None = None,
-) -> Iterator[Listener]:
-    """Show the progress of ``total`` tests on stderr: a live display on a terminal, else plain lines.
-
-    ``live`` and ``plain`` make other displays.
-    """
-    # None: it was closed before this process started.
-    if quiet or sys.stderr is None:
-        yield ignore
-    elif sys.stderr.isatty() and not os.environ.get("CI") and os.environ.get("TERM") != "dumb":
-        display = live() if live else LiveProgress(total)
-        try:
-            yield display.on
-        finally:
-            display.close()
-    else:
-        yield (plain() if plain else PlainProgress(total)).on
+def shown_tests(total: int, *, quiet: bool) -> AbstractContextManager[Listener]:
+    """Show the progress of ``total`` tests on stderr."""
+    return shown(quiet=quiet, live=lambda: LiveTests(total), plain=lambda: PlainTests(total))
 
 
 def _result_line(result: TestResult) -> str:
@@ -64,187 +38,59 @@ def _result_line(result: TestResult) -> str:
     return f"{line}  {harmless(result.reason[:_LINE])}{'…' if len(result.reason) > _LINE else ''}"
 
 
-class PlainProgress:
+class PlainTests(PlainProgress):
     """Prints a line for each result and each package, for logs."""
 
-    _EVERY_S = 15.0
-
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int = 0) -> None:
+        super().__init__()
         self._total = total
-        self._seen = 0
-        self._waited = False
-        self._last: dict[tuple[str, bool], float] = {}
+        self.results = 0
 
     def on(self, event: Event) -> None:
         match event:
-            case ActionStarted(action) if builds_c_library(action):
-                self._say(f"building       {_name(action)}")
-            case PackageProgress():
-                self._package(event)
             case TestDone(result):
-                self._result(result)
-            case Note(text):
-                self._say(f"note           {text}")
-            case Tick(waiting) if waiting and not self._waited:
-                self._waited = True
-                self._say("waiting        for actions that other runs are executing")
+                self.results += 1
+                self.say_result(result)
+            case _:
+                super().on(event)
 
-    def _result(self, result: TestResult) -> None:
-        self._seen += 1
+    def say_result(self, result: TestResult) -> None:
+        """Print the line of a result, unless it is known and expected."""
         if not result.cached or not result.expected:
-            self._say(f"[{self._seen}/{self._total}] {_result_line(result)}")
-
-    def _package(self, progress: PackageProgress) -> None:
-        now, phase = time.monotonic(), (progress.package, progress.building)
-        if progress.error:
-            self._say(f"{'unavailable' if progress.unavailable else 'error':<14} {progress.error}")
-        elif progress.done:
-            self._say(f"installed      {progress.package}")
-        elif phase not in self._last or (progress.total and now - self._last[phase] > self._EVERY_S):
-            how_far = f": {_how_far(progress)}" if phase in self._last else ""
-            self._last[phase] = now
-            self._say(f"{_doing(progress):<14} {progress.package}{how_far}")
-
-    @staticmethod
-    def _say(line: str) -> None:
-        print(harmless(line), file=sys.stderr, flush=True)
+            self.say(f"[{self.results}/{self._total}] {_result_line(result)}")
 
 
-class LiveProgress:
-    """Redraws a few lines with the progress. The first unexpected results are printed above them."""
+class LiveTests(LiveProgress):
+    """Shows a bar of the tests above what is in progress. The first unexpected results are printed above both."""
 
-    _REDRAW_S = 0.2
-
-    def __init__(self, total: int) -> None:
-        from rich.console import Console
-        from rich.live import Live
-
+    def __init__(self, total: int = 0) -> None:
+        super().__init__()
         self._total = total
         self._results = 0
         self._unexpected = 0
-        self._actions = 0
-        self._waiting = 0
-        self._began = self._drawn = time.monotonic()
-        #: Labels and start times of actions, by identifier.
-        self._running: dict[str, tuple[str, float]] = {}
-        self._packages: dict[str, PackageProgress] = {}
-        # Texts of others may contain ':bug:', which is not an emoji.
-        self._console = Console(stderr=True, highlight=False, emoji=False)
-        self._live = Live(console=self._console, auto_refresh=False, transient=True)
-        self._live.start()
 
     def on(self, event: Event) -> None:
         match event:
-            case ActionStarted(action):
-                self._running[action.id] = (_name(action), time.monotonic())
-            case ActionDone(action):
-                self._running.pop(action.id, None)
-                self._actions += 1
-            case PackageProgress(package=package, done=True):
-                self._packages.pop(package, None)
-            case PackageProgress(package=package, error=error, unavailable=unavailable) if error:
-                self._packages.pop(package, None)
-                self._say(*(("unavailable", "bold") if unavailable else ("error", "bold red")), error)
-            case PackageProgress():
-                self._packages[event.package] = event
             case TestDone(result):
                 self._results += 1
                 if result.fails:
                     self._unexpected += 1
                     self._say_unexpected(result)
-            case Note(text):
-                self._say("note", "bold", text)
-            case Tick(waiting):
-                self._tick(waiting)
-
-    def _say(self, words: str, style: str, text: str = "") -> None:
-        """Print a line above the display, without markup: an error may contain ``[/dev/eth0]``."""
-        from rich.text import Text
-
-        self._console.print(Text.assemble((words, style), f" {harmless(text)}" if text else ""), soft_wrap=True)
+            case _:
+                super().on(event)
 
     def _say_unexpected(self, result: TestResult) -> None:
         if self._unexpected <= _SHOWN:
-            self._say(_result_line(result), "bold red")
+            self.say(_result_line(result), "bold red")
         if self._unexpected == _SHOWN:
-            self._say("note", "bold", "further unexpected results are counted here and listed at the end")
+            self.say("note", "bold", "further unexpected results are counted here and listed at the end")
 
-    def _tick(self, waiting: int) -> None:
-        self._waiting = waiting
-        now = time.monotonic()
-        if now - self._drawn >= self._REDRAW_S:
-            self._drawn = now
-            self._live.update(self._render(now), refresh=True)
-
-    def close(self) -> None:
-        self._live.update("", refresh=True)
-        self._live.stop()
-
-    def _head(self, now: float) -> list[Text]:
-        """Return what is above the packages and actions: a bar."""
+    def head(self, now: float) -> list[Text]:
         from rich.text import Text
 
         width = 30
         filled = width * self._results // max(1, self._total)
         # The first verdict takes a while, because workers start: actions show progress earlier.
-        done = f" {self._results}/{self._total} tests, {self._actions} actions done  {now - self._began:.0f} s"
+        done = f" {self._results}/{self._total} tests, {self.actions} actions done  {self.seconds(now):.0f} s"
         trouble = f"  {self._unexpected} unexpected" if self._unexpected else ""
         return [Text.assemble(("━" * filled, "green"), ("━" * (width - filled), "dim"), done, (trouble, "bold red"))]
-
-    def _render(self, now: float) -> Text:
-        from rich.text import Text
-
-        lines = self._head(now)
-        for package in list(self._packages.values())[:4]:
-            lines.append(_line(_doing(package), "cyan", f" {package.package}", _how_far(package)))
-        for name, since in list(self._running.values())[:4]:
-            lines.append(_line("running", "blue", f"  {name}", f"{now - since:.1f} s"))
-        if self._waiting:
-            lines.append(
-                _line("waiting", "blue", "  for other runs that execute the same", counted(self._waiting, "action"))
-            )
-        return Text("\n").join(lines)
-
-
-def _line(words: str, style: str, what: str, how_far: str) -> Text:
-    from rich.text import Text
-
-    return Text.assemble("  ", (words, style), harmless(what), "  ", (how_far, "dim"))
-
-
-def _name(action: Action) -> str:
-    """Return the label of an action without its digest."""
-    if builds_c_library(action):
-        return f"the C library for {action.params['triple']} (once, about half a minute)"
-    return action.id.rsplit("-", 1)[0]
-
-
-def _doing(progress: PackageProgress) -> str:
-    return "building" if progress.building else "fetching"
-
-
-def _how_far(progress: PackageProgress) -> str:
-    if not progress.total:
-        return "…"
-    if progress.building:
-        return f"{progress.received} of {progress.total} steps"
-    return f"{progress.received / 1e6:.0f} of {progress.total / 1e6:.0f} MB"
-
-
-class Counting:
-    """Reports the number of finished actions of a long graph every 15 s."""
-
-    _EVERY_S = 15.0
-
-    def __init__(self, total: int, say: Callable[[str], None]) -> None:
-        self._total, self._say, self._ended, self._last = total, say, 0, time.monotonic()
-
-    def on(self, event: Event) -> None:
-        match event:
-            case ActionDone():
-                self._ended += 1
-            case PackageProgress(done=True):
-                self._say(f"installed {event.package}")
-            case Tick() if time.monotonic() - self._last >= self._EVERY_S:
-                self._last = time.monotonic()
-                self._say(f"{self._ended} of {self._total} actions done")

@@ -123,7 +123,7 @@ def _version(name: str) -> str | None:
 
 def _bazel(session: Session) -> dict[str, Any]:
     """Return the Bazel that runs plans, and why others are not used."""
-    from mlir_matrix.toolchains.bazel import locate
+    from mlir_matrix.bazel.locate import locate
 
     try:
         return asdict(locate(session, fetch=False))

@@ -18,14 +18,14 @@ from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import note, show, warn
+from mlir_matrix.containers.daemon import Daemon, connect
+from mlir_matrix.containers.images import chosen, ensure, find, pull
+from mlir_matrix.containers.images import push as push_image
+from mlir_matrix.containers.spec import can_draw, draw, tag_of
 from mlir_matrix.environments.installer import install_missing
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session, remember
-from mlir_matrix.images.daemon import Daemon, connect
-from mlir_matrix.images.images import chosen, ensure, find, pull
-from mlir_matrix.images.images import push as push_image
-from mlir_matrix.images.spec import can_draw, draw, tag_of
-from mlir_matrix.report.progress import shown
+from mlir_matrix.execute.progress import shown
 
 images_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT[@PINS]|SUITE|GLOB]...")
 

@@ -11,12 +11,12 @@ from mlir_matrix.cli import options
 from mlir_matrix.cli.container.build import Row, image_lines, images_argument, images_document
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show, warn
+from mlir_matrix.containers.daemon import Daemon, connect
+from mlir_matrix.containers.images import chosen, reference_of, sealed
+from mlir_matrix.containers.spec import LABEL_FORMAT, LABEL_NAME, draw, is_measured, tag_of
+from mlir_matrix.containers.verify import differences, doubts
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session
-from mlir_matrix.images.daemon import Daemon, connect
-from mlir_matrix.images.images import chosen, reference_of, sealed
-from mlir_matrix.images.spec import LABEL_FORMAT, LABEL_NAME, draw, is_measured, tag_of
-from mlir_matrix.images.verify import differences, doubts
 
 
 @verb("list", "matrix container list", "matrix container list mlir llvm-releases --format json")

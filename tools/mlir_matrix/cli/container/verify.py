@@ -11,12 +11,12 @@ from mlir_matrix.cli import options
 from mlir_matrix.cli.container.build import images_argument
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show, warn
+from mlir_matrix.containers.daemon import Daemon, connect
+from mlir_matrix.containers.images import chosen
+from mlir_matrix.containers.spec import draw, tag_of
+from mlir_matrix.containers.verify import differences
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session
-from mlir_matrix.images.daemon import Daemon, connect
-from mlir_matrix.images.images import chosen
-from mlir_matrix.images.spec import draw, tag_of
-from mlir_matrix.images.verify import differences
 
 
 @verb("verify", "matrix container verify", "matrix container verify mlir --format json")
@@ -66,7 +66,7 @@ def _wrong(current: Session, environment: ResolvedEnvironment, daemon: Daemon) -
     found = differences(image_spec, said)
     if not found:
         return []
-    from mlir_matrix.images.verify import changed_files  # reads the whole image
+    from mlir_matrix.containers.verify import changed_files  # reads the whole image
 
     layers = said["RootFS"].get("Layers") or []
     if layers != image_spec.diff_ids:

@@ -9,11 +9,11 @@ from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import note, show
 from mlir_matrix.environments.session import Session
+from mlir_matrix.execute.progress import Counting
 from mlir_matrix.judge.audit import audit, to_document
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import select_tests
 from mlir_matrix.report.audit_text import audit_lines
-from mlir_matrix.report.progress import Counting
 
 #: One cell per workload, on the simplest route.
 _DEFAULT = "mlir/linalg-loops/x86_64/*"

@@ -13,10 +13,12 @@ from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.names import SEGMENT_NAMES, SEGMENTS, is_glob, printable, test_glob
 from mlir_matrix.cli import options
 from mlir_matrix.cli.lazy import verb
-from mlir_matrix.cli.output import show
-from mlir_matrix.cli.run_tests import run_all, trim_cache
+from mlir_matrix.cli.output import report_trim, show
+from mlir_matrix.cli.run_tests import run_all
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
+from mlir_matrix.execute.eviction import trim_cache
+from mlir_matrix.execute.progress import shown
 from mlir_matrix.expand.select import is_suite
 from mlir_matrix.judge.run import run_graph
 from mlir_matrix.judge.support import operators, report, select_operators
@@ -25,7 +27,6 @@ from mlir_matrix.plan.planner import Plan
 from mlir_matrix.plan.request import ExecutorOptions, Limits
 from mlir_matrix.plan.session import plan_tests, select_tests
 from mlir_matrix.report.merge import read_results, result_of
-from mlir_matrix.report.progress import shown
 from mlir_matrix.report.support_text import markdown, text
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def command(
         run = run_all(current, plan, executor, limits, quiet=quiet)
         results = run.results
         if run.executed:
-            trim_cache(current.home, quiet=quiet)
+            report_trim(*trim_cache(current.home), quiet=quiet)
     document = report(results, contained=contained, wanted=chosen)
     if form == "markdown":
         click.echo(markdown(document), nl=False)

@@ -19,7 +19,7 @@ from mlir_matrix.cli.output import note, show, warn
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.plan_document import units_document
-from mlir_matrix.report.progress import shown
+from mlir_matrix.execute.progress import shown
 from mlir_matrix.toolchains.fetch import fetch, first, resolve_names, without_archives
 
 names_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT|COMPONENT[@RELEASE]|SUITE|GLOB]...")

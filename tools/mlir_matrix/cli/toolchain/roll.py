@@ -20,7 +20,7 @@ from mlir_matrix.judge.roll import Break, Roll, newer, patches, roll
 from mlir_matrix.judge.run import run_plan
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.plan.request import Limits
-from mlir_matrix.report.progress import shown
+from mlir_matrix.report.progress import shown_tests
 
 #: Broken tests that are listed by name.
 _NAMED = 10
@@ -53,7 +53,7 @@ def command(components: tuple[str, ...], suite: str, limits: Limits, quiet: bool
     _check(current, components, suite)
 
     def run(under: Session, plan: Plan) -> Sequence[TestResult]:
-        with shown(len(plan.verdicts), quiet=quiet) as listener:
+        with shown_tests(len(plan.verdicts), quiet=quiet) as listener:
             done = run_plan(under, plan, limits=limits, fail_fast=False, listener=listener)
         if done.interruption is not None:
             raise done.interruption

@@ -1,1 +1,0 @@
-"""The Docker executor: workers in containers."""

@@ -27,7 +27,7 @@ def report(code):
 os._exit = report
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
 sys.path.insert(0, sys.argv[2])
-from mlir_matrix.cli import main
+from mlir_matrix.cli.main import main
 main(sys.argv[3:])
 """
 

@@ -28,7 +28,7 @@ from _timing import medians, verdict
 from mlir_matrix.base.paths import find_home
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.pins import Pins
-from mlir_matrix.cli import COLLECTING
+from mlir_matrix.cli.main import COLLECTING
 from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.suite import expand

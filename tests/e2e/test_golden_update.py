@@ -359,7 +359,7 @@ from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
 for name, value in json.loads(sys.argv.pop(1)).items():
     CLEAN_ENVIRONMENT.pop(name)
     CLEAN_ENVIRONMENT.update({name: value} if value else {})
-from mlir_matrix.cli import main
+from mlir_matrix.cli.main import main
 main()
 """
 

@@ -19,7 +19,7 @@ if sys.pycache_prefix is None and not os.path.isdir(f"{_here}/cli/__pycache__"):
 
     bytecode.keep_in(str(find_home().bytecode))
 
-from mlir_matrix.cli import main  # noqa: E402
+from mlir_matrix.cli.main import main  # noqa: E402
 
 if __name__ == "__main__":
     main()

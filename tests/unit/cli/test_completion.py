@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.cli import VERBS
-from mlir_matrix.cli.golden import VERBS as GOLDEN
+from mlir_matrix.cli.main import VERBS
+from mlir_matrix.cli.verbs import LazyVerb
 
 PROGRAM = Path(__file__).resolve().parents[3] / "tools/mlir_matrix/__main__.py"
 
@@ -29,13 +29,13 @@ def complete(*words: str) -> tuple[list[str], set[str]]:
     return done.stdout.splitlines(), modules
 
 
-@pytest.mark.parametrize(("words", "verbs"), [(("",), VERBS), (("golden", ""), GOLDEN)])
-def test_verbs_with_their_help_at_once(words: tuple[str, ...], verbs: dict[str, str]) -> None:
+@pytest.mark.parametrize(("words", "verbs"), [(("",), VERBS), (("golden", ""), VERBS["golden"].verbs)])
+def test_verbs_with_their_help_at_once(words: tuple[str, ...], verbs: dict[str, LazyVerb]) -> None:
     lines, modules = complete(*words)
     # Each is three lines: its type, its name, its help.
-    assert lines == [line for name, text in verbs.items() for line in ("plain", name, text)]
+    assert lines == [line for name, verb in verbs.items() for line in ("plain", name, verb.help)]
     ours = {name for name in modules if name.startswith("mlir_matrix.cli.")}
-    assert ours <= {"mlir_matrix.cli.lazy", "mlir_matrix.cli.golden"}
+    assert ours <= {"mlir_matrix.cli.main", "mlir_matrix.cli.verbs"}
     assert modules.isdisjoint({"pydantic", "rich", "yaml", "numpy", "docker"})
 
 

@@ -12,11 +12,11 @@ import click
 import pytest
 
 from mlir_matrix.bisect.log import Log
-from mlir_matrix.cli import VERBS, matrix
 from mlir_matrix.cli.bisect_log import LAST, bisections
-from mlir_matrix.cli.lazy import Verb, VerbGroup
+from mlir_matrix.cli.main import VERBS, matrix
 from mlir_matrix.cli.options import repeat_command
-from mlir_matrix.cli.run import command as run
+from mlir_matrix.cli.run import run_command as run
+from mlir_matrix.cli.verbs import Verb, VerbGroup
 from mlir_matrix.judge.unchanged import UnchangedRuns
 from mlir_matrix.plan.request import Request
 from support.house import REPOSITORY

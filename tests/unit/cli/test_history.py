@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.cli import _call
+from mlir_matrix.cli.main import _call
 
 
 @pytest.mark.parametrize(

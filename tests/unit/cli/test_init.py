@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from mlir_matrix import __version__
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.paths import repository
-from mlir_matrix.cli.init import command
+from mlir_matrix.cli.init import init_command as command
 from mlir_matrix.expand.select import choose
 from mlir_matrix.plan.session import session_of
 from mlir_matrix.report.schemas.export import FILES

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mlir_matrix.cli.bisect import command
-from mlir_matrix.cli.words import option_words
+from mlir_matrix.cli.bisect import bisect_command as command
+from mlir_matrix.cli.verbs import option_words
 
 LINE = [
     "a/b/c/d",

@@ -30,7 +30,7 @@ from mlir_matrix.cli import options
 from mlir_matrix.cli.bisect_log import Continued
 from mlir_matrix.cli.bisect_run import BisectionRun, How
 from mlir_matrix.cli.output import note, show, warn
-from mlir_matrix.cli.words import option_words
+from mlir_matrix.cli.verbs import option_words
 from mlir_matrix.environments.source.repository import Repository, open_repository
 from mlir_matrix.report.bisection_document import Reported, document
 
@@ -131,7 +131,7 @@ _OF_COMMITS = {
 @options.output_format("text", "json")
 @options.quiet
 @click.pass_context
-def command(context: click.Context, /, tests: tuple[str, ...], current: Session, form: str, **given: Any) -> int:
+def bisect_command(context: click.Context, /, tests: tuple[str, ...], current: Session, form: str, **given: Any) -> int:
     """Find what changed the result of tests: a release, a commit, or pins.
 
     Run the tests at each release of a component, and report every change: how the tests behave before and after, the first
@@ -174,7 +174,7 @@ class _Asked:
     given: Mapping[str, Any]
 
     def run(self, ground: Ground) -> list[Reported]:
-        return BisectionRun(self.session, ground, self.how, self.arguments, self.past, command).run()
+        return BisectionRun(self.session, ground, self.how, self.arguments, self.past, bisect_command).run()
 
 
 def _bisect_releases(asked: _Asked) -> list[Reported]:
@@ -307,10 +307,12 @@ def _bisect_moved(
     axis = make_axis(asked.session.catalog, component, good=good[component], bad=bad[component])
     session = asked.session.with_pins(others)
     words = [word for name, release in others.items() for word in ("--pin", f"{name}={release}")]
-    kept = option_words(command, asked.arguments, without=("good", "bad", "component", "events", "form", "quiet"))
+    kept = option_words(
+        bisect_command, asked.arguments, without=("good", "bad", "component", "events", "form", "quiet")
+    )
     arguments = [*tests, *kept, "--component", component, "--good", good[component], "--bad", bad[component], *words]
     ground = of_releases(session, axis, tests_on(session, tests, axis))
-    yield from BisectionRun(session, ground, asked.how, arguments, None, command).run()
+    yield from BisectionRun(session, ground, asked.how, arguments, None, bisect_command).run()
 
 
 def _text(found: Sequence[Reported]) -> Iterator[Any]:

@@ -15,8 +15,8 @@ from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.files import is_held
 from mlir_matrix.base.paths import find_home
 from mlir_matrix.bisect.log import Past, read_log
-from mlir_matrix.cli.lazy import Verb
 from mlir_matrix.cli.output import show
+from mlir_matrix.cli.verbs import Verb
 
 #: The name of a log in the folder of its bisection.
 LAST = "log.ndjson"

@@ -25,7 +25,7 @@ from mlir_matrix.bisect.prober import Prober
 from mlir_matrix.bisect.signature import By
 from mlir_matrix.cli.bisect_log import LAST, bisections
 from mlir_matrix.cli.bisect_questions import ask
-from mlir_matrix.cli.words import option_words
+from mlir_matrix.cli.verbs import option_words
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.judge.results import Run
 from mlir_matrix.report.axis_progress import shown_on_axis

@@ -11,8 +11,8 @@ import click
 
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import note, show, warn
+from mlir_matrix.cli.verbs import verb
 
 if TYPE_CHECKING:
     from mlir_matrix.compare.result import Comparison
@@ -76,7 +76,7 @@ def _choice(name: str, *values: str, explained: str) -> Callable[[F], F]:
     "--picture", type=options.NewFile(), metavar="FILE", help="Draw a map of the error to FILE, .png or .svg."
 )
 @options.output_format("text", "json")
-def command(actual: Path, expected: Path, *, form: str, picture: Path | None, **given: Any) -> int:
+def compare_command(actual: Path, expected: Path, *, form: str, picture: Path | None, **given: Any) -> int:
     """Compare the numbers in ACTUAL with those in EXPECTED.
 
     Each is a .npy, .npz, raw or text file, or a folder of such files. An element is right if |a - e| <= atol + rtol * |e|, or if

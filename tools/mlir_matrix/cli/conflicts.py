@@ -12,8 +12,8 @@ from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.text import counted
 from mlir_matrix.catalog.pins import Pins, read_pins
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
+from mlir_matrix.cli.verbs import verb
 from mlir_matrix.environments.session import Session
 from mlir_matrix.judge.conflicts import find_conflicts, observe, read_results
 from mlir_matrix.plan.request import Limits
@@ -48,7 +48,7 @@ _EVIDENCE = {
 @options.session(*options.releases, options.cache)
 @options.output_format("text", "json")
 @options.limits
-def command(
+def conflicts_command(
     tests: tuple[str, ...], over: str | None, documents: tuple[Path, ...], current: Session, form: str, limits: Limits
 ) -> int:
     """Find pairs of IR tests that cannot both pass.

@@ -10,8 +10,8 @@ from rich.markup import escape
 from mlir_matrix.base.layout import columns, section
 from mlir_matrix.base.text import megabytes
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
+from mlir_matrix.cli.verbs import verb
 from mlir_matrix.environments.session import Session
 from mlir_matrix.environments.state import State
 from mlir_matrix.report.plan_table import state_words
@@ -21,7 +21,7 @@ from mlir_matrix.toolchains.doctor import examine
 @verb("doctor", "matrix doctor", "matrix doctor --format json")
 @options.output_format("table", "json")
 @options.session(*options.releases)
-def command(form: str, current: Session) -> None:
+def doctor_command(form: str, current: Session) -> None:
     """Report what this machine has and what it lacks.
 
     The report has programs, packages, tests that cannot run, and pinned releases that will vanish from their source.

@@ -16,9 +16,9 @@ from mlir_matrix.base.paths import find_home, repository
 from mlir_matrix.catalog.load import load
 from mlir_matrix.catalog.pins import PINS_MARK, Pins
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import note, show, warn_left_out
 from mlir_matrix.cli.run_tests import run_all
+from mlir_matrix.cli.verbs import verb
 from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.checks.validate import validate, validate_sources
 from mlir_matrix.expand.select import choose
@@ -51,7 +51,7 @@ from mlir_matrix.report.schemas.expect import Expect
 @options.cache
 @options.limits
 @options.quiet
-def command(
+def expect_command(
     name: str, globs: tuple[str, ...], results: Path | None, write: bool, form: str, catalogs: tuple[Path, ...],
     cache_dir: Path | None, limits: Limits, quiet: bool,
 ) -> int:  # fmt: skip

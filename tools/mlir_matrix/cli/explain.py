@@ -15,8 +15,8 @@ from mlir_matrix.base.names import OF, is_glob
 from mlir_matrix.base.text import harmless
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show_each, warn
+from mlir_matrix.cli.verbs import verb
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.environments.session import Environment, Session
 from mlir_matrix.execute.action_cache import ActionCache
@@ -58,7 +58,7 @@ from mlir_matrix.report.progress import shown_tests
 @options.output_format("text", "json")
 @options.limits
 @options.quiet
-def command(
+def explain_command(
     tests: tuple[str, ...],
     suite: str | None,
     oracles: bool,

@@ -13,12 +13,12 @@ from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.files import write_file
 from mlir_matrix.base.paths import repository
 from mlir_matrix.base.text import catalog_options, counted
-from mlir_matrix.cli.lazy import verb
+from mlir_matrix.cli.verbs import verb
 
 
 @verb("init", "matrix init acme", "matrix init .")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-def command(folder: Path) -> None:
+def init_command(folder: Path) -> None:
     """Write a small catalog into DIR: a workload with reference and golden, a suite, and a workflow for GitHub that runs it.
 
     Editors complete and check its files with the JSON Schemas in DIR/docs/schemas. Existing files are not changed: if a file

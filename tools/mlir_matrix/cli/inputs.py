@@ -12,8 +12,8 @@ from mlir_matrix.base.errors import CatalogError, UsageError
 from mlir_matrix.base.files import write_file
 from mlir_matrix.base.names import check_known
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
+from mlir_matrix.cli.verbs import verb
 from mlir_matrix.environments.session import Session
 from mlir_matrix.judge.inputs import make_inputs
 from mlir_matrix.plan.request import Limits
@@ -35,7 +35,7 @@ from mlir_matrix.plan.request import Limits
 @options.output_format("text", "json")
 @options.session(*options.releases, options.cache)
 @options.limits_without_jobs
-def command(workload: str, draw: int, folder: Path, form: str, current: Session, limits: Limits) -> None:
+def inputs_command(workload: str, draw: int, folder: Path, form: str, current: Session, limits: Limits) -> None:
     """Write each input of a workload to DIR/NAME.npy, and their names, shapes and dtypes to DIR/inputs.json.
 
     bf16 is written as its bits, in 16-bit integers. Of a program in a form of others, such as a member of a corpus, also the

@@ -10,7 +10,7 @@ import click
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.files import write_output
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import verb
+from mlir_matrix.cli.verbs import verb
 from mlir_matrix.judge.results import NOT_RUN, exit_code, to_document
 from mlir_matrix.report.merge import merge, read_results
 
@@ -21,7 +21,7 @@ from mlir_matrix.report.merge import merge, read_results
     "--results", type=options.NewFile(), metavar="FILE", help="Also write the document of --format json to FILE."
 )
 @options.output_format("table", "json")
-def command(files: tuple[Path, ...], results: Path | None, form: str) -> int:
+def merge_command(files: tuple[Path, ...], results: Path | None, form: str) -> int:
     """Merge the results of all shards of a run (matrix run --shard I/N --results FILE).
 
     Shards that are missing or doubled, or of different plans or durations, are refused: they would lose tests. The exit code is

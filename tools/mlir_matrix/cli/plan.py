@@ -12,9 +12,9 @@ import click
 
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import used_pins, warn
 from mlir_matrix.cli.selection import select
+from mlir_matrix.cli.verbs import verb
 from mlir_matrix.expand.select import choose
 from mlir_matrix.plan.request import EVERYTHING, SelectionOptions
 
@@ -45,7 +45,7 @@ _BATCH = 2_000
     metavar="FILE",
     help="Print nothing; exit with 1 if FILE, written by --format json, is stale.",
 )
-def command(
+def plan_command(
     tests: tuple[str, ...],
     current: Session,
     sealed: bool,

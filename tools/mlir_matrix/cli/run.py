@@ -19,8 +19,8 @@ from mlir_matrix.base.files import write_output
 from mlir_matrix.base.paths import find_home, launcher, repository
 from mlir_matrix.base.text import now
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import report_trim, warn
+from mlir_matrix.cli.verbs import verb
 from mlir_matrix.history.spool import Spool
 from mlir_matrix.judge.results import NOT_RUN, exit_code, to_document
 from mlir_matrix.judge.unchanged import Report, UnchangedRuns
@@ -74,7 +74,9 @@ if TYPE_CHECKING:
 @options.permissions
 @options.selection
 @options.quiet
-def command(form: str, results: Path | None, events: Path | None, junit: Path | None, quiet: bool, **given: Any) -> int:
+def run_command(
+    form: str, results: Path | None, events: Path | None, junit: Path | None, quiet: bool, **given: Any
+) -> int:
     """Run tests and compare each outcome with the expected one.
 
     Without arguments, run the suite smoke. An action whose inputs did not change is not run again; its result comes from the

@@ -6,12 +6,12 @@ import json
 
 import click
 
-from mlir_matrix.cli.lazy import verb
+from mlir_matrix.cli.verbs import verb
 
 
 @verb("schema", "matrix schema", "matrix schema workload")
 @click.argument("name", metavar="[NAME]", required=False)
-def command(name: str | None) -> None:
+def schema_command(name: str | None) -> None:
     """Print the JSON Schema of a file format (workload, step, suite, …) or of a document (plan, results).
 
     Without NAME, list all names. The same schemas are in docs/schemas.

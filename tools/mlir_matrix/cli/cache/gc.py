@@ -11,8 +11,8 @@ import click
 from mlir_matrix.base.paths import find_home
 from mlir_matrix.base.text import counted, megabytes, size_in_bytes
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
+from mlir_matrix.cli.verbs import verb
 from mlir_matrix.execute.eviction import Evicted, cache_limit, evict
 from mlir_matrix.report.schemas.cache_gc import CacheGc
 
@@ -43,7 +43,7 @@ class _Size(click.ParamType[int]):
 @click.option("--dry-run", is_flag=True, help="Show what would be removed; remove nothing.")
 @options.output_format("table", "json")
 @options.cache
-def command(max_size: int | None, max_age: int | None, dry_run: bool, form: str, cache_dir: Path | None) -> None:
+def gc_command(max_size: int | None, max_age: int | None, dry_run: bool, form: str, cache_dir: Path | None) -> None:
     """Remove the least recently used results from the action cache, and files that no result needs.
 
     Results that running commands may use are kept. What was removed is made again when needed. A run does this at its end if

@@ -16,8 +16,8 @@ from mlir_matrix.base.layout import columns
 from mlir_matrix.base.text import megabytes
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import note, show, warn
+from mlir_matrix.cli.verbs import verb
 from mlir_matrix.containers.daemon import Daemon, connect
 from mlir_matrix.containers.images import chosen, ensure, find, pull
 from mlir_matrix.containers.images import push as push_image
@@ -42,7 +42,7 @@ images_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT[@PINS]
 @options.quiet
 @options.output_format("table", "json")
 @options.session(*options.releases)
-def command(names: tuple[str, ...], push: bool, quiet: bool, form: str, current: Session) -> int:
+def build_command(names: tuple[str, ...], push: bool, quiet: bool, form: str, current: Session) -> int:
     """Build the images of environments, or of all environments that tests need.
 
     Without arguments, build what the suite smoke needs. An image contains only packages from lock files; missing packages are

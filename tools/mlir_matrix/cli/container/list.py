@@ -9,8 +9,8 @@ from mlir_matrix.base.errors import UsageError
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
 from mlir_matrix.cli.container.build import Row, image_lines, images_argument, images_document
-from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show, warn
+from mlir_matrix.cli.verbs import verb
 from mlir_matrix.containers.daemon import Daemon, connect
 from mlir_matrix.containers.images import chosen, reference_of, sealed
 from mlir_matrix.containers.spec import LABEL_FORMAT, LABEL_NAME, draw, is_measured, tag_of
@@ -23,7 +23,7 @@ from mlir_matrix.environments.session import Session
 @images_argument
 @options.output_format("table", "json")
 @options.session(*options.releases)
-def command(names: tuple[str, ...], form: str, current: Session) -> None:
+def list_command(names: tuple[str, ...], form: str, current: Session) -> None:
     """List the images of environments, or of all environments that tests need.
 
     Without arguments, list what the suite smoke needs and every image on this machine. A state is present, absent or stale. An

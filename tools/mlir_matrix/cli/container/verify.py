@@ -9,8 +9,8 @@ from mlir_matrix.base.text import counted
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
 from mlir_matrix.cli.container.build import images_argument
-from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show, warn
+from mlir_matrix.cli.verbs import verb
 from mlir_matrix.containers.daemon import Daemon, connect
 from mlir_matrix.containers.images import chosen
 from mlir_matrix.containers.spec import draw, tag_of
@@ -23,7 +23,7 @@ from mlir_matrix.environments.session import Session
 @images_argument
 @options.output_format("text", "json")
 @options.session(*options.releases)
-def command(names: tuple[str, ...], form: str, current: Session) -> int:
+def verify_command(names: tuple[str, ...], form: str, current: Session) -> int:
     """Compare images with what their lock files give, by reading every byte of the installed packages.
 
     Without arguments, verify what the suite smoke needs. The layers and files that differ are listed.

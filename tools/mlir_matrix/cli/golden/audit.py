@@ -6,8 +6,8 @@ import click
 
 from mlir_matrix.base.errors import CatalogError, UsageError
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import note, show
+from mlir_matrix.cli.verbs import verb
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.progress import Counting
 from mlir_matrix.judge.audit import audit, to_document
@@ -38,7 +38,7 @@ _DEFAULT = "mlir/linalg-loops/x86_64/*"
 @options.output_format("text", "json")
 @options.session(*options.releases, *options.builds, options.cache)
 @options.limits
-def command(tests: tuple[str, ...], seeds: int, glob: str, form: str, current: Session, limits: Limits) -> int:
+def audit_command(tests: tuple[str, ...], seeds: int, glob: str, form: str, current: Session, limits: Limits) -> int:
     """Plant mutants (miscompiles) in tests and report which of them the tolerances catch.
 
     Without arguments, audit every workload as linalg, through linalg-loops. A mutant matters if its error on some element exceeds

@@ -11,8 +11,8 @@ from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.files import write_output
 from mlir_matrix.base.text import counted
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show, used_pins, warn
+from mlir_matrix.cli.verbs import verb
 from mlir_matrix.environments.session import Session
 from mlir_matrix.judge.calibration import Calibrator
 from mlir_matrix.plan.request import Limits
@@ -54,7 +54,7 @@ from mlir_matrix.tolerances.calibration import LEAST
 @options.session(*options.releases, *options.builds, options.cache)
 @options.limits
 @options.output_format("text", "json")
-def command(
+def calibrate_command(
     tests: tuple[str, ...], seeds: int, wanted: float, file: Path | None, current: Session, limits: Limits, form: str
 ) -> int:
     """Run tests on many draws of their inputs and propose tolerances.

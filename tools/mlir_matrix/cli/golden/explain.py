@@ -10,8 +10,8 @@ from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.names import is_glob
 from mlir_matrix.catalog.models.base import FLOATS
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show_each, warn
+from mlir_matrix.cli.verbs import verb
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache, LostBlob
 from mlir_matrix.execute.lookup import cached_result
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 @options.session(*options.releases, options.cache)
 @options.limits_without_jobs
 @options.output_format("text", "json")
-def command(tests: tuple[str, ...], current: Session, limits: Limits, form: str) -> None:
+def explain_command(tests: tuple[str, ...], current: Session, limits: Limits, form: str) -> None:
     """Show the tolerance layers that apply to the outputs of tests, and the winning bounds in numbers.
 
     Nothing is run except a check of the goldens; a program that others wrote is prepared. If the last verdict is cached, its

@@ -8,8 +8,8 @@ from mlir_matrix.base.errors import CatalogError, UsageError
 from mlir_matrix.base.files import write_text
 from mlir_matrix.base.names import select_known
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import note, show, used_pins
+from mlir_matrix.cli.verbs import verb
 from mlir_matrix.environments.session import Session
 from mlir_matrix.judge.goldens import check_size, gather, stale_records, to_document
 from mlir_matrix.judge.goldens import write as write_golden
@@ -30,7 +30,7 @@ from mlir_matrix.report.golden_text import update_line
 @options.output_format("text", "json")
 @options.session(*options.releases, *options.builds, options.cache, stale_goldens=True)
 @options.limits_without_jobs
-def command(workloads: tuple[str, ...], write: bool, form: str, current: Session, limits: Limits) -> int:
+def update_command(workloads: tuple[str, ...], write: bool, form: str, current: Session, limits: Limits) -> int:
     """Compute expected outputs again and compare them with the goldens on disk.
 
     Without arguments, do this for all workloads. The report counts the elements that differ and gives the largest difference. A

@@ -9,8 +9,8 @@ import click
 
 from mlir_matrix.cli import options
 from mlir_matrix.cli.history_store import asked, database
-from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
+from mlir_matrix.cli.verbs import verb
 from mlir_matrix.report.history_text import diff_text
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.argument("after", metavar="RUN")
 @options.output_format("table", "json")
 @database
-def command(before: str, after: str, form: str, url: str) -> int:
+def diff_command(before: str, after: str, form: str, url: str) -> int:
     """Show new, fixed and changed failures between two runs.
 
     RUN is latest, latest~N, the beginning of an ID of history show, or a file of run --results.

@@ -10,14 +10,14 @@ import click
 from mlir_matrix.base.files import write_output
 from mlir_matrix.base.text import now
 from mlir_matrix.cli.history_store import asked, database
-from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.options import NewFile
+from mlir_matrix.cli.verbs import verb
 
 
 @verb("export", "matrix history export -o durations.json", "matrix history export > durations.json")
 @click.option("-o", "--output", type=NewFile(), metavar="FILE", help="Write to FILE instead of stdout.")
 @database
-def command(output: Path | None, url: str) -> None:
+def export_command(output: Path | None, url: str) -> None:
     """Write the recent durations of tests, and when each last ran and failed, as JSON."""
     with asked(url) as (_, questions):
         from mlir_matrix.history.trends import Trends

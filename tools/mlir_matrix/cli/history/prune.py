@@ -10,7 +10,7 @@ import click
 
 from mlir_matrix.base.text import at, counted, now
 from mlir_matrix.cli.history_store import database, open_chosen
-from mlir_matrix.cli.lazy import verb
+from mlir_matrix.cli.verbs import verb
 
 _DAY_S = 86_400
 
@@ -26,7 +26,7 @@ class _Days(click.ParamType[int]):
 @verb("prune", "matrix history prune --older-than 90d")
 @click.option("--older-than", "days", type=_Days(), required=True, metavar="DAYS", help="Keep DAYS days, e.g. 90d.")
 @database
-def command(days: int, url: str) -> None:
+def prune_command(days: int, url: str) -> None:
     """Replace the results of old runs by a summary for each test and month.
 
     The list of runs stays. Runs whose results a later run repeats count as that one.

@@ -9,12 +9,12 @@ import click
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.text import counted, now
 from mlir_matrix.cli.history_store import open_local, open_store
-from mlir_matrix.cli.lazy import verb
+from mlir_matrix.cli.verbs import verb
 
 
 @verb("push", "matrix history push", "matrix history push --to postgresql://lab@history.example/matrix")
 @click.option("--to", "url", metavar="URL", default="", help="The server's database. Default: MATRIX_HISTORY_URL.")
-def command(url: str) -> None:
+def push_command(url: str) -> None:
     """Add the runs of this machine to a server; those that it has are not added twice.
 
     Runs stay on this machine, so that nothing is lost while the server is away.

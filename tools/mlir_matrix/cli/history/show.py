@@ -9,8 +9,8 @@ import click
 
 from mlir_matrix.cli import options
 from mlir_matrix.cli.history_store import asked, database, patterns
-from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
+from mlir_matrix.cli.verbs import verb
 from mlir_matrix.report import history_text as text
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _LINES: dict[str, Callable[[Any], Any]] = {
 )
 @options.output_format("table", "json")
 @database
-def command(tests: tuple[str, ...], question: str | None, form: str, url: str) -> None:
+def show_command(tests: tuple[str, ...], question: str | None, form: str, url: str) -> None:
     """Show the last runs; with patterns, the last outcomes of tests.
 
     An outcome is a character: "." a pass, "-" not run, else its first letter, in capitals if it is unexpected.

@@ -6,8 +6,8 @@ import click
 
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
+from mlir_matrix.cli.verbs import verb
 from mlir_matrix.environments.session import Session
 from mlir_matrix.machines.find import find_machine
 from mlir_matrix.machines.probe import differences, probe
@@ -19,7 +19,7 @@ SCHEMA = "mlir-matrix/machine-check/v1"
 @click.argument("name", required=False, metavar="[NAME|FILE]")
 @options.output_format("text", "json")
 @options.session()
-def command(name: str | None, form: str, current: Session) -> int:
+def check_command(name: str | None, form: str, current: Session) -> int:
     """Check that this machine has what its file states. Without a name, the catalogs must have one machine.
 
     Exit code: 0 if it has everything, else 1.

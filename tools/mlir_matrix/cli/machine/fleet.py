@@ -13,9 +13,9 @@ from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.layout import columns, section
 from mlir_matrix.base.text import counted, now
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
 from mlir_matrix.cli.selection import by_machine
+from mlir_matrix.cli.verbs import verb
 from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.select import choose
 from mlir_matrix.machines.find import find_machine
@@ -36,7 +36,7 @@ _CELLS = 20
 @options.date
 @options.output_format("table", "json")
 @options.session()
-def command(machines: tuple[str, ...], history: Path | None, date: str, form: str, current: Session) -> None:
+def fleet_command(machines: tuple[str, ...], history: Path | None, date: str, form: str, current: Session) -> None:
     """Show the load of machines, the cells that none of them runs, and those that several run.
 
     Without names, these are the machines of the catalogs; the tests are those of all suites.

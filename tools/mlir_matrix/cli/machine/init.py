@@ -14,7 +14,7 @@ from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.files import unwritable
 from mlir_matrix.base.names import is_name, printable, why_not_a_name
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import verb
+from mlir_matrix.cli.verbs import verb
 from mlir_matrix.machines.probe import probe, to_yaml
 from mlir_matrix.machines.worker import Worker, worker_files
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 )
 @click.option("--admin", default="", metavar="TEXT", help="Whom the master's pages name, e.g. 'Ada <ada@example.org>'.")
 @options.session()
-def command(folder: Path, master: str, name: str, password: Path, admin: str, current: Session) -> None:
+def init_command(folder: Path, master: str, name: str, password: Path, admin: str, current: Session) -> None:
     """Write the folder of a worker of Buildbot: buildbot.tac, a systemd unit, and what pages of the master tell of this machine.
 
     The password is copied to a file of mode 0600; it is in no other file and on no command line. Existing files are not

@@ -8,8 +8,8 @@ from mlir_matrix.base.layout import columns
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE, Entry
 from mlir_matrix.catalog.models.machines import Machine
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
+from mlir_matrix.cli.verbs import verb
 from mlir_matrix.environments.session import Session
 
 SCHEMA = "mlir-matrix/machines/v1"
@@ -18,7 +18,7 @@ SCHEMA = "mlir-matrix/machines/v1"
 @verb("list", "matrix machine list", "matrix machine list --catalog ../acme --format json")
 @options.output_format("table", "json")
 @options.session()
-def command(form: str, current: Session) -> None:
+def list_command(form: str, current: Session) -> None:
     """List the machines of the catalogs: matrix/machines/NAME.yaml here and in each --catalog."""
     machines = current.catalog.machines.values()
     document = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
+from mlir_matrix.cli.verbs import verb
 from mlir_matrix.environments.session import Session
 from mlir_matrix.machines.probe import probe, to_yaml
 
@@ -16,7 +16,7 @@ SCHEMA = "mlir-matrix/probe/v1"
 @verb("probe", "matrix machine probe > matrix/machines/NAME.yaml", "matrix machine probe --format json")
 @options.output_format("yaml", "json")
 @options.session()
-def command(form: str, current: Session) -> None:
+def probe_command(form: str, current: Session) -> None:
     """Print a machine file of this machine: processor, memory, disk, GPUs, devices, emulators and programs.
 
     Edit its part `wants`, which is a comment, and keep the file as matrix/machines/NAME.yaml of a catalog.

@@ -12,9 +12,9 @@ from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.names import SEGMENT_NAMES, SEGMENTS, is_glob, printable, test_glob
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import report_trim, show
 from mlir_matrix.cli.run_tests import run_all
+from mlir_matrix.cli.verbs import verb
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.eviction import trim_cache
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 @options.limits
 @options.executor
 @options.quiet
-def command(
+def support_command(
     tests: tuple[str, ...],
     by: str,
     wanted: tuple[str, ...],

@@ -14,8 +14,8 @@ from mlir_matrix.base.text import counted
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.catalog.pins import PINS_MARK
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import note, show, warn
+from mlir_matrix.cli.verbs import verb
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.plan_document import units_document
@@ -42,7 +42,7 @@ names_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT|COMPONE
 @options.quiet
 @options.output_format("text", "json")
 @options.session(*options.releases, *options.builds)
-def command(
+def fetch_command(
     names: tuple[str, ...],
     others: tuple[Path, ...],
     dry_run: bool,

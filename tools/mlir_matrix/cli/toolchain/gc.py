@@ -15,8 +15,8 @@ from mlir_matrix.base.errors import CatalogError
 from mlir_matrix.base.files import AT_ONCE, Cancelled, acquire, is_held, locked
 from mlir_matrix.base.text import counted, megabytes
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
+from mlir_matrix.cli.verbs import verb
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.installed.integrity import remove
 from mlir_matrix.environments.package import Installed
@@ -39,7 +39,7 @@ _NEW = re.compile(r"(?:\.new-)+(?P<name>.+-[0-9a-f]{32})-.*")
 @click.option("--alone", is_flag=True, help="Keep nothing for other catalogs with the same cache folder.")
 @options.output_format("text", "json")
 @options.session()
-def command(dry_run: bool, artifacts: bool, alone: bool, form: str, current: Session) -> None:
+def gc_command(dry_run: bool, artifacts: bool, alone: bool, form: str, current: Session) -> None:
     """Remove packages, prefixes and artifacts that no lock file names, and incomplete files.
 
     That includes what bisections have built, with the folders that they build in and their records of commits that cannot be

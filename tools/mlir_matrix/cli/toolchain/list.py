@@ -16,8 +16,8 @@ from mlir_matrix.base.text import megabytes
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show
+from mlir_matrix.cli.verbs import verb
 from mlir_matrix.environments.package import provider_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.selection import c_libraries, of_release
@@ -30,7 +30,7 @@ from mlir_matrix.report.plan_table import state_words
 @click.argument("components", nargs=-1, metavar="[COMPONENT|GLOB]...")
 @options.output_format("table", "json")
 @options.session(options.pin)
-def command(components: tuple[str, ...], form: str, current: Session) -> None:
+def list_command(components: tuple[str, ...], form: str, current: Session) -> None:
     """List every release of components: its source, durability, size and state.
 
     Without arguments, list all components. A star marks the pinned release. A rolling release vanishes from its source; a

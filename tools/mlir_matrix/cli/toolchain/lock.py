@@ -13,8 +13,8 @@ from mlir_matrix.base.text import counted, megabytes
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import show, warn
+from mlir_matrix.cli.verbs import verb
 from mlir_matrix.environments.fetch.pip import solve
 from mlir_matrix.environments.interpreter import SUPPORTED
 from mlir_matrix.environments.lockfiles.wheels import lock_file, write_lock
@@ -41,7 +41,7 @@ from mlir_matrix.toolchains.names import selections
 )
 @options.output_format("text", "json")
 @options.session(options.pin)
-def command(names: tuple[str, ...], tags: tuple[str, ...], form: str, current: Session) -> int:
+def lock_command(names: tuple[str, ...], tags: tuple[str, ...], form: str, current: Session) -> int:
     """Write the lock files of environments and releases.
 
     Without arguments, lock all environments. A lock file lists every package with version, size and SHA-256. An environment has

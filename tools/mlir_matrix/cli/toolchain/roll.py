@@ -12,8 +12,8 @@ from mlir_matrix.base.names import check_known, select_known
 from mlir_matrix.base.text import counted
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import note, warn
+from mlir_matrix.cli.verbs import verb
 from mlir_matrix.environments.session import Session
 from mlir_matrix.judge.results import TestResult
 from mlir_matrix.judge.roll import Break, Roll, newer, patches, roll
@@ -37,7 +37,7 @@ _NAMED = 10
 @options.limits
 @options.quiet
 @options.session(*options.builds, options.cache)
-def command(components: tuple[str, ...], suite: str, limits: Limits, quiet: bool, current: Session) -> int:
+def roll_command(components: tuple[str, ...], suite: str, limits: Limits, quiet: bool, current: Session) -> int:
     """Test newer releases of components and propose those that pass.
 
     Without arguments, try all components, one at a time. Only tests that use the component run. If the whole suite is as expected

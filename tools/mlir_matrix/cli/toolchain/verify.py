@@ -7,9 +7,9 @@ from typing import Any
 
 from mlir_matrix.base.text import counted, megabytes
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import verb
 from mlir_matrix.cli.output import note, show, warn
 from mlir_matrix.cli.toolchain.fetch import names_argument
+from mlir_matrix.cli.verbs import verb
 from mlir_matrix.environments.session import Session
 from mlir_matrix.toolchains.fetch import Damage, first, verify
 
@@ -18,7 +18,7 @@ from mlir_matrix.toolchains.fetch import Damage, first, verify
 @names_argument
 @options.output_format("table", "json")
 @options.session(*options.releases)
-def command(names: tuple[str, ...], form: str, current: Session) -> int:
+def verify_command(names: tuple[str, ...], form: str, current: Session) -> int:
     """Check every byte of installed packages and downloaded archives.
 
     Without arguments, verify everything. Damaged packages and archives are removed; ``matrix toolchain fetch`` makes them again.

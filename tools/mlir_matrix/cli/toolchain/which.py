@@ -14,7 +14,7 @@ from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.catalog.pins import find_release, release_of
 from mlir_matrix.cli import options
-from mlir_matrix.cli.lazy import verb
+from mlir_matrix.cli.verbs import verb
 from mlir_matrix.environments.package import Provider, provider_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.selection import of_release
@@ -24,7 +24,7 @@ from mlir_matrix.environments.session import Session
 @verb("which", "matrix toolchain which mlir-opt@19", "$(matrix toolchain which llc@22) --version")
 @click.argument("tool", metavar="TOOL[@RELEASE]")
 @options.session(options.pin)
-def command(tool: str, current: Session) -> None:
+def which_command(tool: str, current: Session) -> None:
     """Print the path of TOOL from the pinned release or from RELEASE, to run it by hand."""
     name, mark, wanted = tool.partition("@")
     if mark and not wanted:

@@ -1,0 +1,247 @@
+"""The program ``matrix``: its verbs, how it ends, and how it says what went wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from types import FrameType
+from typing import Any
+
+import click
+
+from mlir_matrix import __version__
+from mlir_matrix.base.errors import InfrastructureError, MatrixError
+from mlir_matrix.cli.verbs import LazyGroup, LazyVerb, VerbGroup
+
+#: The verbs by name. ``matrix --help`` imports none of them.
+VERBS: Mapping[str, LazyVerb | LazyGroup] = {
+    "plan": LazyVerb("Show which tests would run, and why.", "cli.plan:plan_command"),
+    "run": LazyVerb("Run tests and compare each outcome with the expected one.", "cli.run:run_command"),
+    "bisect": LazyVerb(
+        "Find what changed the result of tests: a release, a commit, or pins.", "cli.bisect:bisect_command"
+    ),
+    "expect": LazyVerb("Propose which tests are expected to fail, by what fails now.", "cli.expect:expect_command"),
+    "inputs": LazyVerb("Write the inputs of a workload as files.", "cli.inputs:inputs_command"),
+    "explain": LazyVerb("Show everything that decides one test, with file and line.", "cli.explain:explain_command"),
+    "compare": LazyVerb("Compare the numbers in two files or folders.", "cli.compare:compare_command"),
+    "golden": LazyGroup(
+        "Manage expected outputs and numeric tolerances.",
+        {
+            "update": LazyVerb("Compute expected outputs again and compare.", "cli.golden.update:update_command"),
+            "calibrate": LazyVerb("Propose tolerances from measured errors.", "cli.golden.calibrate:calibrate_command"),
+            "explain": LazyVerb("Show which bounds apply to a test, and why.", "cli.golden.explain:explain_command"),
+            "audit": LazyVerb(
+                "Measure which planted miscompiles the tolerances catch.", "cli.golden.audit:audit_command"
+            ),
+        },
+        "matrix golden update",
+        "matrix golden update --write mlp",
+        "matrix golden explain jax/linalg-loops/x86_64/mlp",
+        "matrix golden audit --seeds 50",
+        about="Manage expected outputs and numeric tolerances.\n\n"
+        "Expected outputs (goldens) are computed in float64 by the workloads' references, never by a compiler.",
+    ),
+    "init": LazyVerb("Start a catalog: a workload, a suite and a CI workflow.", "cli.init:init_command"),
+    "conflicts": LazyVerb("Find pairs of IR tests that cannot both pass.", "cli.conflicts:conflicts_command"),
+    "schema": LazyVerb("Print the JSON Schema of a file format.", "cli.schema:schema_command"),
+    "toolchain": LazyGroup(
+        "Lock, install, verify and upgrade compilers and frameworks.",
+        {
+            "lock": LazyVerb("Write lock files.", "cli.toolchain.lock:lock_command"),
+            "fetch": LazyVerb("Download and install locked packages.", "cli.toolchain.fetch:fetch_command"),
+            "verify": LazyVerb("Check every byte of installed packages.", "cli.toolchain.verify:verify_command"),
+            "list": LazyVerb("List components and their releases.", "cli.toolchain.list:list_command"),
+            "which": LazyVerb("Print the path of a tool.", "cli.toolchain.which:which_command"),
+            "roll": LazyVerb("Test newer releases and propose those that pass.", "cli.toolchain.roll:roll_command"),
+            "gc": LazyVerb("Remove packages that no lock file names.", "cli.toolchain.gc:gc_command"),
+        },
+        "matrix toolchain list llvm",
+        "matrix toolchain fetch llvm@19",
+        "matrix toolchain which mlir-opt@19",
+        about="Lock, install, verify and upgrade compilers and frameworks.\n\n"
+        "All releases stand side by side in the cache folder. Nothing is installed on the machine.",
+    ),
+    "report": LazyGroup(
+        "Report what works: workloads or operators by path and target.",
+        {
+            "support": LazyVerb(
+                "Show what works: workloads or operators by path and target.", "cli.report.support:support_command"
+            ),
+        },
+        "matrix report support 'pytorch/**'",
+        about="Report on many tests.",
+    ),
+    "history": LazyGroup(
+        "Ask what earlier runs found: flaky, slower, first bad.",
+        {
+            "show": LazyVerb(
+                "Show runs, outcomes of tests, and tests that are flaky, slower or less accurate.",
+                "cli.history.show:show_command",
+            ),
+            "diff": LazyVerb("Show new, fixed and changed failures between two runs.", "cli.history.diff:diff_command"),
+            "push": LazyVerb("Add the runs of this machine to a server.", "cli.history.push:push_command"),
+            "export": LazyVerb(
+                "Write durations of tests for shards and plans of machines.", "cli.history.export:export_command"
+            ),
+            "prune": LazyVerb("Replace old results by monthly summaries.", "cli.history.prune:prune_command"),
+        },
+        "matrix history show 'jax/**'",
+        about="Ask what earlier runs found.\n\n"
+        "Each matrix run is recorded in the folder of the user's state, unless MATRIX_HISTORY=off. A question first adds "
+        "new runs to a database: SQLite in the same folder, or PostgreSQL (--database URL, or MATRIX_HISTORY_URL).",
+    ),
+    "cache": LazyGroup(
+        "Remove old results from the action cache.",
+        {
+            "gc": LazyVerb("Remove the least recently used results.", "cli.cache.gc:gc_command"),
+        },
+        "matrix cache gc --max-size 5G --dry-run",
+        about="Remove old results from the action cache. They are made again when needed.",
+    ),
+    "container": LazyGroup(
+        "Build and verify container images of environments.",
+        {
+            "build": LazyVerb("Build missing images.", "cli.container.build:build_command"),
+            "list": LazyVerb("List environments and their images.", "cli.container.list:list_command"),
+            "verify": LazyVerb("Compare images with their lock files.", "cli.container.verify:verify_command"),
+        },
+        "matrix container build mlir",
+        "matrix container list",
+        "matrix container verify mlir",
+        about="Build and verify container images, one for each environment.\n\n"
+        "Images are made from lock files: the same lock file gives the same image ID.",
+    ),
+    "machine": LazyGroup(
+        "Describe build machines: what they have, and which tests they run.",
+        {
+            "probe": LazyVerb("Print a machine file of this machine.", "cli.machine.probe:probe_command"),
+            "list": LazyVerb("List the machines of the catalogs.", "cli.machine.list:list_command"),
+            "check": LazyVerb("Compare this machine with its file.", "cli.machine.check:check_command"),
+            "init": LazyVerb("Set this machine up as a worker of Buildbot.", "cli.machine.init:init_command"),
+            "fleet": LazyVerb("Show what several machines run, and what none runs.", "cli.machine.fleet:fleet_command"),
+        },
+        "matrix machine probe > matrix/machines/NAME.yaml",
+        "matrix machine fleet",
+    ),
+    "merge": LazyVerb("Merge the results of all shards of a run.", "cli.merge:merge_command"),
+    "doctor": LazyVerb("Report what this machine has and what it lacks.", "cli.doctor:doctor_command"),
+}
+
+#: Thresholds of the garbage collector. Plans and results have no cycles; Python's default of 700 costs a tenth of the time.
+COLLECTING = (100_000, 20, 20)
+
+
+@click.group(
+    cls=VerbGroup,
+    verbs=VERBS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Start with: matrix plan, matrix run. Each verb has --help with examples.",
+)
+@click.version_option(__version__, prog_name="matrix")
+def matrix() -> None:
+    """Test MLIR pipelines end to end: framework × pipeline × target, compared with float64 references."""
+
+
+class _Stopped(KeyboardInterrupt):
+    """Raised by SIGTERM and SIGHUP."""
+
+    def __init__(self, signum: int) -> None:
+        super().__init__()
+        self.signum = signum
+
+
+def _stop(signum: int, frame: FrameType | None) -> None:
+    raise _Stopped(signum)
+
+
+def _listen() -> None:
+    """Let SIGTERM and SIGHUP end the program like Ctrl-C, unless they are ignored, for example by nohup."""
+    for signum in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(signum) == signal.SIG_DFL:
+            signal.signal(signum, _stop)
+
+
+def _end_with_parent() -> None:
+    """End as by SIGTERM when the process that started this one ends, if it asks for that: it may be killed."""
+    if os.environ.pop("MATRIX_END_WITH_PARENT", ""):
+        from mlir_matrix.actions.runtime.isolation import die_with_parent
+
+        die_with_parent(signal.SIGTERM)
+
+
+def _say(error: Exception) -> None:
+    from mlir_matrix.base.text import harmless
+
+    lines = harmless(str(error)).splitlines() or [type(error).__name__]
+    for number, line in enumerate(lines):
+        click.echo(f"matrix: {line}" if number == 0 else f"        {line}", err=True)
+
+
+def _call(arguments: list[str] | None) -> int:
+    try:
+        result: Any = matrix.main(args=arguments, prog_name="matrix", standalone_mode=False)
+    except MatrixError as error:
+        _say(error)
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except (KeyboardInterrupt, click.Abort) as error:
+        if isinstance(error.__cause__, EOFError):
+            # Not Ctrl-D, since nothing is asked: compiled Python of an installed program has been cut short.
+            return _bug(error.__cause__)
+        advice = getattr(error, "advice", "finished actions are cached: run the same command again to continue")
+        click.echo(f"matrix: interrupted; {advice}", err=True)
+        # Click raises Abort from the interrupt.
+        stopped = error.__cause__ if isinstance(error, click.Abort) else error
+        return 128 + (stopped.signum if isinstance(stopped, _Stopped) else signal.SIGINT)
+    except (BrokenPipeError, SystemExit):
+        # The reader of stdout has closed it (click raises SystemExit then). Python must not report that at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        # For example stdout on a full disk.
+        place = f"{error.filename}: " if error.filename else ""
+        _say(InfrastructureError(f"{place}{error.strerror or error}"))
+        return 3
+    except Exception as error:  # noqa: BLE001 - a bug, whatever its type
+        return _bug(error)
+    return result if isinstance(result, int) else 0
+
+
+def _bug(error: BaseException) -> int:
+    """Report an internal error; write its traceback to a file, for the bug report."""
+    import traceback
+
+    from mlir_matrix.base.paths import find_home
+    from mlir_matrix.base.text import harmless
+
+    text = "".join(traceback.format_exception(error))
+    folder = find_home().state
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "crash.txt").write_text(text, encoding="utf-8")
+        where = f"(traceback in {folder / 'crash.txt'}; please report it)"
+    except OSError:
+        where = text
+    click.echo(harmless(f"matrix: internal error: {text.strip().splitlines()[-1]}\n        {where}"), err=True)
+    return 3
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run ``matrix`` and exit with its exit code."""
+    gc.set_threshold(*COLLECTING)
+    _listen()
+    _end_with_parent()
+    code = _call(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        # None: it was closed at the start. Errors of earlier writes are reported already.
+        if stream is not None:
+            with contextlib.suppress(OSError):
+                stream.flush()
+    # Nothing is left to clean up, and a regular exit takes a third of a warm run.
+    os._exit(code)

@@ -1,0 +1,126 @@
+"""Define verbs and groups of verbs. Each verb is a module, imported only when it is called."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+
+class Verb(click.Command):
+    """A command whose help ends with examples."""
+
+    def __init__(self, *arguments: Any, examples: Sequence[str] = (), **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self.examples = tuple(examples)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        _write_examples(formatter, self.examples)
+
+
+def verb(name: str, *examples: str) -> Callable[[Callable[..., Any]], Verb]:
+    """Return a decorator that makes a verb."""
+    return click.command(name, cls=Verb, examples=examples)
+
+
+class LazyVerb:
+    """An entry in a table of verbs: its help, and the module and function that define it."""
+
+    def __init__(self, help: str, place: str) -> None:
+        """``place``: ``PACKAGE.MODULE:FUNCTION``, below ``mlir_matrix``."""
+        self.help, self._place = help, place
+
+    def load(self, name: str) -> click.Command:
+        """Import the verb."""
+        module, _, function = self._place.partition(":")
+        command = getattr(importlib.import_module(f"mlir_matrix.{module}"), function)
+        assert isinstance(command, click.Command), name
+        return command
+
+
+class LazyGroup:
+    """An entry in a table of verbs: a group, which has a table of its own."""
+
+    def __init__(self, help: str, verbs: Mapping[str, LazyVerb], *examples: str, about: str = "") -> None:
+        """``about``: what the group's own ``--help`` begins with, if that is more than ``help``."""
+        self.help, self.verbs, self._examples, self._about = help, verbs, examples, about or help
+
+    def load(self, name: str) -> click.Command:
+        """Make the group; its verbs are not imported."""
+        return VerbGroup(name, verbs=self.verbs, help=self._about, examples=self._examples, callback=lambda: None)
+
+
+class VerbGroup(click.Group):
+    """A group that imports a verb when it is called; its help ends with examples, if any."""
+
+    def __init__(
+        self, *arguments: Any, verbs: Mapping[str, LazyVerb | LazyGroup], examples: Sequence[str] = (), **more: Any
+    ) -> None:
+        super().__init__(*arguments, **{"subcommand_metavar": "VERB [ARGUMENTS]...", **more})
+        self._verbs = verbs
+        self.examples = tuple(examples)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self._verbs)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return self._verbs[cmd_name].load(cmd_name) if cmd_name in self._verbs else None
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete verbs without importing them."""
+        from click.shell_completion import CompletionItem
+
+        found = [
+            CompletionItem(name, help=entry.help) for name, entry in self._verbs.items() if name.startswith(incomplete)
+        ]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self._verbs and not args[0].startswith("-"):
+            from mlir_matrix.base.names import did_you_mean
+
+            of = f" of {self.name}" if ctx.parent else ""
+            raise click.UsageError(f"no verb {args[0]!r}{of}{did_you_mean(args[0], self._verbs)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, entry.help) for name, entry in self._verbs.items()])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self.examples:
+            _write_examples(formatter, self.examples)
+        else:
+            super().format_epilog(ctx, formatter)
+
+
+def _write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> None:
+    """Write examples without wrapping, so that they can be copied."""
+    with formatter.section("Examples"):
+        for example in examples:
+            formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
+
+
+def option_words(
+    command: click.Command, arguments: Sequence[str], *, only: Collection[str] = (), without: Collection[str] = ()
+) -> list[str]:
+    """Return the words of the options in a command line: those of the parameters ``only``, or all but ``without``."""
+    given, _, _ = command.make_parser(click.Context(command)).parse_args(list(arguments))
+    words: list[str] = []
+    for option in command.params:
+        name = option.name or ""
+        if not isinstance(option, click.Option) or name not in given or name in without or (only and name not in only):
+            continue
+        value = given[name]
+        if option.is_flag:
+            words.append((option.opts if value == option.flag_value or value is True else option.secondary_opts)[0])
+        else:
+            words += [word for each in (value if option.multiple else [value]) for word in (option.opts[0], each)]
+    return words

@@ -21,9 +21,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 from _bayesect import Bayesect
 from _timing import verdict
 
-from mlir_matrix.bisect.history import Graph, Line, history
-from mlir_matrix.bisect.rates import FLAKY
-from mlir_matrix.bisect.search import Search, Verdict
+from mlir_matrix.bisect.search.history import Graph, Line, history
+from mlir_matrix.bisect.search.search import FLAKY, Search, Verdict
 
 JOBS = (1, 2, 4, 8)
 SIZES = (100, 1_000, 10_000, 100_000)

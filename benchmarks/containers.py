@@ -31,9 +31,9 @@ from mlir_matrix.base.events import Event
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.job import ActionDone, ActionStarted, Done
 from mlir_matrix.expand.select import choose
-from mlir_matrix.judge.run import run_plan
 from mlir_matrix.plan.request import ExecutorOptions, Limits
 from mlir_matrix.plan.session import open_session
+from mlir_matrix.results.run_plan import run_plan
 
 RUNS = 3
 EXECUTORS = ("local", "docker")

@@ -32,11 +32,11 @@ from cold import kit_template
 from mlir_matrix.base.events import Event
 from mlir_matrix.execute import queues
 from mlir_matrix.execute.job import ActionDone, ActionStarted
-from mlir_matrix.judge.results import TestDone
-from mlir_matrix.judge.run import run_plan
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import open_session
+from mlir_matrix.results.results import TestDone
+from mlir_matrix.results.run_plan import run_plan
 
 RUNS = 3
 #: Tests of a suite, and its frameworks.

@@ -29,10 +29,9 @@ from mlir_matrix.catalog.yaml_reader import parse
 from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
-from mlir_matrix.history.snapshot import Recorded, Snapshot, read_snapshot
-from mlir_matrix.machines.choose import choose_for, timed_actions
-from mlir_matrix.machines.estimates import Estimates
-from mlir_matrix.machines.shards import shards
+from mlir_matrix.fleet.choose import choose_for, timed_actions
+from mlir_matrix.fleet.durations import Estimates, Recorded, Snapshot, read_snapshot
+from mlir_matrix.fleet.shards import shards
 from mlir_matrix.plan.session import open_session, session_of
 
 TIME = "2026-01-31T12:00:00.000Z"

@@ -37,8 +37,8 @@ from mlir_matrix.history.spool import Spool
 from mlir_matrix.history.store import Store
 from mlir_matrix.history.transfer import ingest
 from mlir_matrix.history.trends import Trends
-from mlir_matrix.judge.results import Run, TestResult
 from mlir_matrix.plan.session import open_session
+from mlir_matrix.results.results import Run, TestResult
 from support.postgres import postgres
 from support.recordings import TIMES
 

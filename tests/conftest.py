@@ -29,10 +29,10 @@ from mlir_matrix.execute.c_libraries import builds_c_library
 from mlir_matrix.execute.local_pool import WorkerProcess, start_worker
 from mlir_matrix.execute.worker_process import Preload, worker_command
 from mlir_matrix.expand.select import choose
-from mlir_matrix.judge.run import run_graph
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import open_session
+from mlir_matrix.results.run_plan import run_graph
 from support.groups import Groups, mark, order
 from support.machine import namespaces
 

@@ -17,9 +17,9 @@ from mlir_matrix.base.paths import Home
 from mlir_matrix.bazel import client
 from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.select import choose
-from mlir_matrix.judge.run import run_plan
 from mlir_matrix.plan.request import ExecutorOptions, Limits
 from mlir_matrix.plan.session import plan_tests
+from mlir_matrix.results.run_plan import run_plan
 from support.agreement import BROKEN, FEW, Came, check_agreement, run
 from support.contained import left
 from support.daemon import Daemon

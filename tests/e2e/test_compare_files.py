@@ -238,7 +238,7 @@ def test_json_is_json(compare: Compare) -> None:
 
 
 def test_the_document_is_as_its_schema_says(compare: Compare) -> None:
-    from mlir_matrix.report.schemas.export import adapter
+    from mlir_matrix.schema.export import adapter
 
     actual = RIGHT.copy()
     actual[5] = np.inf

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from mlir_matrix.report.schemas.export import adapter
+from mlir_matrix.schema.export import adapter
 from support.downstream import Downstream
 from support.house import REPOSITORY, House, wait_until
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mlir_matrix.report.schemas.export import adapter
+from mlir_matrix.schema.export import adapter
 from support.downstream import Downstream
 from support.house import House
 

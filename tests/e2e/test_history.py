@@ -13,11 +13,10 @@ import psycopg
 import pytest
 
 from mlir_matrix.environments.session import Session
+from mlir_matrix.fleet.durations import read_snapshot, read_summary
 from mlir_matrix.history.questions import Questions
-from mlir_matrix.history.snapshot import read_snapshot
 from mlir_matrix.history.spool import Spool
 from mlir_matrix.history.store import Store
-from mlir_matrix.history.summary import read_summary
 from mlir_matrix.history.transfer import ingest
 from mlir_matrix.history.trends import Trends
 from support.downstream import Downstream

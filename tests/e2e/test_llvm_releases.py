@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mlir_matrix.bisect.difference import first_difference
-from mlir_matrix.bisect.listings import with_listings
+from mlir_matrix.bisect.prober import with_listings
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import plan_tests, select_tests, session_of

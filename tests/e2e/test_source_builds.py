@@ -26,10 +26,10 @@ from mlir_matrix.environments.installer import install_all
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session
 from mlir_matrix.environments.source.repository import open_repository
-from mlir_matrix.judge.results import TestResult
-from mlir_matrix.judge.run import run_plan
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import plan_tests, select_tests, session_of
+from mlir_matrix.results.results import TestResult
+from mlir_matrix.results.run_plan import run_plan
 from support.downstream import Downstream
 from support.histories import Made, make_history, mlir_files, plain_files, write_catalog
 from support.house import REPOSITORY, House, new_home

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from mlir_matrix.report.schemas.export import adapter
+from mlir_matrix.schema.export import adapter
 from support.house import House
 
 TESTS = "pytorch/{tosa,linalg}-loops/x86_64/{mlp,topk}"

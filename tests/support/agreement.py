@@ -8,9 +8,9 @@ from pathlib import Path
 
 from mlir_matrix.base.paths import Home
 from mlir_matrix.expand.select import choose
-from mlir_matrix.judge.run import run_plan
 from mlir_matrix.plan.request import LOCAL, ExecutorOptions, Limits
 from mlir_matrix.plan.session import open_session, plan_tests
+from mlir_matrix.results.run_plan import run_plan
 from support.downstream import Downstream
 from support.hostile import INNOCENT_MLIR, MLIR
 

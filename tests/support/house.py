@@ -19,7 +19,7 @@ from typing import Any
 
 from mlir_matrix.base.paths import Home, find_home
 from mlir_matrix.execute.action_cache import ActionCache
-from mlir_matrix.report.schemas.export import adapter
+from mlir_matrix.schema.export import adapter
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 #: What a catalog consists of, and the driver's sources, which every kernel is linked with.

@@ -9,8 +9,8 @@ from mlir_matrix.catalog.models.machines import Machine
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
-from mlir_matrix.history.snapshot import Snapshot
-from mlir_matrix.machines.choose import Choice, choose_for
+from mlir_matrix.fleet.choose import Choice, choose_for
+from mlir_matrix.fleet.durations import Snapshot
 from support.catalogs import catalog, entry
 
 HAS = "cpu: {architecture: m, level: null}, cores: 2, memory-gib: 4"

@@ -8,7 +8,7 @@ from typing import Any
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.history.record import make_recording
 from mlir_matrix.history.spool import new_id
-from mlir_matrix.judge.results import NOT_RUN, TestResult
+from mlir_matrix.results.results import NOT_RUN, TestResult
 
 #: A year of days.
 TIMES = [f"2026-{1 + day // 28:02}-{1 + day % 28:02}T12:00:00.000Z" for day in range(336)]

@@ -8,8 +8,8 @@ from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.bisect.observations import Observation, Observations
 from mlir_matrix.bisect.prober import Prober
 from mlir_matrix.bisect.signature import By, signature
-from mlir_matrix.judge.results import TestResult
 from mlir_matrix.plan.request import Limits
+from mlir_matrix.results.results import TestResult
 
 #: The outcome of the n-th run of a test at a point.
 Behaviour = Callable[[str, int, int], str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlir_matrix.bisect.changes import changes
+from mlir_matrix.bisect.driver import changes
 
 BEHAVIOURS = st.lists(st.sampled_from(["a", "b", "c", None]), max_size=12)
 

@@ -11,7 +11,7 @@ import pytest
 
 from mlir_matrix.base.errors import InfrastructureError, MatrixError, UsageError
 from mlir_matrix.bisect.commits import Commits, list_commits
-from mlir_matrix.bisect.history import history
+from mlir_matrix.bisect.search.history import history
 from mlir_matrix.environments.source.repository import Repository, open_repository
 from support.histories import Made, make_history
 

@@ -14,7 +14,7 @@ from mlir_matrix.base.errors import UsageError
 from mlir_matrix.bisect.driver import Driver, Strategy
 from mlir_matrix.bisect.observations import Observation
 from mlir_matrix.bisect.releases import Axis
-from mlir_matrix.judge.signature import PASS, Signature
+from mlir_matrix.results.signature import PASS, Signature
 from support.simulated import Behaviour, Simulated
 
 

@@ -17,8 +17,8 @@ from mlir_matrix.bisect.log import Log, read_log
 from mlir_matrix.bisect.observations import Observation
 from mlir_matrix.bisect.releases import Axis
 from mlir_matrix.bisect.signature import By
-from mlir_matrix.judge.results import TestResult
-from mlir_matrix.judge.signature import PASS, Signature
+from mlir_matrix.results.results import TestResult
+from mlir_matrix.results.signature import PASS, Signature
 
 AXIS = Axis(component="llvm", names=("17.0.6", "18.1.8", "19.1.7"))
 

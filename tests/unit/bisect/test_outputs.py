@@ -15,9 +15,9 @@ from mlir_matrix.bisect.outputs import check_step, outputs_of, repeated, seconds
 from mlir_matrix.bisect.signature import By
 from mlir_matrix.execute.action_cache import Result
 from mlir_matrix.execute.job import Done
-from mlir_matrix.judge.results import TestResult
 from mlir_matrix.plan.graph import Graph, Produced
 from mlir_matrix.plan.planner import Plan
+from mlir_matrix.results.results import TestResult
 
 TEST = "mlir/p/t/w"
 TEXTS = {"import/mlir/w": "%0 = a.b", "bufferize": "%0 = c.d", "object": "\x7fELF", "run/w": "1 2 3"}

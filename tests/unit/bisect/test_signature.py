@@ -15,8 +15,8 @@ from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.actions.tools import judge
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.bisect.signature import METRICS, By, signature
-from mlir_matrix.judge.results import TestResult
-from mlir_matrix.judge.signature import PASS, Signature, alike
+from mlir_matrix.results.results import TestResult
+from mlir_matrix.results.signature import PASS, Signature, alike
 
 
 def result(outcome: str, reason: str = "", **more: Any) -> TestResult:

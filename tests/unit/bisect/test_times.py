@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlir_matrix.bisect.times import FEWEST, time_levels
+from mlir_matrix.bisect.outputs import FEWEST, time_levels
 
 
 def samples(rng: random.Random, seconds: float, noise: float, count: int) -> list[float]:

@@ -11,14 +11,13 @@ from pathlib import Path
 import click
 import pytest
 
-from mlir_matrix.bisect.log import Log
-from mlir_matrix.cli.bisect_log import LAST, bisections
+from mlir_matrix.bisect.log import LAST, Log, bisections
 from mlir_matrix.cli.main import VERBS, matrix
 from mlir_matrix.cli.options import repeat_command
-from mlir_matrix.cli.run import run_command as run
 from mlir_matrix.cli.verbs import Verb, VerbGroup
-from mlir_matrix.judge.unchanged import UnchangedRuns
 from mlir_matrix.plan.request import Request
+from mlir_matrix.run.commands import run_command as run
+from mlir_matrix.run.unchanged import UnchangedRuns
 from support.house import REPOSITORY
 
 
@@ -94,7 +93,7 @@ def request(*words: str) -> Request:
         raise click.Abort
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mlir_matrix.cli.run.UnchangedRuns", stop)
+        patch.setattr("mlir_matrix.run.commands.UnchangedRuns", stop)
         with pytest.raises(click.Abort):
             run.main(list(words), standalone_mode=False)
     return found[0]

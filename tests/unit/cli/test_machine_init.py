@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from mlir_matrix.base.errors import MatrixError
-from mlir_matrix.cli.machine.init import init_command as command
+from mlir_matrix.fleet.commands import init_command as command
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mlir_matrix.cli.bisect import bisect_command as command
+from mlir_matrix.bisect.commands import bisect_command as command
 from mlir_matrix.cli.verbs import option_words
 
 LINE = [

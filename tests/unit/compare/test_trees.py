@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from mlir_matrix.base.errors import UsageError
-from mlir_matrix.cli.compare import compare_command as command
+from mlir_matrix.compare.commands import compare_command as command
 from mlir_matrix.compare.trees import How, compare_paths
 
 HOW = How()

@@ -171,9 +171,9 @@ def test_what_goes_wrong_with_what_is_sent_is_no_daemons(short: Path, monkeypatc
 def test_it_is_imported_late() -> None:
     """Most commands need no daemon and download nothing."""
     code = (
-        "import sys; import mlir_matrix.containers.images, mlir_matrix.judge.run\n"
+        "import sys; import mlir_matrix.containers.images, mlir_matrix.results.run_plan\n"
         "assert not {'docker', 'requests', 'urllib3'} & set(sys.modules)\n"
-        "import mlir_matrix.cli.container.build, mlir_matrix.cli.container.list, mlir_matrix.cli.toolchain.verify\n"
+        "import mlir_matrix.containers.commands, mlir_matrix.containers.commands, mlir_matrix.toolchain.commands\n"
         "assert not {'docker', 'requests', 'urllib3'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": ":".join(sys.path)}, check=True)

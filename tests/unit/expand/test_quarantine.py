@@ -8,8 +8,8 @@ import pytest
 
 from mlir_matrix.catalog.models.suites import Quarantine as Document
 from mlir_matrix.expand.quarantine import Quarantine
-from mlir_matrix.judge.result_maker import mark
-from mlir_matrix.judge.results import TestResult, exit_code, summarise
+from mlir_matrix.results.result_maker import mark
+from mlir_matrix.results.results import TestResult, exit_code, summarise
 from support.catalogs import catalog, entry
 
 TEXT = """\

@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlir_matrix.base.errors import UsageError
+from mlir_matrix.fleet.durations import Recorded
+from mlir_matrix.history import report as text
 from mlir_matrix.history.checked import check
 from mlir_matrix.history.questions import Questions, changed
-from mlir_matrix.history.snapshot import Recorded
 from mlir_matrix.history.store import Store
 from mlir_matrix.history.transfer import prune
 from mlir_matrix.history.trends import Trends
-from mlir_matrix.judge.results import TestResult
-from mlir_matrix.report import history_text as text
-from mlir_matrix.report.schemas.export import adapter
+from mlir_matrix.results.results import TestResult
+from mlir_matrix.schema.export import adapter
 from support.recordings import TIMES, recording, result
 
 A, B = "jax/p/t/a", "jax/p/t/b"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from mlir_matrix.fleet.durations import read_summary
 from mlir_matrix.history.record import LONGEST, record
 from mlir_matrix.history.spool import Spool, read_recording
-from mlir_matrix.history.summary import read_summary
-from mlir_matrix.judge.results import Run
+from mlir_matrix.results.results import Run
 from support.recordings import TIMES, recording, result
 
 ABOUT: Any = {

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_matrix.base.errors import UsageError
-from mlir_matrix.history.snapshot import SCHEMA, Recorded, Snapshot, read_snapshot, typical_seconds
+from mlir_matrix.fleet.durations import SCHEMA, Recorded, Snapshot, read_snapshot, typical_seconds
 
 TIME = "2026-01-31T12:00:00.000Z"
 RECORDS = st.builds(Recorded, st.floats(0, 1e6), st.just(TIME), st.sampled_from(("", TIME, "2026-02-01T00:00:00.000Z")))

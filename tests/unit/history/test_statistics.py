@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from mlir_matrix.history.statistics import grows, is_larger, slope, wilson
+from mlir_matrix.history.trends import grows, is_larger, slope, wilson
 
 
 def test_wilsons_interval() -> None:

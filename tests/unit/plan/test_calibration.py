@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.select import choose
 from mlir_matrix.expand.tolerances import Tolerances
-from mlir_matrix.plan.calibration import Draw, plan_draws
+from mlir_matrix.golden.calibration import Draw, plan_draws
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.session import plan_tests
 

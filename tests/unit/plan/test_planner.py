@@ -19,10 +19,12 @@ from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
 from mlir_matrix.expand.suite import everything
 from mlir_matrix.expand.tolerances import Tolerances
+from mlir_matrix.golden.explain import plan_magnitudes
+from mlir_matrix.golden.update import plan_update
 from mlir_matrix.plan.graph import Action, File, Graph, Produced
 from mlir_matrix.plan.parameters import judged
 from mlir_matrix.plan.planner import Plan, Planner
-from mlir_matrix.plan.references import add_reference, plan_magnitudes, plan_update
+from mlir_matrix.plan.references import add_reference
 from mlir_matrix.plan.run_kernels import DRIVER_SOURCES
 from mlir_matrix.plan.session import plan_tests
 

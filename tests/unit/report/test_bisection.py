@@ -17,18 +17,18 @@ from rich.text import Text
 
 from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
 from mlir_matrix.bisect.bisection import Bisection, ExplainedChange
-from mlir_matrix.bisect.changes import Change, changes
-from mlir_matrix.bisect.commands import Commands
 from mlir_matrix.bisect.difference import StepDifference
+from mlir_matrix.bisect.driver import Change, changes
 from mlir_matrix.bisect.observations import Observation, Point
 from mlir_matrix.bisect.releases import Axis
+from mlir_matrix.bisect.report.document import Reported, bisection_document
+from mlir_matrix.bisect.report.markdown import markdown
+from mlir_matrix.bisect.report.text import bisection_lines
+from mlir_matrix.bisect.reproducer import Commands
 from mlir_matrix.bisect.signature import signature
-from mlir_matrix.judge.results import TestResult
-from mlir_matrix.report.bisection_document import Reported, document
-from mlir_matrix.report.bisection_markdown import escaped, markdown
-from mlir_matrix.report.bisection_text import bisection_lines
-from mlir_matrix.report.page import page
-from mlir_matrix.report.schemas.export import adapter
+from mlir_matrix.results.report.markdown import escaped, page
+from mlir_matrix.results.results import TestResult
+from mlir_matrix.schema.export import adapter
 
 TEST = "mlir/p/t/w"
 RELEASES = ("16.0.6", "17.0.6", "18.1.8", "19.1.7")
@@ -139,7 +139,7 @@ def test_what_was_made_smaller_is_told(found: Bisection) -> None:
     smaller = replace(found, points=[scaled, *found.points[1:]])
     assert "  scaled: a_b from 8 to 2\\x1b" in list(map(str, bisection_lines(smaller)))
     assert "made smaller: a\\_b from 8 to 2\\x1b.\n" in markdown(smaller, "")
-    made = document([Reported(bisection=each, report=Path("r"), log=Path("l")) for each in (found, smaller)])
+    made = bisection_document([Reported(bisection=each, report=Path("r"), log=Path("l")) for each in (found, smaller)])
     assert [each["scaled"] for each in made["tests"]] == ["", "a_b from 8 to 2\x1b"]
 
 
@@ -238,7 +238,9 @@ def test_steps_that_were_not_compared_are_not_the_same(found: Bisection) -> None
     words = "he steps were not compared: after bufferize, the cached file 0123 is missing"
     assert f"  t{words}" in list(bisection_lines(bisection))
     assert f"\nT{words}.\n" in markdown(bisection, "")
-    change = document([Reported(bisection=bisection, report=Path("r"), log=Path("l"))])["tests"][0]["changes"][0]
+    change = bisection_document([Reported(bisection=bisection, report=Path("r"), log=Path("l"))])["tests"][0][
+        "changes"
+    ][0]
     assert (change["step"], change["not_compared"]) == (None, lost.problem)
 
 
@@ -328,7 +330,9 @@ def test_a_page_shows_escaped_text_as_it_is(text: str) -> None:
 
 
 def test_the_document_has_its_type(found: Bisection) -> None:
-    made = document([Reported(bisection=found, report=Path(f"/{each}.md"), log=Path(f"/{each}")) for each in "ab"])
+    made = bisection_document(
+        [Reported(bisection=found, report=Path(f"/{each}.md"), log=Path(f"/{each}")) for each in "ab"]
+    )
     adapter("bisect").validate_python(made)
     assert [point["behaviour"] for point in made["tests"][0]["points"]] == ["A", None, "B", "A/C"]
     assert [(each["kind"], each["candidates"]) for each in made["tests"][0]["changes"]] == [

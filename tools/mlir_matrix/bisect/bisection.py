@@ -9,19 +9,18 @@ from string import ascii_uppercase
 from typing import Literal
 
 from mlir_matrix.actions.runtime.outcomes import Stage
-from mlir_matrix.bisect.changes import Change
-from mlir_matrix.bisect.commands import Commands, commands_of, pass_of, passes_of
 from mlir_matrix.bisect.difference import StepDifference, first_difference
-from mlir_matrix.bisect.driver import Driver, FoundChange, word
+from mlir_matrix.bisect.driver import Change, Driver, FoundChange, word
 from mlir_matrix.bisect.observations import Observation, Point
 from mlir_matrix.bisect.outputs import step_of
 from mlir_matrix.bisect.releases import Axis
+from mlir_matrix.bisect.reproducer import Commands, commands_of, pass_of, passes_of
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.pins import PINS_MARK, release_of
-from mlir_matrix.judge.repeats import unstable
-from mlir_matrix.judge.results import TestResult
-from mlir_matrix.judge.signature import Signature
 from mlir_matrix.plan.planner import Plan
+from mlir_matrix.results.repeats import unstable
+from mlir_matrix.results.results import TestResult
+from mlir_matrix.results.signature import Signature
 
 #: Candidates that a report lists.
 _LISTED = 50

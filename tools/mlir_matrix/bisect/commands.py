@@ -1,157 +1,429 @@
-"""Return the command lines that repeat a test without this program, and the files that they need."""
+"""``matrix bisect``: find what changed the result of tests: a release, a commit, or pins."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
-import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
 
-from mlir_matrix.actions.runtime.outcomes import Stage
-from mlir_matrix.actions.runtime.template import fill
-from mlir_matrix.bisect.checks import Checks, call_and_compare, compare_files
-from mlir_matrix.catalog.catalog import Catalog
-from mlir_matrix.execute.job import Done
-from mlir_matrix.execute.keys import input_names
-from mlir_matrix.plan.graph import Action, File, Input, Produced
-from mlir_matrix.plan.planner import Plan
+import click
 
-#: In a pipeline or an option.
-_PASS = re.compile(r"[a-z][\w]*(?:-[\w]+)+|cse|canonicalize")
-_OPTIONS, _CLEANING = re.compile(r"\{[^}]*\}"), {"canonicalize", "cse"}
-#: The copy of a step's schedule into which the tool ``passes`` fills parameters.
-_SCHEDULE = "schedule.mlir"
-#: What surrounds a path in a word is part of no name.
-_PATH = r"(?<![\w./-]){}(?![\w./-])"
-#: Longer files are not part of a report. Bytes.
-_LONGEST = 64 << 20
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.files import is_held
+from mlir_matrix.base.layout import print_lines
+from mlir_matrix.base.names import check_known
+from mlir_matrix.bisect.axes import Ground, of_commits, of_pins, of_releases
+from mlir_matrix.bisect.bisection import Bisection
+from mlir_matrix.bisect.commit_releases import find_source, plan_of_commands
+from mlir_matrix.bisect.commits import SHORT as SHORT_COMMIT
+from mlir_matrix.bisect.commits import fork, list_commits
+from mlir_matrix.bisect.driver import SHORT, Find
+from mlir_matrix.bisect.log import LAST, Past, bisections, read_log
+from mlir_matrix.bisect.pin_driver import MovedPins, used_components
+from mlir_matrix.bisect.releases import check_names, default_component, make_axis, tests_on
+from mlir_matrix.bisect.report.document import Reported, bisection_document
+from mlir_matrix.bisect.run import BisectionRun, How
+from mlir_matrix.bisect.search.pin_sets import moved_pins
+from mlir_matrix.bisect.signature import BY, By
+from mlir_matrix.catalog.pins import read_pins
+from mlir_matrix.catalog.releases import find
+from mlir_matrix.cli import options
+from mlir_matrix.cli.output import note, show, warn
+from mlir_matrix.cli.verbs import Verb, option_words
+from mlir_matrix.environments.source.repository import Repository, open_repository
+
+if TYPE_CHECKING:
+    from mlir_matrix.environments.session import Session
+_FLAGS = ("--resume", "--undo", "--log")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Commands:
-    """What repeats a test without this program."""
+class Continued(Verb):
+    """A verb whose arguments, where it continues, are those of the bisection before, and what is given now."""
 
-    #: Command lines by step, for a folder that has the files.
-    steps: Mapping[str, Sequence[str]]
-    #: The files that no command makes.
-    files: Mapping[str, bytes]
-    #: Whether the last ones compare the outputs with what is right.
-    compares: bool = False
+    def __init__(self, *arguments: Any, params: list[click.Parameter], **more: Any) -> None:
+        own = [
+            click.Option(["--resume"], is_flag=True, expose_value=False, help="Continue the last bisection."),
+            click.Option(
+                ["--undo"], is_flag=True, expose_value=False, help="With --resume: forget the last observation."
+            ),
+            click.Option(
+                ["--replay"],
+                type=click.Path(),
+                metavar="LOG",
+                expose_value=False,
+                help="Begin the bisection of LOG again, with what was observed in it.",
+            ),
+            click.Option(["--log"], is_flag=True, expose_value=False, help="Show what the last bisection observed."),
+        ]
+        super().__init__(*arguments, params=[*params, *own], **more)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if ctx.resilient_parsing:
+            # Of a shell that completes a word.
+            return super().parse_args(ctx, args)
+        given = {flag for flag in _FLAGS if flag in args}
+        args = [word for word in args if word not in given]
+        replayed = _take_value(args, "--replay")
+        if "--log" in given:
+            show("text", None, _shown(_last()))
+            ctx.exit(0)
+        ctx.obj = _past(given, replayed)
+        if isinstance(ctx.obj, Past):
+            args = [*ctx.obj.arguments, *args]
+            if os.path.isdir(ctx.obj.folder):
+                # Folders in the arguments are relative to it.
+                os.chdir(ctx.obj.folder)
+        ctx.meta["arguments"] = list(args)
+        return super().parse_args(ctx, args)
 
 
-def commands_of(
-    catalog: Catalog, plan: Plan, done: Mapping[str, Done], test: str, read: Callable[[str], bytes], *, until: str = ""
-) -> Commands:
-    """Return the command lines of a test's steps, and those that compare what it gives; and the files that they need.
+def _past(given: Collection[str], replayed: str) -> Past | None:
+    """Return the bisection that these options continue. Raise UsageError."""
+    if "--undo" in given and "--resume" not in given:
+        raise UsageError("--undo forgets the last observation of a bisection; give it with --resume")
+    if "--resume" not in given:
+        return read_log(Path(replayed).absolute()) if replayed else None
+    if replayed:
+        raise UsageError("--resume continues the last bisection and --replay another one; give one of them")
+    path = _last()
+    if is_held(path.parent):
+        raise UsageError(f"the last bisection is still running; its log is {path}")
+    return replace(read_log(path), resumed=True, undo="--undo" in given)
 
-    ``until``: the last step that is wanted.
+
+def _take_value(args: list[str], option: str) -> str:
+    """Remove an option with its value from arguments; return the value."""
+    for index, word in enumerate(args):
+        if word.startswith(f"{option}="):
+            del args[index]
+            return word.partition("=")[2]
+        if word == option and index + 1 < len(args):
+            value = args[index + 1]
+            del args[index : index + 2]
+            return value
+    return ""
+
+
+def _last() -> Path:
+    """Return the log of the last bisection. Raise UsageError."""
+    # One that was killed as it began has an empty log.
+    logs = sorted((log for log in bisections().glob(f"*/{LAST}") if _modified(log)), key=_modified)
+    if not logs:
+        raise UsageError(f"there is no bisection to continue in {bisections()}")
+    return logs[-1]
+
+
+def _modified(log: Path) -> int:
+    """Return the time of the last event; 0 without any, or where another process has removed it."""
+    with suppress(FileNotFoundError):
+        found = log.stat()
+        return found.st_mtime_ns if found.st_size else 0
+    return 0
+
+
+def _shown(path: Path) -> Iterator[str]:
+    """Return the observations of a log, a line each."""
+    past = read_log(path)
+    yield str(path)
+    for each in past.observed:
+        result = each["result"]
+        judged = " (judged by a person)" if each["judged"] else ""
+        yield f"{result['outcome']:<14} {result['id']}  {result['reason'][:120]}{judged}".rstrip()
+    for name in sorted(past.skipped):
+        yield f"{'skipped':<14} {name}"
+
+
+#: What is a release, known or not, and no commit.
+_NUMBER = re.compile(r"\d{1,4}(\.\d+)*")
+
+
+#: Options that only commits have.
+_OF_COMMITS = {
+    "build_timeout": "--build-timeout",
+    "first_parent": "--first-parent",
+    "paths": "--path",
+    "dry_run": "--dry-run",
+}
+
+
+@click.command(
+    "bisect",
+    cls=Continued,
+    examples=(
+        "matrix bisect mlir/math-poly/x86_64/asin",
+        "matrix bisect 'mlir/math-expand/x86_64/*' --good 16 --bad 21",
+        "matrix bisect pytorch/iree-llvm-cpu/iree-local/mlp --component iree --find fixed",
+        "matrix bisect mlir/math-expand/x86_64/ceil --repo ~/llvm-project --good llvmorg-21-init --bad main",
+        "matrix bisect jax/iree-llvm-cpu/iree-local/mlp --good iree=3.9,jax=0.9 --bad iree=3.13,jax=0.10",
+        "matrix bisect --resume",
+    ),
+)
+@options.named_tests
+@click.option(
+    "--component",
+    metavar="COMPONENT",
+    help="Bisect the releases of COMPONENT. Default: the compiler of the tests' steps.",
+)
+@click.option(
+    "--good",
+    default="",
+    metavar="END",
+    help="One end: a release, a commit, or pins as in llvm=18,iree=3.9. The tests pass there.",
+)
+@click.option("--bad", default="", metavar="END", help="The other end. They fail there.")
+@click.option(
+    "--find",
+    type=click.Choice(get_args(Find)),
+    default="change",
+    show_default=True,
+    help="Look for any change, for passes that become failures, or for failures that become passes.",
+)
+@click.option(
+    "--by",
+    default=BY[0],
+    show_default=True,
+    callback=lambda _context, _parameter, text: By.parse(text),
+    metavar="WHAT",
+    help=f"Tell results apart by {', '.join(BY[:-1])} or {BY[-1]}, by ir:STEP, or by a metric, e.g. 'max_ulp<=4'.",
+)
+@click.option("--bindings", is_flag=True, help="Also use releases that come as Python bindings.")
+@click.option("--repo", default="", metavar="DIR|URL", help="Bisect the commits of this repository of the component.")
+@click.option(
+    "--build",
+    default="",
+    metavar="COMMAND",
+    help="Build a commit by this command of sh, in its folder, unconfined; it installs to $PREFIX and may use $JOBS.",
+)
+@click.option(
+    "--build-timeout", type=click.IntRange(1), metavar="SECONDS", help="End a command of a build after this time."
+)
+@click.option("--first-parent", is_flag=True, help="Take a merge as one commit, without the commits that it merged.")
+@click.option(
+    "--path", "paths", multiple=True, metavar="PATH", help="Commits that touch PATH are more likely. Repeatable."
+)
+@click.option("--dry-run", is_flag=True, help="Print the commands that list and build commits; run nothing.")
+@click.option("--skip", multiple=True, metavar="POINT", help="Do not probe this release or commit. Repeatable.")
+@click.option(
+    "--scan/--search",
+    default=None,
+    help=f"Probe every point, or search for one change. Default: scan up to {SHORT} releases, search commits.",
+)
+@click.option(
+    "--repeats",
+    type=click.IntRange(0, 1000),
+    metavar="N",
+    help="Repeat each probe of a scan, or those of a search that confirm its answer, N times. Default: 0 and 4.",
+)
+@click.option(
+    "--confidence",
+    type=click.FloatRange(0.5, 1, min_open=True, max_open=True),
+    default=0.95,
+    show_default=True,
+    metavar="P",
+    help="End a search when the candidates have this probability.",
+)
+@click.option("--interactive", is_flag=True, help="Ask what to make of each result; implies --search.")
+@options.limits
+@options.session(options.cache, *options.releases, *options.builds)
+@options.events
+@options.output_format("text", "json")
+@options.quiet
+@click.pass_context
+def bisect_command(context: click.Context, /, tests: tuple[str, ...], current: Session, form: str, **given: Any) -> int:
+    """Find what changed the result of tests: a release, a commit, or pins.
+
+    Run the tests at each release of a component, and report every change: how the tests behave before and after, the first
+    step whose IR differs, and commands that repeat it. Of many releases, or of commits, search for one change. With pins as
+    ends, find the smallest set of them that makes a test bad, and then the release. Each report is also written as
+    Markdown, ready for an issue, and as HTML.
+
+    Exit code: 0 each test has a result at two points or more; 3 for some test, nothing can be told.
     """
-    graph, steps, files = plan.graph, dict[str, list[str]](), dict[str, bytes]()
-    names: dict[Input, str] = {}
-    compares = False
-    for number, identifier in enumerate(plan.needed_by(test)):
-        action = graph.actions[identifier]
-        commands = _used(_lines(done[identifier]), done[identifier].result.ok) if identifier in done else []
-        paths: dict[str, str] = {}
-        for name, path in input_names(action, graph).items():
-            ref = action.inputs[name]
-            paths[path] = names.get(ref, os.path.basename(path))
-            if _has(chain(*commands), path) and paths[path] not in files and not _is_made(ref, done):
-                files[paths[path]] = _data(catalog, done, ref, read)
-        if "schedule" in action.inputs and _has(chain(*commands), _SCHEDULE):
-            paths[_SCHEDULE] = f"{number:02}-{_SCHEDULE}"
-            text = _data(catalog, done, action.inputs["schedule"], read).decode("utf-8", "replace")
-            files[paths[_SCHEDULE]] = fill(text, action.params.get("parameters", {})).encode()
-        for name, file in action.outputs.items():
-            names[Produced(identifier, name)] = paths[f"out/{file}"] = f"{number:02}-{file}"
-        if action.stage == Stage.RUN and identifier in done:
-            checks = _checks(plan, done, action, names, lambda ref: _data(catalog, done, ref, read))
-            commands, files, compares = [*commands, *checks[0]], files | checks[1], compares or bool(checks[0])
-        if commands:
-            steps[identifier.rpartition("-")[0]] = [
-                shlex.join(_renamed(word, paths) for word in words) for words in commands
-            ]
-        if identifier.rpartition("-")[0] == until:
-            break
-    return Commands(steps=steps, files={name: data for name, data in files.items() if data}, compares=compares)
+    how = How(**{name: given.pop(name) for name in How.__dataclass_fields__})
+    past = context.obj if isinstance(context.obj, Past) else None
+    asked = _Asked(current, tests, how, context.meta["arguments"], past, given)
+    if "=" in given["good"] + given["bad"]:
+        found = _bisect_pins(asked)
+    elif not (component := _component_of_commits(asked)):
+        found = _bisect_releases(asked)
+    elif given["dry_run"]:
+        source = find_source(current.catalog, component, repo=given["repo"], build=given["build"])
+        show("text", None, plan_of_commands(current, source, *_older_first(asked)))
+        return 0
+    else:
+        found = _bisect_commits(asked, component)
+    if form == "json":
+        click.echo(json.dumps(bisection_document(found), indent=1))
+    else:
+        print_lines(_text(found), stderr=str(how.events) == "-")
+    return 0 if all(sum(point.known is not None for point in each.bisection.points) > 1 for each in found) else 3
 
 
-def _checks(
-    plan: Plan, done: Mapping[str, Done], run: Action, names: Mapping[Input, str], data: Callable[[Input], bytes]
-) -> Checks:
-    """Return what compares the outputs of a run, if it wrote them by commands or called what commands made."""
-    result = done[run.id].result
-    if _lines(done[run.id]):
-        return compare_files(plan, run, names, data) if result.ok else ([], {})
-    made = any(_is_made(ref, done) for source in run.sources for ref in plan.graph.actions[source].inputs.values())
-    return call_and_compare(plan, run, result, names, data) if made else ([], {})
+@dataclass(frozen=True)
+class _Asked:
+    """What the command line asks for."""
+
+    session: Session
+    tests: Sequence[str]
+    how: How
+    arguments: Sequence[str]
+    past: Past | None
+    #: The options about the ends.
+    given: Mapping[str, Any]
+
+    def run(self, ground: Ground) -> list[Reported]:
+        return BisectionRun(self.session, ground, self.how, self.arguments, self.past, bisect_command).run()
 
 
-def _used(lines: list[list[str]], ok: bool) -> list[list[str]]:
-    """Return the command lines of an action without those that only checked something: nothing reads what they write."""
-    kept: list[list[str]] = []
-    for words in reversed(lines):
-        target = words[words.index("-o") + 1] if "-o" in words[:-1] else ""
-        is_read = _has(chain(*kept), target)
-        failed = not ok and not kept
-        if failed or is_read or target == "" or target.startswith("out/"):
-            kept.insert(0, words)
-    return kept
+def _bisect_releases(asked: _Asked) -> list[Reported]:
+    current, given = asked.session, asked.given
+    chosen = given["component"] or default_component(current.catalog, asked.tests)
+    if chosen in current.pins.overrides:
+        raise UsageError(f"--pin {chosen}=…: a bisection of {chosen} chooses its releases; use --good and --bad")
+    for name, option in _OF_COMMITS.items():
+        if given[name]:
+            raise UsageError(
+                f"{option} is about commits; name a repository with --repo, or commits as --good and --bad"
+            )
+    axis = make_axis(
+        current.catalog,
+        chosen,
+        good=given["good"],
+        bad=given["bad"],
+        bindings=given["bindings"],
+        fixed=asked.how.find == "fixed",
+    )
+    return asked.run(of_releases(current, axis, tests_on(current, asked.tests, axis)))
 
 
-def _lines(done: Done) -> list[list[str]]:
-    """Return the commands of an action; none where the code under test wrote something else there: nothing else reads these."""
-    found = done.result.metrics.get("commands")
-    lines = [words for words in found if isinstance(words, list)] if isinstance(found, list) else []
-    return [list(map(str, words)) for words in lines]
+def _component_of_commits(asked: _Asked) -> str:
+    """Return the component whose commits are bisected: a repository is named, or an end that is no release. Empty: none."""
+    catalog, given = asked.session.catalog, asked.given
+    chosen = given["component"] or default_component(catalog, asked.tests)
+    check_known("component", [chosen], catalog.components, "--component: ")
+    document = catalog.components[chosen].document
+    releases = [each.release for each in document.releases]
+    ends = [end for end in (given["good"], given["bad"]) if end and not _NUMBER.fullmatch(end)]
+    are_commits = document.build and any(find(releases, end) is None for end in ends)
+    return chosen if given["repo"] or given["build"] or are_commits else ""
 
 
-def _has(words: Iterable[str], path: str) -> bool:
-    """Return whether command lines name a path, also inside an option: ``--input=@in/x.npy``, ``library-paths=x.mlir}``."""
-    return any(re.search(_PATH.format(re.escape(path)), word) for word in words)
+def _older_first(asked: _Asked) -> tuple[str, str]:
+    good, bad = asked.given["good"], asked.given["bad"]
+    if not (good and bad):
+        raise UsageError("a bisection of commits needs both ends: --good REVISION --bad REVISION")
+    return (bad, good) if asked.how.find == "fixed" else (good, bad)
 
 
-def _renamed(word: str, paths: Mapping[str, str]) -> str:
-    """Return a word with the names of files in the report's folder."""
-    for path, name in paths.items():
-        word = re.sub(_PATH.format(re.escape(path)), lambda _, name=name: name, word)  # type: ignore[misc]
-    return word
-
-
-def _is_made(ref: Input, done: Mapping[str, Done]) -> bool:
-    """Return whether a command makes a file."""
-    return isinstance(ref, Produced) and bool(_lines(done[ref.action]))
-
-
-def _data(catalog: Catalog, done: Mapping[str, Done], ref: Input, read: Callable[[str], bytes]) -> bytes:
-    """Return a file; nothing for one that is lost or long."""
+def _bisect_commits(asked: _Asked, component: str) -> list[Reported]:
+    current, given, fixed = asked.session, asked.given, asked.how.find == "fixed"
+    older, newer = _older_first(asked)
+    check_names(asked.tests)
+    source = find_source(
+        current.catalog, component, repo=given["repo"], build=given["build"], limit_s=given["build_timeout"]
+    )
+    if given["build"]:
+        note("--build: this command is your own, so it runs as you do, with your files and the network")
+    repository = open_repository(source.repository, current.home.cache, [older, newer], note)
     try:
-        if isinstance(ref, File):
-            data = (catalog.roots[ref.root] / ref.path).read_bytes()
+        older = _start(repository, older, newer)
+        commits = list_commits(repository, older, newer, first_parent=given["first_parent"])
+    except UsageError as error:
+        swapped = {"--good": "--bad", "--bad": "--good"} if fixed else {}
+        raise UsageError(" ".join(swapped.get(word, word) for word in str(error).split(" "))) from None
+    warn(*commits.warnings)
+    return asked.run(of_commits(current, source, commits, asked.tests, fixed=fixed, paths=given["paths"]))
+
+
+def _start(repository: Repository, older: str, newer: str) -> str:
+    """Return the older end, or where both part: releases are often on branches of their own."""
+    ends = [repository.commit(each) for each in (older, newer)]
+    base = fork(repository, *ends)
+    if not base or base in ends:
+        return older
+    note(f"{older} is no ancestor of {newer}: the search begins where they part, {base[:SHORT_COMMIT]}")
+    return base
+
+
+def _bisect_pins(asked: _Asked) -> list[Reported]:
+    """Find the smallest sets of pins that make tests bad, then the release of each component in them."""
+    current, given, how = asked.session, asked.given, asked.how
+    for name in ("component", "repo", "build", "bindings"):
+        if given[name]:
+            raise UsageError(f"--{name} does not go with pins as ends; the components are those whose pins differ")
+    if how.scan is not None or how.interactive or how.by.kind == "time":
+        raise UsageError("--scan, --search, --interactive and --by time do not go with pins as ends")
+    for name, option in _OF_COMMITS.items():
+        if given[name]:
+            raise UsageError(f"{option} is about commits; it does not go with pins as ends")
+    check_names(asked.tests)
+    moved = moved_pins(current.catalog, given["good"], given["bad"])
+    good = read_pins(current.catalog, given["good"].split(","), "--good")
+    both = {name: release for name, release in good.items() if name not in moved}
+    asked = replace(asked, session=current.with_pins(both))
+    found = list[Reported]()
+    for used, names in _by_used(asked, MovedPins(moved)).items():
+        pins = MovedPins({name: moved[name] for name in used})
+        if len(used) == 1:
+            found += _bisect_moved(asked, names, used[0], pins.pins(0), {**both, **pins.pins(1)})
         else:
-            data = read(done[ref.action].result.outputs[ref.output])
-        return data if len(data) <= _LONGEST else b""
-    except (OSError, ValueError, KeyError):
-        return b""
+            results = asked.run(of_pins(asked.session, pins, names))
+            asked = replace(asked, how=replace(asked.how, events=None))
+            found += [*results, *(each for one in results for each in _descend(asked, one.bisection, pins, both))]
+        # A second bisection must not begin the file of events again.
+        asked = replace(asked, how=replace(asked.how, events=None))
+    return found
 
 
-def passes_of(plan: Plan, done: Mapping[str, Done], test: str, step: str) -> frozenset[str]:
-    """Return the names of passes in the command lines of a step: of ``--pass-pipeline=`` and options that are passes."""
-    words: set[str] = set()
-    for name in plan.needed_by(test):
-        if name in done and name.rpartition("-")[0] == step.partition(" ")[0]:
-            for line in _lines(done[name]):
-                words |= {each for word in line[1:] if word.startswith("-") for each in _PASS.findall(word)}
-    return frozenset(words)
+def _by_used(asked: _Asked, pins: MovedPins) -> dict[tuple[str, ...], list[str]]:
+    """Return the tests by the moved components that they use. Raise UsageError where none uses any."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for test, components in used_components(asked.session, asked.tests, pins).items():
+        groups.setdefault(tuple(components), []).append(test)
+    for used, names in groups.items():
+        if unused := [name for name in pins.moved if name not in used]:
+            warn(f"{' '.join(names)}: the pins of {' and '.join(unused)} play no part, because nothing there uses them")
+    groups.pop((), None)
+    if not groups:
+        raise UsageError(f"no test that can run at an end uses {' or '.join(pins.moved)}")
+    return groups
 
 
-def pass_of(plan: Plan, test: str, step: str) -> str:
-    """Return the pass of a step that has one besides those that clean up; else nothing."""
-    actions = map(plan.graph.actions.__getitem__, plan.needed_by(test))
-    texts = [
-        _OPTIONS.sub("", str(each.params.get("passes", ""))) for each in actions if each.id.rpartition("-")[0] == step
-    ]
-    passes = {name for text in texts for name in _PASS.findall(text)} - _CLEANING
-    return passes.pop() if len(passes) == 1 else ""
+def _descend(asked: _Asked, found: Bisection, pins: MovedPins, both: Mapping[str, str]) -> Iterator[Reported]:
+    """Bisect the releases of each component of a guilty set; the others stay as they are in it."""
+    for change in found.changes:
+        bad = {**both, **pins.pins(change.change.after)}
+        for component in sorted(pins.components(change.change.after)):
+            yield from _bisect_moved(asked, [found.test], component, pins.pins(0), bad)
+
+
+def _bisect_moved(
+    asked: _Asked, tests: Sequence[str], component: str, good: Mapping[str, str], bad: Mapping[str, str]
+) -> Iterator[Reported]:
+    """Bisect the releases of a component between two pin sets, with the others of the bad one."""
+    others = {name: release for name, release in bad.items() if name != component}
+    axis = make_axis(asked.session.catalog, component, good=good[component], bad=bad[component])
+    session = asked.session.with_pins(others)
+    words = [word for name, release in others.items() for word in ("--pin", f"{name}={release}")]
+    kept = option_words(
+        bisect_command, asked.arguments, without=("good", "bad", "component", "events", "form", "quiet")
+    )
+    arguments = [*tests, *kept, "--component", component, "--good", good[component], "--bad", bad[component], *words]
+    ground = of_releases(session, axis, tests_on(session, tests, axis))
+    yield from BisectionRun(session, ground, asked.how, arguments, None, bisect_command).run()
+
+
+def _text(found: Sequence[Reported]) -> Iterator[Any]:
+    from rich.markup import escape
+
+    from mlir_matrix.bisect.report.text import bisection_lines  # imports rich
+
+    for number, each in enumerate(found):
+        yield from [""] if number else []
+        yield from bisection_lines(each.bisection)
+        yield f"report: {escape(str(each.report))}"

@@ -5,20 +5,20 @@ The searches of several tests share probes: what one asks for is observed for al
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
-from typing import Any, Literal, TypeAlias
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.base.errors import UsageError
-from mlir_matrix.bisect.changes import Change, changes
-from mlir_matrix.bisect.history import History, Line, history
 from mlir_matrix.bisect.observations import Observation, Observations, Point
 from mlir_matrix.bisect.prober import Prober
 from mlir_matrix.bisect.releases import Axis
-from mlir_matrix.bisect.search import Answer, ContradictionError, Search, Verdict
-from mlir_matrix.judge.signature import Signature, alike
+from mlir_matrix.bisect.search.history import History, Line, history
+from mlir_matrix.bisect.search.search import Answer, ContradictionError, Search, Verdict
+from mlir_matrix.results.signature import Signature, alike
 
 #: A longer axis is searched, and not scanned.
 SHORT = 32
@@ -386,3 +386,44 @@ def verdict(seen: Signature | None, old: Signature, new: Signature) -> Verdict:
     if is_old == is_new:
         return Verdict.CANNOT_TELL
     return Verdict.BAD if is_new else Verdict.GOOD
+
+
+Behaviour = TypeVar("Behaviour")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change(Generic[Behaviour]):
+    """Two neighbours among the known points that behave differently."""
+
+    #: The last point before, and the first one after.
+    before: int
+    after: int
+    was: Behaviour
+    becomes: Behaviour
+
+    @property
+    def between(self) -> range:
+        """The points between, of which nothing is known: each may have made the change, as may ``after``."""
+        return range(self.before + 1, self.after)
+
+
+def changes(
+    behaviours: Sequence[Behaviour | None], alike: Callable[[Behaviour, Behaviour], bool] = operator.eq
+) -> list[Change[Behaviour]]:
+    """Return every change along an axis; None is a point of which nothing is known.
+
+    ``alike`` need not be transitive: a point that is like what is before and after a change may have either behaviour.
+    """
+    found: list[Change[Behaviour]] = []
+    #: What was seen since the last change.
+    since: list[tuple[int, Behaviour]] = []
+    for after, becomes in enumerate(behaviours):
+        if becomes is None:
+            continue
+        others = [(point, was) for point, was in since if not alike(was, becomes)]
+        if others:
+            before, was = others[-1]
+            found.append(Change(before=before, after=after, was=was, becomes=becomes))
+            since = []
+        since.append((after, becomes))
+    return found

@@ -19,12 +19,12 @@ from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.base.digest import digest_bytes
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.files import unwritable
-from mlir_matrix.base.paths import launcher
+from mlir_matrix.base.paths import find_home, launcher
 from mlir_matrix.bisect.observations import Observation
 from mlir_matrix.bisect.releases import Axis
 from mlir_matrix.bisect.signature import By, signature
-from mlir_matrix.judge.results import TestResult
-from mlir_matrix.judge.signature import Signature
+from mlir_matrix.results.results import TestResult
+from mlir_matrix.results.signature import Signature
 
 #: What a result alone does not tell.
 _OF_OUTPUTS = ("output", "ir", "time")
@@ -34,6 +34,8 @@ _OLDER = "mlir-matrix/bisect-log/v1"
 #: Between an event and the first digits of its SHA-256.
 _SEAL = b', "digest": "'
 _DIGITS = 16
+#: The name of a log in the folder of its bisection.
+LAST = "log.ndjson"
 
 
 class Log:
@@ -224,3 +226,8 @@ def _signature(words: Mapping[str, Any] | None) -> Signature | None:
     if words is None:
         return None
     return Signature(**{**words, "outcome": Outcome(words["outcome"]), "details": tuple(words["details"])})
+
+
+def bisections() -> Path:
+    """Return the folder of all bisections."""
+    return find_home().state / "bisect"

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
-from mlir_matrix.judge.results import TestResult
-from mlir_matrix.judge.signature import Signature
+from mlir_matrix.results.results import TestResult
+from mlir_matrix.results.signature import Signature
 
 
 @dataclass(frozen=True, kw_only=True)

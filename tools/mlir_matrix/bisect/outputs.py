@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
+from statistics import median
 
-from mlir_matrix.actions.runtime.outcomes import Stage
+from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
 from mlir_matrix.base.digest import digest_bytes, digest_value
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.names import check_known
 from mlir_matrix.bisect.difference import normalised
 from mlir_matrix.bisect.signature import By
 from mlir_matrix.execute.job import Done
-from mlir_matrix.judge.results import TestResult
 from mlir_matrix.plan.graph import BUILDING, Action, Graph, Produced
 from mlir_matrix.plan.planner import Plan
+from mlir_matrix.results.results import TestResult
+from mlir_matrix.results.signature import Signature
 
 
 def check_step(plan: Plan, by: By) -> None:
@@ -103,3 +106,42 @@ def seconds(plan: Plan, done: Mapping[str, Done], test: str) -> list[float]:
             measured = [each * 1e-9 for each in (times if isinstance(times, list) else ()) if isinstance(each, int)]
             found += measured or [result.usage["wall_s"]]
     return found
+
+
+#: Samples that a point needs: of fewer, the noise is not known.
+FEWEST = 5
+
+
+#: Smaller differences are never told apart: clocks are not finer for short kernels.
+_LEAST = 0.02
+
+
+def time_levels(samples: Mapping[int, Sequence[float]]) -> dict[int, Signature]:
+    """Return the behaviours of the points of an axis by their samples in seconds; points with few samples are left out.
+
+    Neighbours become one level, the most similar first, unless their medians differ by more than three times the noise. That is the
+    distance of a point's median from its fastest sample: what disturbs a program only makes it slower.
+    """
+    known = {point: sorted(samples[point]) for point in sorted(samples) if len(samples[point]) >= FEWEST}
+    levels = [[point] for point in known]
+    noise = median(median(each) - each[0] for each in known.values()) if known else 0.0
+
+    def middle(level: list[int]) -> float:
+        return median(value for point in level for value in known[point])
+
+    while len(levels) > 1:
+        middles = [middle(level) for level in levels]
+        gap, first = min((abs(one - next_), place) for place, (one, next_) in enumerate(pairwise(middles)))
+        if gap > max(3 * noise, _LEAST * middles[first]):
+            break
+        levels[first : first + 2] = [levels[first] + levels[first + 1]]
+    return {
+        point: Signature(outcome=Outcome.PASS, details=(_duration(middle(level)),))
+        for level in levels
+        for point in level
+    }
+
+
+def _duration(value: float) -> str:
+    unit, factor = next((each for each in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)) if value * each[1] >= 1), ("ns", 1e9))
+    return f"{value * factor:.3g} {unit}"

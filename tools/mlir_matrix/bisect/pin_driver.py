@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.bisect.driver import Driver, FoundChange, change_between, verdict
-from mlir_matrix.bisect.pin_sets import MOST, PinSets, PinSetsAnswer
 from mlir_matrix.bisect.releases import Axis, as_glob
-from mlir_matrix.bisect.search import Answer
+from mlir_matrix.bisect.search.pin_sets import MOST, PinSets, PinSetsAnswer
+from mlir_matrix.bisect.search.search import Answer
 from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.select import choose
 from mlir_matrix.plan.session import plan_tests

@@ -11,8 +11,8 @@ from typing import Literal, get_args
 from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.names import did_you_mean, printable
-from mlir_matrix.judge.results import TestResult
-from mlir_matrix.judge.signature import PASS, UNKNOWN, Signature, behaviour
+from mlir_matrix.results.results import TestResult
+from mlir_matrix.results.signature import PASS, UNKNOWN, Signature, behaviour
 
 #: What signatures are made of: everything that is known of a failure, the outcome alone, the bytes of the outputs, or times.
 Whole = Literal["behaviour", "outcome", "output", "time"]

@@ -12,7 +12,7 @@ from buildbot.util import identifiers
 
 from mlir_matrix.base.text import abridged, harmless
 from mlir_matrix.buildbot.state import RETRY, Cell, Entry
-from mlir_matrix.report.failure_text import failure_text, headline
+from mlir_matrix.results.report.failure_text import failure_text, headline
 
 #: Seconds between changes of the text of a running step.
 _EVERY_S = 2.0

@@ -10,7 +10,7 @@ from typing import Any
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.base.text import counted, harmless
-from mlir_matrix.judge.results import NOT_RUN, SCHEMA, row_of
+from mlir_matrix.results.results import NOT_RUN, SCHEMA, row_of
 
 EVENTS = "mlir-matrix/events/v1"
 #: Results of a step, in Buildbot's numbers.

@@ -33,7 +33,7 @@ from mlir_matrix.buildbot.state import (
     read_results,
     result_of,
 )
-from mlir_matrix.report.page import page
+from mlir_matrix.results.report.markdown import page
 
 #: Bytes of a results document, of the files of one failure, and of its pictures.
 _MOST_RESULTS = 256 << 20

@@ -19,23 +19,27 @@ from mlir_matrix.cli.verbs import LazyGroup, LazyVerb, VerbGroup
 
 #: The verbs by name. ``matrix --help`` imports none of them.
 VERBS: Mapping[str, LazyVerb | LazyGroup] = {
-    "plan": LazyVerb("Show which tests would run, and why.", "cli.plan:plan_command"),
-    "run": LazyVerb("Run tests and compare each outcome with the expected one.", "cli.run:run_command"),
+    "plan": LazyVerb("Show which tests would run, and why.", "run.commands:plan_command"),
+    "run": LazyVerb("Run tests and compare each outcome with the expected one.", "run.commands:run_command"),
     "bisect": LazyVerb(
-        "Find what changed the result of tests: a release, a commit, or pins.", "cli.bisect:bisect_command"
+        "Find what changed the result of tests: a release, a commit, or pins.", "bisect.commands:bisect_command"
     ),
-    "expect": LazyVerb("Propose which tests are expected to fail, by what fails now.", "cli.expect:expect_command"),
-    "inputs": LazyVerb("Write the inputs of a workload as files.", "cli.inputs:inputs_command"),
-    "explain": LazyVerb("Show everything that decides one test, with file and line.", "cli.explain:explain_command"),
-    "compare": LazyVerb("Compare the numbers in two files or folders.", "cli.compare:compare_command"),
+    "expect": LazyVerb(
+        "Propose which tests are expected to fail, by what fails now.", "expectations.commands:expect_command"
+    ),
+    "inputs": LazyVerb("Write the inputs of a workload as files.", "golden.commands:inputs_command"),
+    "explain": LazyVerb(
+        "Show everything that decides one test, with file and line.", "explain.commands:explain_command"
+    ),
+    "compare": LazyVerb("Compare the numbers in two files or folders.", "compare.commands:compare_command"),
     "golden": LazyGroup(
         "Manage expected outputs and numeric tolerances.",
         {
-            "update": LazyVerb("Compute expected outputs again and compare.", "cli.golden.update:update_command"),
-            "calibrate": LazyVerb("Propose tolerances from measured errors.", "cli.golden.calibrate:calibrate_command"),
-            "explain": LazyVerb("Show which bounds apply to a test, and why.", "cli.golden.explain:explain_command"),
+            "update": LazyVerb("Compute expected outputs again and compare.", "golden.commands:update_command"),
+            "calibrate": LazyVerb("Propose tolerances from measured errors.", "golden.commands:calibrate_command"),
+            "explain": LazyVerb("Show which bounds apply to a test, and why.", "golden.commands:explain_command"),
             "audit": LazyVerb(
-                "Measure which planted miscompiles the tolerances catch.", "cli.golden.audit:audit_command"
+                "Measure which planted miscompiles the tolerances catch.", "golden.commands:audit_command"
             ),
         },
         "matrix golden update",
@@ -45,19 +49,19 @@ VERBS: Mapping[str, LazyVerb | LazyGroup] = {
         about="Manage expected outputs and numeric tolerances.\n\n"
         "Expected outputs (goldens) are computed in float64 by the workloads' references, never by a compiler.",
     ),
-    "init": LazyVerb("Start a catalog: a workload, a suite and a CI workflow.", "cli.init:init_command"),
-    "conflicts": LazyVerb("Find pairs of IR tests that cannot both pass.", "cli.conflicts:conflicts_command"),
-    "schema": LazyVerb("Print the JSON Schema of a file format.", "cli.schema:schema_command"),
+    "init": LazyVerb("Start a catalog: a workload, a suite and a CI workflow.", "schema.commands:init_command"),
+    "conflicts": LazyVerb("Find pairs of IR tests that cannot both pass.", "expectations.commands:conflicts_command"),
+    "schema": LazyVerb("Print the JSON Schema of a file format.", "schema.commands:schema_command"),
     "toolchain": LazyGroup(
         "Lock, install, verify and upgrade compilers and frameworks.",
         {
-            "lock": LazyVerb("Write lock files.", "cli.toolchain.lock:lock_command"),
-            "fetch": LazyVerb("Download and install locked packages.", "cli.toolchain.fetch:fetch_command"),
-            "verify": LazyVerb("Check every byte of installed packages.", "cli.toolchain.verify:verify_command"),
-            "list": LazyVerb("List components and their releases.", "cli.toolchain.list:list_command"),
-            "which": LazyVerb("Print the path of a tool.", "cli.toolchain.which:which_command"),
-            "roll": LazyVerb("Test newer releases and propose those that pass.", "cli.toolchain.roll:roll_command"),
-            "gc": LazyVerb("Remove packages that no lock file names.", "cli.toolchain.gc:gc_command"),
+            "lock": LazyVerb("Write lock files.", "toolchain.commands:lock_command"),
+            "fetch": LazyVerb("Download and install locked packages.", "toolchain.commands:fetch_command"),
+            "verify": LazyVerb("Check every byte of installed packages.", "toolchain.commands:verify_command"),
+            "list": LazyVerb("List components and their releases.", "toolchain.commands:list_command"),
+            "which": LazyVerb("Print the path of a tool.", "toolchain.commands:which_command"),
+            "roll": LazyVerb("Test newer releases and propose those that pass.", "toolchain.commands:roll_command"),
+            "gc": LazyVerb("Remove packages that no lock file names.", "toolchain.commands:gc_command"),
         },
         "matrix toolchain list llvm",
         "matrix toolchain fetch llvm@19",
@@ -69,7 +73,7 @@ VERBS: Mapping[str, LazyVerb | LazyGroup] = {
         "Report what works: workloads or operators by path and target.",
         {
             "support": LazyVerb(
-                "Show what works: workloads or operators by path and target.", "cli.report.support:support_command"
+                "Show what works: workloads or operators by path and target.", "support.commands:support_command"
             ),
         },
         "matrix report support 'pytorch/**'",
@@ -80,14 +84,14 @@ VERBS: Mapping[str, LazyVerb | LazyGroup] = {
         {
             "show": LazyVerb(
                 "Show runs, outcomes of tests, and tests that are flaky, slower or less accurate.",
-                "cli.history.show:show_command",
+                "history.commands:show_command",
             ),
-            "diff": LazyVerb("Show new, fixed and changed failures between two runs.", "cli.history.diff:diff_command"),
-            "push": LazyVerb("Add the runs of this machine to a server.", "cli.history.push:push_command"),
+            "diff": LazyVerb("Show new, fixed and changed failures between two runs.", "history.commands:diff_command"),
+            "push": LazyVerb("Add the runs of this machine to a server.", "history.commands:push_command"),
             "export": LazyVerb(
-                "Write durations of tests for shards and plans of machines.", "cli.history.export:export_command"
+                "Write durations of tests for shards and plans of machines.", "history.commands:export_command"
             ),
-            "prune": LazyVerb("Replace old results by monthly summaries.", "cli.history.prune:prune_command"),
+            "prune": LazyVerb("Replace old results by monthly summaries.", "history.commands:prune_command"),
         },
         "matrix history show 'jax/**'",
         about="Ask what earlier runs found.\n\n"
@@ -97,7 +101,7 @@ VERBS: Mapping[str, LazyVerb | LazyGroup] = {
     "cache": LazyGroup(
         "Remove old results from the action cache.",
         {
-            "gc": LazyVerb("Remove the least recently used results.", "cli.cache.gc:gc_command"),
+            "gc": LazyVerb("Remove the least recently used results.", "results.commands:gc_command"),
         },
         "matrix cache gc --max-size 5G --dry-run",
         about="Remove old results from the action cache. They are made again when needed.",
@@ -105,9 +109,9 @@ VERBS: Mapping[str, LazyVerb | LazyGroup] = {
     "container": LazyGroup(
         "Build and verify container images of environments.",
         {
-            "build": LazyVerb("Build missing images.", "cli.container.build:build_command"),
-            "list": LazyVerb("List environments and their images.", "cli.container.list:list_command"),
-            "verify": LazyVerb("Compare images with their lock files.", "cli.container.verify:verify_command"),
+            "build": LazyVerb("Build missing images.", "containers.commands:build_command"),
+            "list": LazyVerb("List environments and their images.", "containers.commands:list_command"),
+            "verify": LazyVerb("Compare images with their lock files.", "containers.commands:verify_command"),
         },
         "matrix container build mlir",
         "matrix container list",
@@ -118,17 +122,17 @@ VERBS: Mapping[str, LazyVerb | LazyGroup] = {
     "machine": LazyGroup(
         "Describe build machines: what they have, and which tests they run.",
         {
-            "probe": LazyVerb("Print a machine file of this machine.", "cli.machine.probe:probe_command"),
-            "list": LazyVerb("List the machines of the catalogs.", "cli.machine.list:list_command"),
-            "check": LazyVerb("Compare this machine with its file.", "cli.machine.check:check_command"),
-            "init": LazyVerb("Set this machine up as a worker of Buildbot.", "cli.machine.init:init_command"),
-            "fleet": LazyVerb("Show what several machines run, and what none runs.", "cli.machine.fleet:fleet_command"),
+            "probe": LazyVerb("Print a machine file of this machine.", "fleet.commands:probe_command"),
+            "list": LazyVerb("List the machines of the catalogs.", "fleet.commands:list_command"),
+            "check": LazyVerb("Compare this machine with its file.", "fleet.commands:check_command"),
+            "init": LazyVerb("Set this machine up as a worker of Buildbot.", "fleet.commands:init_command"),
+            "fleet": LazyVerb("Show what several machines run, and what none runs.", "fleet.commands:fleet_command"),
         },
         "matrix machine probe > matrix/machines/NAME.yaml",
         "matrix machine fleet",
     ),
-    "merge": LazyVerb("Merge the results of all shards of a run.", "cli.merge:merge_command"),
-    "doctor": LazyVerb("Report what this machine has and what it lacks.", "cli.doctor:doctor_command"),
+    "merge": LazyVerb("Merge the results of all shards of a run.", "results.commands:merge_command"),
+    "doctor": LazyVerb("Report what this machine has and what it lacks.", "toolchain.commands:doctor_command"),
 }
 
 #: Thresholds of the garbage collector. Plans and results have no cycles; Python's default of 700 costs a tenth of the time.

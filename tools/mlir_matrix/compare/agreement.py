@@ -20,7 +20,7 @@ from mlir_matrix.compare.fast_path import gate
 
 if TYPE_CHECKING:
     from mlir_matrix.actions.params import JudgedOutput, ProgramJudgeParams
-    from mlir_matrix.report.schemas.oracles import ComparedOutput, DisputedElement, Pair
+    from mlir_matrix.compare.documents import ComparedOutput, DisputedElement, Pair
 
 _SHOWN = 5
 Files = Mapping[str, str | Path]

@@ -14,7 +14,7 @@ from mlir_matrix.base.digest import digest_bytes, digest_value
 from mlir_matrix.base.text import harmless
 from mlir_matrix.history.record import LONGEST
 from mlir_matrix.history.spool import SpoolError
-from mlir_matrix.judge.results import NOT_RUN
+from mlir_matrix.results.results import NOT_RUN
 
 BAD, GOOD, UNKNOWN = 0, 1, 2
 _ID = re.compile(r"[0-9a-f]{32}")

@@ -8,6 +8,7 @@ import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +19,14 @@ from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.names import is_glob, printable, test_glob
 from mlir_matrix.base.paths import launcher
 from mlir_matrix.base.text import catalog_options
-from mlir_matrix.history.checked import BAD, GOOD, UNKNOWN
+from mlir_matrix.history.checked import BAD, GOOD, UNKNOWN, check
+from mlir_matrix.history.record import make_recording
+from mlir_matrix.history.spool import SpoolError, new_id
 from mlir_matrix.history.store import Store
+from mlir_matrix.results.results import SCHEMA, TestResult
 
 if TYPE_CHECKING:
-    from mlir_matrix.report.schemas.history import (
+    from mlir_matrix.history.documents import (
         ChangedTest,
         FirstBadTest,
         MonthOfTest,
@@ -377,3 +381,38 @@ def _bisect(test: str, moved: Mapping[str, Sequence[str]], run: RecordedRun) -> 
     # The first catalog is the program's own.
     catalogs = catalog_options(each["folder"] for each in run["catalogs"][1:])
     return shlex.join([launcher(), "bisect", test, *catalogs, "--good", ends[0], "--bad", ends[1]])
+
+
+#: Keys of an entry that a result has under other names, or not at all.
+_OTHERS = {"property": "tested_property"}
+
+
+def read_outcomes(file: Path) -> dict[str, Ended]:
+    """Read a file of ``matrix run --results``. Raise UsageError."""
+    try:
+        document = json.loads(file.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise UsageError(f"{file}: not JSON; make it with: matrix run --results FILE") from None
+    schema = document.get("schema") if isinstance(document, dict) else None
+    if schema != SCHEMA:
+        raise UsageError(
+            f"{file}: schema {printable(str(schema))}; expected {SCHEMA}, written by: matrix run --results FILE"
+        )
+    try:
+        results = [_result(entry) for entry in document["tests"]]
+        found = check(make_recording(new_id(), results, document["run"], [], {}))
+    except (SpoolError, KeyError, TypeError, AttributeError, ValueError) as error:
+        raise UsageError(
+            f"{file}: damaged: {printable(str(error))}; make it again with: matrix run --results FILE"
+        ) from None
+    columns = zip(*found.columns[:3], strict=True)
+    return {
+        test: Ended(state, found.behaviours[at][1], found.behaviours[at][3], seen=found.ended)
+        for test, at, state in columns
+    }
+
+
+def _result(entry: dict[str, Any]) -> TestResult:
+    return TestResult(**{_OTHERS.get(name, name): value for name, value in entry.items()})

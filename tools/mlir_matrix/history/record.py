@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.base.digest import canonical, digest_bytes
 from mlir_matrix.base.text import harmless
+from mlir_matrix.fleet.durations import Execution, update_summary
 from mlir_matrix.history.spool import SCHEMA, Spool, new_id
-from mlir_matrix.history.summary import update_summary
-from mlir_matrix.judge.results import Run, TestResult
-from mlir_matrix.judge.signature import UNKNOWN, behaviour, shape
+from mlir_matrix.results.results import NOT_RUN, Run, TestResult
+from mlir_matrix.results.signature import UNKNOWN, behaviour, shape
 
 if TYPE_CHECKING:
-    from mlir_matrix.report.schemas.run import FinishedRun
+    from mlir_matrix.results.documents import FinishedRun
 
 #: Characters of the description of a behaviour.
 LONGEST = 500
@@ -51,7 +51,7 @@ def record(
     if spool.is_off:
         return "", []
     recording = make_recording(new_id(), run.results, about, tests, inputs or {}, interrupted=run.interrupted)
-    slow = update_summary(state, run.results, about["ended"])
+    slow = update_summary(state, executions(run.results), about["ended"])
     try:
         recorded = spool.add(recording)
     except OSError as error:
@@ -107,3 +107,12 @@ def _behaviour(behaviours: Table, result: TestResult) -> int:
     # Nothing can be told from the reason of what is unknown.
     digest = "" if unknown else digest_bytes(text.encode(errors="backslashreplace"))[:16]
     return behaviours.place((outcome, stage, text), [outcome, stage, digest, text[:LONGEST]])
+
+
+def executions(results: Iterable[TestResult]) -> list[Execution]:
+    """Return what a run decided of its tests."""
+    return [
+        Execution(each.id, each.duration_s, each.expected, each.cached)
+        for each in results
+        if each.outcome not in (*NOT_RUN, Outcome.INFRA_ERROR)
+    ]

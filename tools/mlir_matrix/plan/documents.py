@@ -8,6 +8,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
+from mlir_matrix.base.documents import document
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -218,6 +219,7 @@ class PlanSummary(TypedDict):
     environments: int
 
 
+@document
 class Plan(TypedDict):
     """Tests, actions and environments (`matrix plan --format json`)."""
 

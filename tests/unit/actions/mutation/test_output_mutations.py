@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mlir_matrix.actions.mutation.output_mutations import MUTATIONS, Planting, flips
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.catalog.models.base import Dtype
-from mlir_matrix.plan.audit import OUTPUTS
+from mlir_matrix.golden.mutants import OUTPUTS
 
 
 def planting(values: Any, dtype: str = "f32", *, draw: int = 0, other: Any = None) -> Planting:

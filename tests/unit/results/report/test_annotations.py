@@ -1,0 +1,128 @@
+"""What Buildbot's AnnotatedCommand and GitHub's runner read of a run, also where its texts look like commands."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.results.report.annotations import Annotations
+from mlir_matrix.results.results import Run, TestResult
+
+PASS = TestResult(
+    id="jax/p/t/a", framework="jax", pipeline="p", target="t", workload="a", outcome="pass", stage="judge",
+    expected=True, reason="", repeat="matrix run jax/p/t/a",
+)  # fmt: skip
+HOSTILE = "no\n@@@STEP_LINK@x@javascript:y@@@\n::error::z\n::stop-commands::a\n | <b>`*[x](y)\x1b[0m 100%"
+WRONG = replace(
+    PASS, id="jax/p/t/b", workload="b", outcome="lower-failed", expected=False, reason=HOSTILE, diagnostics=HOSTILE,
+    expectation={"outcome": "mismatch", "reason": "r", "position": "matrix/suites/s.yaml:23:13"},
+)  # fmt: skip
+ABSENT = replace(PASS, id="mlir/q/t/c", framework="mlir", pipeline="q", outcome="unsupported", reason="no q")
+LOST = replace(
+    PASS, id="mlir/s/ir/d", framework="mlir", pipeline="s", target="ir", outcome="infra-error", expected=False
+)
+RUN = Run(results=[PASS, WRONG, ABSENT, LOST])
+
+
+def printed(form: str, capsys: pytest.CaptureFixture[str], run: Run = RUN) -> list[str]:
+    Annotations(form).print(run, {})
+    return capsys.readouterr().out.splitlines()
+
+
+@pytest.fixture(autouse=True)
+def _no_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mlir_matrix.results.report.annotations._PACE_S", 0)
+
+
+def test_a_step_for_each_cell_with_unexpected_outcomes(capsys: pytest.CaptureFixture[str]) -> None:
+    steps: dict[str, list[str]] = {}
+    for line in printed("buildbot", capsys):
+        if begun := re.match(r"^@@@BUILD_STEP (?P<name>.*)@@@", line):
+            steps[begun["name"]] = []
+        elif line.startswith("@@@"):
+            steps[list(steps)[-1]].append(line)
+    assert steps == {
+        "jax/p/t": ["@@@STEP_TEXT@1 lower-failed@@@", "@@@STEP_FAILURE@@@"],
+        "IR tests of steps": ["@@@STEP_TEXT@1 infra-error@@@", "@@@STEP_EXCEPTION@@@"],
+        "summary": ["@@@STEP_TEXT@4 tests, 2 not as expected@@@", "@@@STEP_FAILURE@@@"],
+    }
+
+
+def test_a_long_cell_fits_the_name_of_a_step(capsys: pytest.CaptureFixture[str]) -> None:
+    cell = replace(WRONG, pipeline="p" * 60)
+    (name,) = [line[14:-3] for line in printed("buildbot", capsys, Run(results=[cell])) if "BUILD_STEP jax" in line]
+    assert len(name) == 50
+
+
+def test_errors_of_a_workflow(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summary = tmp_path / "summary.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    lines = printed("github", capsys)
+    commands, stopped = [], ""
+    for line in lines:
+        # As the runner reads them: spaces before a command do not count.
+        if not (line := line.lstrip()).startswith("::"):
+            continue
+        if stopped:
+            stopped = "" if line == f"::{stopped}::" else stopped
+        elif line.startswith("::stop-commands::"):
+            stopped = line.removeprefix("::stop-commands::")
+        else:
+            commands.append(line)
+    assert not stopped
+    assert [line.split(" ")[0].split("::")[1] for line in commands] == ["error", "group", "endgroup"] * 2
+    assert commands[0].startswith(
+        "::error file=matrix/suites/s.yaml,line=23,title=lower-failed jax/p/t/b::lower-failed"
+    )
+    assert commands[0].endswith("100%25")
+    assert "file=recipes/steps/s/step.yaml,line=1," in commands[3]
+
+    text = summary.read_text()
+    assert text.startswith("### ❌ 4 tests: 1 infra-error, 1 lower-failed, 1 pass, 1 unsupported\n")
+    row = next(line for line in text.splitlines() if "jax/p/t/b" in line)
+    assert row.count("|") == 5
+    assert "<b>" not in row
+    assert "](y)" not in row
+
+
+class Interrupted(StringIO):
+    """A stream that Ctrl-C interrupts when it is given the output of a failed test, within its group."""
+
+    def write(self, text: str) -> int:
+        if "::group::" in self.getvalue() and "diagnostics of b" in text:
+            raise KeyboardInterrupt
+        return super().write(text)
+
+
+def test_github_obeys_commands_again_after_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when it comes within the group of a test, where commands are stopped for a second time."""
+    stream = Interrupted()
+    monkeypatch.setattr("sys.stdout", stream)
+    annotations = Annotations("github")
+    with pytest.raises(KeyboardInterrupt):
+        annotations.print(Run(results=[replace(WRONG, reason="r", diagnostics="diagnostics of b")]), {})
+    annotations.close()
+    lines = stream.getvalue().splitlines()
+    stops = [line for line in lines if line.startswith("::stop-commands::")]
+    assert len(stops) == 2
+    assert lines[-1] == f"::{stops[-1].removeprefix('::stop-commands::')}::"
+
+
+def test_no_more_errors_than_github_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    many = [replace(WRONG, id=f"jax/p/t/b{number}", workload=f"b{number}") for number in range(30)]
+    lines = printed("github", capsys, Run(results=many))
+    assert sum(line.startswith("::error ") for line in lines) == 10
+    assert sum(line.startswith("::group::") for line in lines) == 30
+
+
+def test_a_summary_that_cannot_be_written(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "/nowhere/summary.md")
+    with pytest.raises(InfrastructureError, match=r"GITHUB_STEP_SUMMARY /nowhere/summary.md: No such file"):
+        Annotations("github").print(RUN, {})

@@ -1,0 +1,132 @@
+"""Progress: words of others are no markup on the live display; plain lines for logs; nothing where it is quiet."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mlir_matrix.base.events import Note, PackageProgress, Tick
+from mlir_matrix.base.layout import report_console
+from mlir_matrix.execute.job import ActionDone, ActionStarted
+from mlir_matrix.execute.progress import Counting
+from mlir_matrix.results.report.progress import LiveTests, shown_tests
+from mlir_matrix.results.results import TestDone
+
+#: A closing tag without an opening one, which rich refuses; colours, links, pictures; what clears a screen; a backslash.
+WORDS = "cannot open [/dev/eth0] [bold]x[/] [link=http://a.invalid]y :bug: \x1b[2J\\"
+
+
+def test_other_peoples_words_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", shown)
+    # rich takes what it writes to for a terminal.
+    for name, value in {"FORCE_COLOR": "1", "TERM": "xterm", "COLUMNS": "300"}.items():
+        monkeypatch.setenv(name, value)
+    action: Any = SimpleNamespace(id=f"{WORDS}-0", tool="run", outputs={})
+    result: Any = SimpleNamespace(
+        expected=False, fails=True, quarantine=None, outcome="run-failed", id="t", reason=WORDS, expectation=None
+    )
+    done: Any = SimpleNamespace()
+    display = LiveTests(2)
+    monkeypatch.setattr(display, "_REDRAW_S", 0)
+    display.on(ActionStarted(action))
+    display.on(PackageProgress(package=WORDS, received=1, total=2))
+    display.on(Tick())
+    display.on(Note(WORDS))
+    display.on(TestDone(result))
+    display.on(PackageProgress(package="p", error=WORDS))
+    display.on(ActionDone(action, done))
+    display.close()
+    plain = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", shown.getvalue())
+    said = WORDS.replace("\x1b", "\\x1b")
+    for line in (f"fetching {said}  0 of 0 MB", f"running  {said}  0.0 s", f"note {said}", f"error {said}"):
+        assert line in plain
+    assert f"run-failed     t  UNEXPECTED  {said}" in plain
+    assert "0/2 tests, 0 actions done" in plain
+
+
+def test_the_first_unexpected_results_are_shown_at_once_and_all_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", shown)
+    for name, value in {"FORCE_COLOR": "1", "TERM": "xterm", "COLUMNS": "300"}.items():
+        monkeypatch.setenv(name, value)
+    display = LiveTests(50)
+    monkeypatch.setattr(display, "_REDRAW_S", 0)
+    for number in range(50):
+        result: Any = SimpleNamespace(
+            expected=False,
+            fails=True,
+            quarantine=None,
+            outcome="mismatch",
+            id=f"t{number}",
+            reason="y is wrong",
+            expectation=None,
+        )
+        display.on(TestDone(result))
+        assert (f"mismatch       t{number}  UNEXPECTED  y is wrong" in shown.getvalue()) == (number < 20)
+    display.on(Tick())
+    display.close()
+    assert shown.getvalue().count("further unexpected results") == 1
+    assert "50/50 tests, 0 actions done" in shown.getvalue()
+    assert "50 unexpected" in shown.getvalue()
+
+
+def test_no_picture_is_made_of_words(capsys: pytest.CaptureFixture[str]) -> None:
+    report_console().print("a.mlir:bug: x", markup=False)
+    assert capsys.readouterr().out == "a.mlir:bug: x\n"
+
+
+def test_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    """What is known and expected takes no line."""
+    result: Any = SimpleNamespace(
+        expected=True,
+        fails=False,
+        quarantine=None,
+        outcome="pass",
+        id="a",
+        reason="",
+        expectation=None,
+        cached=False,
+        weak={},
+    )
+    known: Any = SimpleNamespace(**{**vars(result), "id": "b", "cached": True})
+    with shown_tests(2, quiet=False) as listener:
+        for event in (
+            PackageProgress(package="p"), PackageProgress(package="p", received=1, total=2), Tick(1), Tick(1), Note("n"),
+            PackageProgress(package="p", done=True), TestDone(known), TestDone(result), PackageProgress(package="q", error="e"),
+        ):  # fmt: skip
+            assert not listener(event)
+    assert capsys.readouterr().err.splitlines() == [
+        "fetching       p",
+        "waiting        for actions that other runs are executing",
+        "note           n",
+        "installed      p",
+        "[2/2] pass           a",
+        "error          e",
+    ]
+
+
+def test_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+    with shown_tests(2, quiet=True) as listener:
+        listener(Note("n"))
+    assert capsys.readouterr().err == ""
+
+
+def test_a_long_graph_is_counted_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    counting = Counting(3, said.append)
+    action: Any = SimpleNamespace(id="a")
+    done: Any = SimpleNamespace()
+    for event in (ActionDone(action, done), Tick(), PackageProgress(package="p", done=True)):
+        counting.on(event)
+    assert said == ["installed p"]
+    monkeypatch.setattr(counting, "_last", -100.0)
+    counting.on(Tick())
+    assert said[1:] == ["1 of 3 actions done"]

@@ -1,0 +1,99 @@
+"""What a person is told at the end of a run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mlir_matrix.results.report.summary import print_summary
+from mlir_matrix.results.results import Run, TestResult
+
+
+def result(workload: str, used: float | str, poisons: int = 2) -> TestResult:
+    names = {"framework": "jax", "pipeline": "loops", "target": "x86_64", "workload": workload}
+    return TestResult(
+        id=f"jax/loops/x86_64/{workload}", **names, outcome="pass", stage="judge", expected=True, reason="",
+        metrics={"error_used": used, "poisons": poisons},
+    )  # fmt: skip
+
+
+def told(run: Run, capsys: pytest.CaptureFixture[str]) -> str:
+    print_summary(run, {})
+    return capsys.readouterr().out
+
+
+def test_tests_that_only_just_pass_are_named_the_closest_first(capsys: pytest.CaptureFixture[str]) -> None:
+    run = Run(
+        results=[result(name, used) for name, used in (("a", 0.2), ("b", 0.8), ("c", 0.99), ("d", 0.76), ("e", 0.75))]
+    )
+    text = told(run, capsys)
+    assert "close to failing\n  99 % of its bound is used by jax/loops/x86_64/c\n  80 % of its bound is used by" in text
+    assert "… and 1 more" in text
+
+
+def test_tests_under_one_poison_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    text = told(Run(results=[result("a", 0.2), result("b", 0.2, poisons=1)]), capsys)
+    assert "run under one poison value only\n  jax/loops/x86_64/b\n" in text
+
+
+def test_nothing_is_said_where_none_is_close(capsys: pytest.CaptureFixture[str]) -> None:
+    text = told(Run(results=[result("a", 0.5), result("b", 0.0)]), capsys)
+    assert "close to failing" not in text
+    assert "poison" not in text
+
+
+def test_other_peoples_words_do_nothing_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """An action may have written its outcome itself."""
+    words = "[/dev/eth0] \x1b[2Jall as expected"
+    bad = replace(result("a", ""), outcome="run-failed", expected=False, reason=words, diagnostics=f"{words}\nmore")
+    text = told(Run(results=[bad]), capsys)
+    shown = r"[/dev/eth0] \x1b[2Jall as expected"
+    assert f"  {shown}\n    {shown}\n    more\n" in text
+
+
+def test_weak_passes_are_counted_and_the_first_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    weak = [replace(result(name, 0.1), weak={"y": ["all zeros", "the input [x]"]}) for name in "abcd"]
+    text = told(Run(results=[*weak, result("e", 0.1)]), capsys)
+    assert "4 tests pass but are weak: outputs that need no program would also pass\n" in text
+    assert "  jax/loops/x86_64/a (y: all zeros and the input [x])\n" in text
+    assert "… and 1 more" in text
+    assert "weak" not in told(Run(results=[result("e", 0.1)]), capsys)
+
+
+def test_many_cells_that_do_not_connect_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    idle = [
+        replace(result("a", ""), target=f"t{number}", id=f"jax/loops/t{number}/a", outcome="unsupported")
+        for number in range(21)
+    ]
+    text = told(Run(results=[result("a", 0.1), *idle]), capsys)
+    assert "21 more cells" in text
+    assert "jax/loops/t3 " not in text
+    assert "jax/loops/t3 " in told(Run(results=[result("a", 0.1), *idle[1:]]), capsys)
+
+
+def test_cells_that_only_compile_say_so(capsys: pytest.CaptureFixture[str]) -> None:
+    compiled = replace(result("a", 0.0), compile_only=True)
+    text = told(Run(results=[compiled, replace(result("b", 0.1), target="gpu", id="jax/loops/gpu/b")]), capsys)
+    assert "compiled and checked, not run" in text
+    assert "2 tests: 2 pass (1 compiled only)" in text
+
+
+def test_what_the_machine_lacks_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever number of tests it concerns; failures of the code under test are told one by one."""
+    lacking = [
+        replace(
+            result(f"{reason[0]}{number}", ""), outcome="infra-error", expected=False, reason=reason, repeat="again"
+        )
+        for number in range(20)
+        for reason in ("no network", "out of order")
+    ]
+    wrong = replace(result("w", ""), outcome="run-failed", expected=False, reason="no network")
+    text = told(Run(results=[*lacking, wrong]), capsys)
+    block = "infra-error jax/loops/x86_64/n0\n  no network\n  repeat: again\n  and 19 more tests for the same reason\n"
+    assert text.count(block) == 1
+    assert text.count("  out of order\n") == 1
+    assert text.count("infra-error jax/") == 2
+    assert "run-failed jax/loops/x86_64/w\n  no network\n" in text
+    assert "not as expected:" not in text
+    assert text.splitlines()[-1].startswith("41 not as expected; ")

@@ -1,0 +1,68 @@
+"""A new catalog: its files, what they name, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from mlir_matrix import __version__
+from mlir_matrix.base.errors import InfrastructureError, UsageError
+from mlir_matrix.base.paths import repository
+from mlir_matrix.expand.select import choose
+from mlir_matrix.plan.session import session_of
+from mlir_matrix.schema.commands import init_command as command
+from mlir_matrix.schema.export import FILES
+
+_SCHEMA = re.compile(r"# yaml-language-server: \$schema=(\S+)")
+
+
+def init(folder: Path) -> str:
+    done = CliRunner().invoke(command, [str(folder)])
+    if done.exception is not None:
+        raise done.exception
+    return done.output
+
+
+def test_a_new_catalog(tmp_path: Path) -> None:
+    folder = tmp_path / "my project"
+    folder.mkdir()
+    (folder / "README.md").write_text("mine")
+    said = init(folder)
+    session = session_of([repository(), folder], home=None)  # type: ignore[arg-type]
+    tests = choose(session.catalog, ["nightly"]).tests()
+    assert {test.workload for test in tests if test.selected} == {"axpy"}
+    assert said.endswith(f"try: matrix run nightly --catalog '{folder}'\n")
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert f"{len(files) - 1} files written" in said
+    assert not [path for path in files if b"@VERSION@" in path.read_bytes()]
+    assert f"mlir-matrix=={__version__}" in (folder / ".github/workflows/matrix.yml").read_text()
+
+
+def test_every_file_of_it_names_a_schema(tmp_path: Path) -> None:
+    init(tmp_path)
+    for path in (path for room in ("matrix", "golden") for path in (tmp_path / room).rglob("*.yaml")):
+        found = _SCHEMA.match(path.read_text())
+        assert found, path
+        assert (path.parent / found[1]).resolve().is_relative_to(tmp_path)
+        assert (path.parent / found[1]).is_file()
+    assert {path.stem for path in (tmp_path / "docs/schemas").iterdir()} == set(FILES)
+
+
+@pytest.mark.parametrize("name", ["matrix/suites/nightly.yaml", "docs/schemas/suite.json"])
+@pytest.mark.parametrize("link", [False, True])
+def test_existing_files_stay(tmp_path: Path, name: str, link: bool) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(parents=True)
+    path.symlink_to("nowhere") if link else path.write_text("mine")
+    with pytest.raises(UsageError, match=f"{name} exists; nothing was written"):
+        init(tmp_path)
+    assert [found for found in tmp_path.rglob("*") if not found.is_dir()] == [path]
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(InfrastructureError, match="cannot be written"):
+        init(tmp_path / "file")

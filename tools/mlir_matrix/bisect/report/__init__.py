@@ -1,0 +1,1 @@
+"""The reports of a bisection, a file for each form."""

@@ -1,0 +1,1 @@
+"""Search a range of releases or commits, guided by earlier runs."""

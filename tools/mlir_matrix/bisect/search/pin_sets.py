@@ -1,0 +1,189 @@
+"""Find which components of a bad pin set make a test bad: the smallest sets of them that do.
+
+A subset of the components stands for the good pin set with these components moved to their bad releases: the empty set is
+good, the whole is bad. Some subsets cannot be installed, or are unsupported: nothing can be told of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations, islice, permutations
+
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.bisect.search.search import Verdict
+from mlir_matrix.catalog.catalog import Catalog
+from mlir_matrix.catalog.pins import read_pins
+
+#: The most probes of one search.
+MOST = 128
+
+Subset = frozenset[str]
+
+
+@dataclass(frozen=True)
+class PinSetsAnswer:
+    """The sets of components that make a test bad, and what could not be told."""
+
+    #: Sets seen bad, of which no smaller part was seen bad: independent causes. The smallest first.
+    guilty: tuple[Subset, ...]
+    #: Sets of which nothing could be told, and that may be a smaller or a further cause.
+    unknown: tuple[Subset, ...]
+    #: Every cause is found, but for what is unknown. False while probes remain, and where they reached ``MOST``.
+    complete: bool
+
+
+class PinSets:
+    """A search for the minimal bad subsets of components.
+
+    First each component is probed alone. If none is bad, the whole is probed without each one, and what is necessary alone; so
+    on, until no component can be left out. Last, the whole without the causes found shows whether there are further ones. Where
+    every subset can be told, one cause of k among n components takes at most 2n + k + 2 probes in four rounds. No search takes
+    more than ``MOST``. A subset is taken for good without a probe if a larger one is good,
+    unless observations show that a component repairs what another one breaks; that a cause is minimal is always probed.
+    """
+
+    def __init__(self, components: Sequence[str]) -> None:
+        if len(set(components)) < 2:
+            raise UsageError(f"a search among pins takes two or more components, not {len(set(components))}")
+        self._order = {name: number for number, name in enumerate(dict.fromkeys(components))}
+        self._whole = frozenset(self._order)
+        self._seen: dict[Subset, Verdict] = {frozenset(): Verdict.GOOD, self._whole: Verdict.BAD}
+        #: Whether a component repairs what another one breaks: then a part of a good subset can be bad.
+        self._repairs = False
+
+    def observe(self, subset: Iterable[str], verdict: Verdict) -> None:
+        """Take an observation of any subset, of one that ``next`` returned or not. Raise UsageError at the two ends."""
+        key = frozenset(subset)
+        if not key <= self._whole:
+            raise UsageError(f"unknown component {min(key - self._whole)}; expected one of {', '.join(self._order)}")
+        if key in (frozenset(), self._whole) and verdict is not self._seen[key]:
+            raise UsageError(f"the {'bad' if key else 'good'} pin set is {verdict}, which contradicts its name")
+        self._seen[key] = verdict
+        self._repairs = any(bad < good for bad in self._all(Verdict.BAD) for good in self._all(Verdict.GOOD))
+
+    def next(self, count: int = 1) -> list[Subset]:
+        """Return up to ``count`` subsets to probe at once; none where no further probe is needed or would tell more."""
+        left = MOST + 2 - len(self._seen)
+        return self._missing()[: max(0, min(count, left))]
+
+    def answer(self) -> PinSetsAnswer:
+        """Return what is known."""
+        guilty = _minimal(self._all(Verdict.BAD))
+        unknown = [
+            each
+            for each, verdict in self._seen.items()
+            if verdict is Verdict.CANNOT_TELL and not self._is_good(each) and not any(one <= each for one in guilty)
+        ]
+        return PinSetsAnswer(
+            guilty=tuple(guilty),
+            unknown=tuple(sorted(unknown, key=self._rank)),
+            complete=not self._missing(),
+        )
+
+    def _rank(self, subset: Subset) -> tuple[int, list[int]]:
+        return len(subset), sorted(self._order[name] for name in subset)
+
+    def _all(self, verdict: Verdict) -> list[Subset]:
+        """Return the subsets of a verdict, the smallest first."""
+        return sorted((each for each, seen in self._seen.items() if seen is verdict), key=self._rank)
+
+    def _is_good(self, subset: Subset) -> bool:
+        """Whether a subset is good, or part of one that is."""
+        seen = self._seen.get(subset)
+        if seen is Verdict.GOOD or self._repairs:
+            return seen is Verdict.GOOD
+        return any(subset < each for each, verdict in self._seen.items() if verdict is Verdict.GOOD)
+
+    def _is_open(self, subset: Subset) -> bool:
+        """Whether a probe of a subset can tell something new."""
+        return subset not in self._seen and not self._is_good(subset)
+
+    def _missing(self) -> list[Subset]:
+        return next(filter(None, map(self._unseen, self._batches())), [])
+
+    def _unseen(self, batch: Iterable[Subset]) -> list[Subset]:
+        return sorted({each for each in batch if each not in self._seen}, key=self._rank)
+
+    def _batches(self) -> Iterator[Iterable[Subset]]:
+        """Yield what to probe together. The generator goes on where all of a batch was seen."""
+        singles = [frozenset([name]) for name in self._order]
+        yield singles
+        causes = [each for each in singles if self._seen[each] is Verdict.BAD]
+        while True:
+            # The largest first: probes of its parts do not change the choice.
+            bad = reversed(self._all(Verdict.BAD))
+            rest = next((each for each in bad if not any(cause <= each for cause in causes)), None)
+            if rest is not None:
+                causes.append((yield from self._reduce(rest)))
+                continue
+            others = [self._whole - each for each in _hitting(causes)]
+            batch = [each for each in others if self._is_open(each)]
+            if not batch:
+                return
+            yield batch
+
+    def _reduce(self, subset: Subset) -> Generator[Iterable[Subset], None, Subset]:
+        """Yield what to probe until a part of a bad subset has no component that can be left out; return it."""
+        while True:
+            parts = {name: subset - {name} for name in sorted(subset, key=self._order.__getitem__)}
+            yield filter(self._is_open, parts.values())
+            smaller = [part for part in parts.values() if self._seen.get(part) is Verdict.BAD]
+            if smaller:
+                necessary = frozenset(name for name, part in parts.items() if self._is_good(part))
+                if len(necessary) > 1:
+                    yield [necessary]
+                subset = necessary if self._seen.get(necessary) is Verdict.BAD else smaller[0]
+                continue
+            yield parts.values()
+            if all(self._seen[part] is Verdict.GOOD for part in parts.values()):
+                return subset
+            found = next((part for part in parts.values() if self._seen[part] is Verdict.BAD), None)
+            if found is None:
+                found = yield from self._grow(subset)
+            if found is None:
+                return subset
+            subset = found
+
+    def _grow(self, subset: Subset) -> Generator[Iterable[Subset], None, Subset | None]:
+        """Yield the parts of a subset by size, where what leads to them cannot be told; return a bad one, or None."""
+        for size in range(2, len(subset) - 1):
+            parts = map(frozenset, combinations(sorted(subset), size))
+            yield islice(filter(self._is_open, parts), MOST)
+            found = next((part for part in self._all(Verdict.BAD) if part < subset), None)
+            if found is not None:
+                return found
+        return None
+
+
+def _minimal(subsets: Iterable[Subset]) -> list[Subset]:
+    """Return the sets that contain no other one."""
+    found: list[Subset] = []
+    for each in sorted(subsets, key=len):
+        if not any(one <= each for one in found):
+            found.append(each)
+    return found
+
+
+def _hitting(causes: Sequence[Subset]) -> list[Subset]:
+    """Return the minimal sets that have a component of each cause."""
+    found = [frozenset[str]()]
+    for cause in causes:
+        found = _minimal(each if each & cause else each | {name} for each in found for name in cause)
+    return found
+
+
+def moved_pins(catalog: Catalog, good: str, bad: str) -> dict[str, tuple[str, str]]:
+    """Read ``llvm=18,jax=0.9.1`` for both ends; return the releases of each component that differs. Raise UsageError."""
+    given = {"--good": good, "--bad": bad}
+    ends = {option: read_pins(catalog, text.split(","), option) for option, text in given.items()}
+    for (one, pins), (other, others) in permutations(ends.items()):
+        for name in pins.keys() - others.keys():
+            usual = catalog.default_pins("")[name]
+            raise UsageError(f"{one} pins {name} and {other} does not; add it there, e.g. {name}={usual}")
+    moved = {name: (release, ends["--bad"][name]) for name, release in ends["--good"].items()}
+    found = {name: pair for name, pair in moved.items() if pair[0] != pair[1]}
+    if not found:
+        same = ",".join(f"{name}={release}" for name, (release, _) in moved.items())
+        raise UsageError(f"--good {good} and --bad {bad} are the same pin set, {same}; change a release in one of them")
+    return found

@@ -1,0 +1,1 @@
+"""Expected failures, proposed from what fails, and IR tests in conflict."""

@@ -1,0 +1,232 @@
+"""``matrix expect`` and ``matrix conflicts``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mlir_matrix import __version__
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.files import write_text
+from mlir_matrix.base.names import check_known, printable
+from mlir_matrix.base.paths import find_home, repository
+from mlir_matrix.base.text import counted
+from mlir_matrix.catalog.load import load
+from mlir_matrix.catalog.pins import PINS_MARK, Pins, read_pins
+from mlir_matrix.cli import options
+from mlir_matrix.cli.output import note, show, warn_left_out
+from mlir_matrix.cli.verbs import verb
+from mlir_matrix.environments.session import Session
+from mlir_matrix.expand.checks.validate import validate, validate_sources
+from mlir_matrix.expand.select import choose
+from mlir_matrix.expectations.conflicts import find_conflicts, observe, read_outcomes
+from mlir_matrix.expectations.documents import Expect
+from mlir_matrix.expectations.expectations import FileChange, expectations_change, members_change
+from mlir_matrix.expectations.report import lines
+from mlir_matrix.plan.request import LOCAL, Limits
+from mlir_matrix.plan.session import plan_tests, select_tests
+from mlir_matrix.results.merge import read_results, result_of
+from mlir_matrix.results.results import TestResult
+from mlir_matrix.results.run_plan import run_all
+
+if TYPE_CHECKING:
+    from mlir_matrix.expectations.documents import ConflictPair, Conflicts, RepeatedPair
+
+
+@verb(
+    "expect",
+    "matrix expect smoke",
+    "matrix expect smoke 'jax/**' --write",
+    "matrix expect smoke --results results.json --format json",
+)
+@click.argument("name", metavar="SUITE|CORPUS")
+@click.argument("globs", nargs=-1, metavar="[GLOB|ID]...")
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Use the results in FILE, by matrix run SUITE --results FILE; run nothing.",
+)
+@click.option("--write", is_flag=True, help="Write the files. Without this option, only show the patch.")
+@options.output_format("text", "json")
+@options.catalog
+@options.cache
+@options.limits
+@options.quiet
+def expect_command(
+    name: str, globs: tuple[str, ...], results: Path | None, write: bool, form: str, catalogs: tuple[Path, ...],
+    cache_dir: Path | None, limits: Limits, quiet: bool,
+) -> int:  # fmt: skip
+    """Run a suite and propose the patch of matrix/expectations/SUITE.yaml, grouped by reason.
+
+    Tests that fail are added, tests that pass are taken out. Time-outs, infra-errors and tests in quarantine or with a rule in
+    the suite itself are listed and not written. With GLOB, only those tests run; all others keep their expectations. For a corpus
+    whose members are named in members.txt, propose that list first.
+
+    Exit code 1: a file would change, and nothing was written.
+    """
+    roots = [repository(), *catalogs]
+    home = find_home(cache_dir=cache_dir)
+    catalog = load(roots)
+    listed = {each for each, corpus in catalog.corpora.items() if corpus.document.folder is None}
+    check_known("suite or listed corpus", [name], listed | catalog.suites.keys())
+    if other := next((each for each in globs if each in catalog.suites), ""):
+        raise UsageError(f"'{other}' is another suite; choose tests of {name} by a glob or an identifier")
+    document: Expect = {
+        "schema": "mlir-matrix/expect/v1",
+        "summary": {"new": 0, "changed": 0, "gone": 0, "left": 0},
+        "name": name,
+        "written": False,
+    }
+    stale: list[FileChange] = []
+
+    def keep(file: FileChange) -> None:
+        if file.patch:
+            stale.append(file)
+            if write:
+                write_text(file.path, file.text)
+
+    if name in listed:
+        # Rules may name members of a list that is not written yet.
+        validate_sources(catalog)
+        current = Session(catalog=catalog, home=home, pins=Pins(catalog))
+        file, document["members"] = members_change(current, catalog.corpora[name], limits)
+        keep(file)
+        catalog = load(roots) if stale and write else catalog
+    # A suite of the same name needs the list.
+    if name in catalog.suites and (write or not stale):
+        catalog = validate(catalog)
+        warn_left_out(catalog)
+        old = catalog.expectations.get(name)
+        # Rules of the file itself must not decide: one may name a test that no longer exists.
+        others = {each: entry for each, entry in catalog.expectations.items() if each != name}
+        catalog = replace(catalog, expectations=others)
+        current = Session(catalog=catalog, home=home, pins=Pins(catalog))
+        if results:
+            found = _read(results, current, name, globs)
+        else:
+            plan = plan_tests(current, select_tests(current, [name, *globs]))
+            found = {each.id: each for each in run_all(current, plan, LOCAL, limits, quiet=quiet).results}
+        tests = [test for test in choose(catalog, [name]).tests() if test.selected]
+        file, document["expectations"] = expectations_change(catalog.suites[name], old, tests, found)
+        keep(file)
+        for each in document["expectations"]["changes"]:
+            document["summary"][each["state"]] += len(each["tests"])
+        document["summary"]["left"] = len(document["expectations"]["left"])
+    document["written"] = write and bool(stale)
+    show(form, document, lines(document))
+    for file in stale:
+        note(f"{file.path}: {'written' if write else 'not written; --write would'}")
+    return int(bool(stale) and not write)
+
+
+def _read(file: Path, current: Session, name: str, globs: Sequence[str]) -> dict[str, TestResult]:
+    """Read the results of a suite. Raise UsageError for those of another version, and of other releases than the default ones."""
+    document = read_results(file)
+    if (made := document["run"]["version"]) != __version__:
+        raise UsageError(f"{file}: made by version {printable(made)}; this is {__version__}: run the suite again")
+    found = {entry["id"]: result_of(entry) for entry in document["tests"]}
+    if globs:
+        found = {
+            test.id: found[test.id] for test in choose(current.catalog, [name, *globs]).tests() if test.id in found
+        }
+    if found.keys().isdisjoint(choose(current.catalog, [name]).ids()):
+        raise UsageError(f"{file}: holds no test of suite {name}; make it with: matrix run {name} --results FILE")
+    for result in found.values():
+        # What has pins in its name, the suite itself varies.
+        for reference in (each for each in result.environments if PINS_MARK not in each):
+            check_known("environment", [reference], current.catalog.environments, f"{file}: ")
+            for component, release in current.pins_of(reference).items():
+                if release not in (made := result.pins.get(component, release)):
+                    raise UsageError(
+                        f"{file}: made with {component} {printable(made)}; expectations are those of {release}: run the suite again"
+                    )
+    return found
+
+
+_EVIDENCE = {
+    "input": "take the same IR, and each output satisfies exactly one of them",
+    "releases": "pass in turn: in each run of both, exactly one of them passes",
+    "repeated": "are of one step and take the same IR: one test could check both",
+}
+
+
+@verb(
+    "conflicts",
+    "matrix conflicts",
+    "matrix conflicts 'mlir/linalg-*/ir/*' --over llvm=18,19,22",
+    "matrix conflicts --results before.json --results after.json",
+)
+@options.tests
+@click.option("--over", metavar="COMPONENT=RELEASE,…", help="Compare results of these releases, e.g. llvm=19,22.")
+@click.option(
+    "--results",
+    "documents",
+    type=click.Path(path_type=Path, dir_okay=False),
+    multiple=True,
+    metavar="FILE",
+    help="Run nothing; read results from FILE, written by matrix run --results. Repeatable.",
+)
+@options.session(*options.releases, options.cache)
+@options.output_format("text", "json")
+@options.limits
+def conflicts_command(
+    tests: tuple[str, ...], over: str | None, documents: tuple[Path, ...], current: Session, form: str, limits: Limits
+) -> int:
+    """Find pairs of IR tests that cannot both pass.
+
+    Only IR tests without pins among the selected tests count; --over compares releases. A suite can list known pairs under
+    'conflicts'.
+
+    Exit code 1: a pair is found that no suite lists, or a listed pair is not found.
+    """
+    ir_tests = [test for test in select_tests(current, tests) if test.is_ir and not test.pins]
+    if len(ir_tests) < 2:
+        raise UsageError(
+            f"conflicts are between two IR tests or more; {counted(len(ir_tests), 'IR test')} without pins selected"
+        )
+    if documents:
+        seen = {str(path): read_outcomes(path) for path in documents}
+    else:
+        seen = {name: observe(current, tests, own, limits) for name, own in _configurations(current, over).items()}
+    document = find_conflicts(current, tests, ir_tests, seen)
+    show(form, document, _conflict_lines(document))
+    return 1 if document["stale"] or any(pair["known"] is None for pair in document["conflicts"]) else 0
+
+
+def _configurations(current: Session, over: str | None) -> dict[str, Pins]:
+    """Return the pins under which tests run, by name."""
+    if over is None:
+        name = ", ".join("=".join(pin) for pin in current.pins.overrides.items())
+        return {name or "here": current.pins}
+    component, mark, releases = over.partition("=")
+    if not (mark and component and releases):
+        raise UsageError(f"--over {over}: expected COMPONENT=RELEASE,RELEASE, e.g. llvm=19,22")
+    words = [f"{component}={release}" for release in releases.split(",")]
+    for word in words:
+        read_pins(current.catalog, [word], "--over")
+    return {word: current.pins.override(word) for word in dict.fromkeys(words)}
+
+
+def _conflict_lines(document: Conflicts) -> Iterator[str]:
+    for pair in document["conflicts"]:
+        yield from _pair("conflict", pair)
+        if known := pair["known"]:
+            yield f"  known: {known['reason']} ({known['position']})"
+    for same in document["repeated"]:
+        yield from _pair("repeated", same)
+    for stale in document["stale"]:
+        yield f"stale {' '.join(stale['tests'])}\n  {stale['position']} lists a conflict, and there is none"
+    unknown = sum(pair["known"] is None for pair in document["conflicts"])
+    times = f", seen {len(document['where'])} times" if len(document["where"]) > 1 else ""
+    conflicts = f"{counted(len(document['conflicts']), 'conflict')}, {unknown} not known"
+    yield f"{counted(document['tests'], 'IR test')}{times}: {conflicts}; {len(document['repeated'])} repeated"
+
+
+def _pair(word: str, pair: ConflictPair | RepeatedPair) -> Iterator[str]:
+    yield f"{word} {' '.join(pair['tests'])}"
+    yield f"  they {_EVIDENCE[pair['how']]} ({', '.join(pair['where'])})"

@@ -1,0 +1,186 @@
+"""Conflicts: pairs of IR tests of which every change passes exactly one.
+
+There are two kinds of evidence. *By input*: two tests give the same IR to steps between the same kinds, and each output
+satisfies exactly one of the two. *By releases*: under each of several releases exactly one of two tests passes, and not always
+the same one. In both cases no change makes both tests pass.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.base.errors import InfrastructureError, UsageError
+from mlir_matrix.catalog.catalog import DEFAULT_SUITE
+from mlir_matrix.catalog.models.base import Step
+from mlir_matrix.catalog.pins import Pins
+from mlir_matrix.environments.session import Session
+from mlir_matrix.execute.job import Done
+from mlir_matrix.expand.expansion import Test
+from mlir_matrix.expand.select import choose
+from mlir_matrix.expand.tolerances import Tolerances
+from mlir_matrix.plan.planner import Planner
+from mlir_matrix.plan.request import Limits
+from mlir_matrix.results.results import SCHEMA as RESULTS
+from mlir_matrix.results.run_plan import run_graph
+
+if TYPE_CHECKING:
+    from mlir_matrix.expectations.documents import ConflictPair, Conflicts, KnownConflict, RepeatedPair, StaleConflict
+
+#: Outcomes that say nothing about the code under test.
+_UNKNOWN = frozenset({Outcome.SKIPPED, Outcome.TIMED_OUT, Outcome.INFRA_ERROR, Outcome.UNSUPPORTED})
+#: Test that made an output, test whose directives it was held against: whether it satisfies them.
+Held = Mapping[tuple[str, str], bool]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The observations under one set of pins, or in one document of results."""
+
+    passed: Mapping[str, bool]
+    #: By test the digest of its IR, where that could be read.
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    held: Held = field(default_factory=dict)
+
+
+def candidates(steps: Mapping[str, Step]) -> list[tuple[str, str]]:
+    """Return the pairs of tests whose steps lead from a kind to a kind in common; ``steps`` has the step of each test."""
+    routes = {test: {(kind, step.gives or kind) for kind in step.accepts} for test, step in steps.items()}
+    return [pair for pair in combinations(sorted(steps), 2) if not routes[pair[0]].isdisjoint(routes[pair[1]])]
+
+
+def by_input(pairs: Iterable[tuple[str, str]], inputs: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the pairs with the same IR; ``inputs`` has the digest of each IR that could be read."""
+    return [pair for pair in pairs if pair[0] in inputs and inputs[pair[0]] == inputs.get(pair[1])]
+
+
+def contradict(pair: tuple[str, str], held: Held) -> bool:
+    """Return whether each output of the pair's input satisfies exactly one of the two; False without any output."""
+    seen = [maker for maker in pair if (maker, pair[0]) in held and (maker, pair[1]) in held]
+    return bool(seen) and all(held[maker, pair[0]] != held[maker, pair[1]] for maker in seen)
+
+
+def repeat(pair: tuple[str, str], held: Held) -> bool:
+    """Return whether two tests of one step could be one test, because each output satisfies both."""
+    same_step = len({test.split("/")[1] for test in pair}) == 1
+    return same_step and all(held.get((maker, test), False) for maker in pair for test in pair)
+
+
+def alternate(pair: tuple[str, str], observed: Sequence[Mapping[str, bool]]) -> bool:
+    """Return whether exactly one of the two passes in each observation of both, and not always the same one."""
+    seen = {(passed[pair[0]], passed[pair[1]]) for passed in observed if pair[0] in passed and pair[1] in passed}
+    return seen == {(True, False), (False, True)}
+
+
+def found(
+    pairs: Iterable[tuple[str, str]],
+    seen: Mapping[str, Seen],
+    known: Mapping[tuple[str, str], KnownConflict] = MappingProxyType({}),
+) -> tuple[list[ConflictPair], list[RepeatedPair]]:
+    """Return the pairs that conflict and those that repeat each other; ``seen`` has the observations by their origin."""
+    conflicts: list[ConflictPair] = []
+    repeated: list[RepeatedPair] = []
+    for pair in pairs:
+        same = [where for where in seen if by_input([pair], seen[where].inputs)]
+        if evidence := [where for where in same if contradict(pair, seen[where].held)]:
+            conflicts.append({"tests": pair, "how": "input", "where": evidence, "known": known.get(pair)})
+        elif alternate(pair, [each.passed for each in seen.values()]):
+            conflicts.append({"tests": pair, "how": "releases", "where": list(seen), "known": known.get(pair)})
+        elif evidence := [where for where in same if repeat(pair, seen[where].held)]:
+            repeated.append({"tests": pair, "how": "repeated", "where": evidence})
+    return conflicts, repeated
+
+
+def observe(current: Session, arguments: Sequence[str], pins: Pins, limits: Limits) -> Seen:
+    """Run the tests under some pins; check each output against the directives of all tests with the same input."""
+    chosen = choose(current.catalog, arguments, pins=pins).tests()
+    tests = {
+        test.id: test
+        for test in chosen
+        if test.is_ir and not test.pins and test.resolved_step and test.resolved_step.tool == "passes"
+    }
+    planner = Planner(current.catalog, Tolerances(current.catalog).of, pins)
+    verdicts = {name: planner.add(test) for name, test in tests.items()}
+    printed = {name: planner.printed(test) for name, test in tests.items()}
+    done = run_graph(current, planner.graph, limits=limits)
+    inputs = {name: done[action].result.outputs["ir"] for name, action in printed.items() if done[action].result.ok}
+    steps = {name: current.catalog.steps[test.pipeline].document for name, test in tests.items()}
+    ends = {(name, name): verdict for name, verdict in verdicts.items()}
+    for pair in by_input(candidates(steps), inputs):
+        for maker, checked in (pair, pair[::-1]):
+            ends[maker, checked] = planner.check(tests[checked], planner.alone(tests[maker]))
+    done = run_graph(current, planner.graph, limits=limits)
+    held = {key: each for key, action in ends.items() if (each := _passed(done[action])) is not None}
+    # A test without output shows nothing.
+    made = {name for name, test in tests.items() if done[planner.alone(test).action].result.ok}
+    passed = {name: each for (name, checked), each in held.items() if name == checked}
+    return Seen(passed, inputs, {key: each for key, each in held.items() if key[0] in made})
+
+
+def _passed(done: Done) -> bool | None:
+    """Return whether an action passed; None where that says nothing about the code."""
+    outcome = str(done.result.outcome["outcome"])
+    if outcome in (Outcome.INFRA_ERROR, Outcome.SKIPPED):
+        raise InfrastructureError(str(done.result.outcome.get("reason", outcome)))
+    return None if outcome in _UNKNOWN else done.result.ok
+
+
+def read_outcomes(path: Path) -> Seen:
+    """Return what a document of results has of IR tests."""
+    try:
+        document = json.loads(path.read_bytes())
+        if document["schema"] != RESULTS:
+            raise ValueError(document["schema"])
+        outcomes = {entry["id"]: entry["outcome"] for entry in document["tests"] if entry["target"] == "ir"}
+    except OSError as error:
+        raise UsageError(f"--results {path}: {error.strerror}") from None
+    except (ValueError, TypeError, LookupError, RecursionError):
+        wrong = f"--results {path}: not a document of results; make one with: matrix run --format json"
+        raise UsageError(wrong) from None
+    return Seen({name: outcome == Outcome.PASS for name, outcome in outcomes.items() if outcome not in _UNKNOWN})
+
+
+def _listed(current: Session, arguments: Sequence[str], chosen: Iterable[str]) -> dict[tuple[str, str], KnownConflict]:
+    """Return the conflicts between chosen tests that the suites list."""
+    suites, tests = current.catalog.suites, frozenset(chosen)
+    names = [name for name in arguments if name in suites] or [DEFAULT_SUITE]
+    known: dict[tuple[str, str], KnownConflict] = {}
+    for suite in [suites[name] for name in dict.fromkeys(names) if name in suites]:
+        for index, stated in enumerate(suite.document.conflicts):
+            if tests.issuperset(stated.tests):
+                first, second = sorted(stated.tests)
+                position = suite.source.position("conflicts", index)
+                known[first, second] = {"reason": stated.reason.strip(), "position": position}
+    return known
+
+
+def find_conflicts(
+    current: Session, arguments: Sequence[str], tests: Iterable[Test], seen: Mapping[str, Seen]
+) -> Conflicts:
+    """Return the document of the conflicts between IR tests, and of those that the suites in ``arguments`` list."""
+    steps = {test.id: current.catalog.steps[test.pipeline].document for test in tests}
+    known = _listed(current, arguments, steps)
+    conflicts, repeated = found(candidates(steps), seen, known)
+    conflicting = {pair["tests"] for pair in conflicts}
+    stale: list[StaleConflict] = [{"tests": pair, **entry} for pair, entry in known.items() if pair not in conflicting]
+    return {
+        "schema": "mlir-matrix/conflicts/v1",
+        "summary": {
+            "tests": len(steps),
+            "conflicts": len(conflicts),
+            "unknown": sum(pair["known"] is None for pair in conflicts),
+            "repeated": len(repeated),
+            "stale": len(stale),
+        },
+        "tests": len(steps),
+        "where": list(seen),
+        "conflicts": conflicts,
+        "repeated": repeated,
+        "stale": stale,
+    }

@@ -1,0 +1,1 @@
+"""Everything that decides one test, and comparison of its oracles."""

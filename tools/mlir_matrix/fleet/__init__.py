@@ -1,0 +1,1 @@
+"""Which tests run where: machines, shards and changed files."""

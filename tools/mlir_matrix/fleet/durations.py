@@ -1,0 +1,259 @@
+"""Recorded durations of tests, and estimates for tests that were never run."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sqlite3
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
+
+from mlir_matrix.base.digest import digest_value
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.names import SEGMENTS, printable
+from mlir_matrix.expand.expansion import Test
+
+if TYPE_CHECKING:
+    from mlir_matrix.fleet.documents import Durations
+
+#: Executions of a test whose durations count.
+RECENT = 9
+#: Since 2, seconds of failures are negative.
+VERSION = 2
+#: Another run holds the lock while it writes. Seconds.
+_PATIENCE = 5.0
+_CREATE = (
+    "CREATE TABLE IF NOT EXISTS tests (test TEXT PRIMARY KEY, recent TEXT NOT NULL, last_run TEXT NOT NULL, "
+    "last_failure TEXT NOT NULL) WITHOUT ROWID"
+)
+
+
+class Execution(NamedTuple):
+    """A test that a run decided, or took from the cache."""
+
+    test: str
+    #: Of its actions when they ran.
+    seconds: float
+    expected: bool
+    cached: bool
+
+
+class _OtherVersion(sqlite3.Error):
+    """Raised for a database of a newer version."""
+
+
+def summary_file(state: Path) -> Path:
+    return state / "history" / "summary.sqlite"
+
+
+def read_summary(state: Path, warn: Callable[[str], object] = str) -> Snapshot:
+    """Return the recent executions; those that cannot be read are none, with a warning."""
+    file = summary_file(state)
+    if not file.exists():
+        return Snapshot()
+    try:
+        with _opened(file, "ro") as database:
+            rows = database.execute("SELECT test, recent, last_run, last_failure FROM tests").fetchall()
+        found = {
+            test: Recorded(typical_seconds([*map(float, recent.split(","))]), ran, failed)
+            for test, recent, ran, failed in rows
+        }
+    except (sqlite3.Error, ValueError, TypeError) as error:
+        warn(f"{file}: recorded durations cannot be read, so none are used: {error}")
+        return Snapshot()
+    return Snapshot(found, max((each.last_run for each in found.values()), default=""))
+
+
+def update_summary(state: Path, executions: Sequence[Execution], ended: str) -> str:
+    """Add what a run decided; return why it could not be added, or nothing.
+
+    A result from the cache counts as a run. Its seconds count if no others are known.
+    """
+    if not executions:
+        return ""
+    file = summary_file(state)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            _add(file, executions, ended)
+        except (sqlite3.OperationalError, _OtherVersion):
+            raise
+        except (sqlite3.DatabaseError, ValueError, TypeError):
+            file.replace(file.with_suffix(".damaged"))
+            _add(file, executions, ended)
+            return f"{file} was damaged; a new one has the durations of this run"
+    except (OSError, sqlite3.Error) as error:
+        return f"durations of this run are not recorded: {file}: {error}"
+    return ""
+
+
+def _add(file: Path, executions: Iterable[Execution], ended: str) -> None:
+    with _opened(file, "rwc") as database:
+        database.execute("BEGIN IMMEDIATE")
+        database.execute(_CREATE)
+        database.execute(f"PRAGMA user_version = {VERSION}")
+        known = {test: (recent, failed) for test, recent, failed in _rows(database)}
+        rows = {}
+        for each in executions:
+            recent, failed = known.get(each.test, ("", ""))
+            seconds = f"{each.seconds if each.expected else -each.seconds:.4f}"
+            if not recent:
+                recent = seconds
+            elif not each.cached:
+                recent = f"{recent},{seconds}"
+            if recent.count(",") >= RECENT:
+                recent = recent.partition(",")[2]
+            failed = failed if each.expected else ended
+            known[each.test] = recent, failed
+            rows[each.test] = (each.test, recent, ended, failed)
+        database.executemany("REPLACE INTO tests VALUES (?, ?, ?, ?)", rows.values())
+        database.execute("COMMIT")
+
+
+def _rows(database: sqlite3.Connection) -> Iterator[tuple[str, str, str]]:
+    return database.execute("SELECT test, recent, last_failure FROM tests")
+
+
+@contextmanager
+def _opened(file: Path, mode: str) -> Iterator[sqlite3.Connection]:
+    # Each transaction begins and ends by its own words.
+    uri = f"{file.absolute().as_uri()}?mode={mode}"
+    with closing(sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None)) as database:
+        (version,) = database.execute("PRAGMA user_version").fetchone()
+        if version > VERSION:
+            raise _OtherVersion(f"its version is {version}, and this program knows {VERSION}")
+        yield database
+
+
+SCHEMA = "mlir-matrix/durations/v1"
+
+
+#: As ``report.run_info.now`` writes times; they sort as text.
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The recent executions of one test."""
+
+    #: Median seconds of all its actions, over its recent executions.
+    seconds: float
+    #: When it was last executed, in UTC.
+    last_run: str
+    #: When it last ended in an unexpected outcome; empty if it never did.
+    last_failure: str = ""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The records of tests by identifier, and when they were taken."""
+
+    tests: Mapping[str, Recorded] = field(default_factory=dict)
+    taken: str = ""
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of the records; shards of one digest fit together."""
+        return digest_value(self.to_document()["tests"])
+
+    def to_document(self) -> Durations:
+        records = {
+            test: {"seconds": each.seconds, "last_run": each.last_run}
+            | ({"last_failure": each.last_failure} if each.last_failure else {})
+            for test, each in sorted(self.tests.items())
+        }
+        summary = {"tests": len(records), "seconds": round(sum(each.seconds for each in self.tests.values()), 3)}
+        return {"schema": SCHEMA, "taken": self.taken, "summary": summary, "tests": records}  # type: ignore[typeddict-item] # keys may be absent
+
+
+def typical_seconds(recent: Sequence[float]) -> float:
+    """Return the seconds of a test from those of its recent executions; those of failures are negative.
+
+    A busy machine makes tests slower, and nothing makes them faster: so it is the median of the quietest half. A failure may
+    end early: so it counts as long as passes take, unless it took longer.
+    """
+    passes = [each for each in recent if each > 0]
+    usual = _quietest(passes) if passes else 0.0
+    return (
+        usual if len(passes) == len(recent) else _quietest([each if each > 0 else max(-each, usual) for each in recent])
+    )
+
+
+def _quietest(seconds: Sequence[float]) -> float:
+    # The median; that of the module statistics takes three times as long.
+    half = sorted(seconds)[: (len(seconds) + 1) // 2]
+    return (half[(len(half) - 1) // 2] + half[len(half) // 2]) / 2
+
+
+def read_snapshot(file: Path) -> Snapshot:
+    """Read a file that ``matrix history export`` wrote. Raise UsageError."""
+    try:
+        document = json.loads(file.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise UsageError(f"{file}: not JSON; make it with: matrix history export") from None
+    schema = document.get("schema") if isinstance(document, dict) else None
+    if schema != SCHEMA:
+        raise UsageError(
+            f"{file}: schema {printable(str(schema))}; expected {SCHEMA}, written by: matrix history export"
+        )
+    records = document.get("tests")
+    if not isinstance(records, dict):
+        raise UsageError(f"{file}: 'tests' is no object; make it again with: matrix history export")
+    return Snapshot(
+        {test: _record(file, test, value) for test, value in records.items()}, str(document.get("taken", ""))
+    )
+
+
+def _record(file: Path, test: str, value: object) -> Recorded:
+    if isinstance(value, dict):
+        seconds, ran, failed = value.get("seconds"), value.get("last_run"), value.get("last_failure", "")
+        times = [each for each in (ran, failed) if each != ""]
+        right = isinstance(seconds, (int, float)) and math.isfinite(seconds) and seconds >= 0
+        if right and all(isinstance(each, str) and _TIME.fullmatch(each) for each in times):
+            return Recorded(float(seconds), str(ran), failed)  # type: ignore[arg-type] # it is finite
+    wanted = "expected 'seconds' (a number) and 'last_run' (such as 2026-01-31T12:00:00.000Z)"
+    raise UsageError(f"{file}: test '{printable(test)}': {wanted}")
+
+
+#: Seconds of a test where nothing is recorded at all.
+UNKNOWN_S = 1.0
+
+
+class Estimates:
+    """Seconds by test: recorded, else the median of its cell, else of its target, else of all tests."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._recorded = snapshot.tests
+
+    def seconds(self, test: Test) -> float:
+        recorded = self._recorded.get(test.id)
+        if recorded is not None:
+            return recorded.seconds
+        cells, targets, overall = self._medians
+        return cells.get(test.cell, targets.get(test.target, overall))
+
+    @cached_property
+    def _medians(self) -> tuple[dict[str, float], dict[str, float], float]:
+        cells: dict[str, list[float]] = defaultdict(list)
+        targets: dict[str, list[float]] = defaultdict(list)
+        for identifier, recorded in self._recorded.items():
+            name, mark, pins = identifier.partition("@")
+            parts = name.split("/")
+            if len(parts) == SEGMENTS:
+                cells[f"{'/'.join(parts[:-1])}{mark}{pins}"].append(recorded.seconds)
+                targets[parts[-2]].append(recorded.seconds)
+        every = [recorded.seconds for recorded in self._recorded.values()]
+        return (
+            {cell: median(each) for cell, each in cells.items()},
+            {target: median(each) for target, each in targets.items()},
+            median(every) if every else UNKNOWN_S,
+        )

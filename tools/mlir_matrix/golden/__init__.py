@@ -1,0 +1,1 @@
+"""Expected outputs and tolerances: audit, calibrate, explain, update."""

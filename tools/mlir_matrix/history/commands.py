@@ -1,0 +1,262 @@
+"""``matrix history``: show, compare, push, export and prune recorded runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.files import unwritable, write_output
+from mlir_matrix.base.paths import find_home
+from mlir_matrix.base.text import at, counted, now
+from mlir_matrix.cli import options
+from mlir_matrix.cli.options import NewFile, Option
+from mlir_matrix.cli.output import show, warn
+from mlir_matrix.cli.verbs import verb
+from mlir_matrix.history import report as text
+from mlir_matrix.history.report import diff_text
+from mlir_matrix.history.spool import Spool
+
+if TYPE_CHECKING:
+    from mlir_matrix.history.documents import Diff
+    from mlir_matrix.history.questions import Ended, Questions
+    from mlir_matrix.history.store import Store
+
+database = Option(
+    "url", "--database", metavar="URL", default=lambda: os.environ.get("MATRIX_HISTORY_URL", ""), show_default=False,
+    help="The database: postgresql://… or sqlite:///FILE. Default: MATRIX_HISTORY_URL, else this machine's own.",
+)  # fmt: skip
+patterns = click.argument("tests", nargs=-1, metavar="[PATTERN]...")
+
+
+def open_local() -> Store:
+    """Open this machine's own database, and add new runs to it. Raise UsageError, InfrastructureError."""
+    state = find_home().state
+    folder = state / "history"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(f"{folder} cannot be made", error) from None
+    file, spool = folder / "history.sqlite", Spool(state)
+    made = open_store(f"sqlite:///{file}")
+    from mlir_matrix.history.transfer import ingest
+
+    if not file.exists():
+        spool.forget()
+    ingest(spool, made, now(), warn)
+    return made
+
+
+def open_store(url: str) -> Store:
+    """Open a database. Raise UsageError."""
+    try:
+        from mlir_matrix.history.store import Store
+
+        return Store(url)
+    except ModuleNotFoundError as error:
+        library = str(error.name).partition(".")[0]
+        raise UsageError(f"matrix history needs {library}: pip install 'mlir-matrix[history]'") from None
+
+
+def open_chosen(url: str) -> Store:
+    """Open the database of a question; a server gets the new runs of this machine. Raise UsageError, InfrastructureError."""
+    local = open_local()
+    if not url:
+        return local
+    from mlir_matrix.history.transfer import push
+
+    chosen = open_store(url)
+    push(local, chosen, now())
+    return chosen
+
+
+@contextmanager
+def asked(url: str) -> Iterator[tuple[str, Questions]]:
+    """Return the name of a database, and who asks it."""
+    store = open_chosen(url)
+    from mlir_matrix.history.questions import Questions
+
+    with store.reading() as connection:
+        yield store.name, Questions(store, connection)
+
+
+_LINES: dict[str, Callable[[Any], Any]] = {
+    "flaky": text.flaky_text,
+    "slower": text.slower_text,
+    "error-growing": text.growing_text,
+}
+
+
+@verb(
+    "show",
+    "matrix history show",
+    "matrix history show 'jax/**'",
+    "matrix history show --first-bad 'mlir/**'",
+    "matrix history show --flaky",
+)
+@patterns
+@click.option(
+    "--first-bad", "question", flag_value="first-bad", help="When tests that are bad now went bad, and what changed."
+)
+@click.option("--flaky", "question", flag_value="flaky", help="Tests that contradict themselves under equal inputs.")
+@click.option("--slower", "question", flag_value="slower", help="Tests whose last 5 executions took longer.")
+@click.option(
+    "--error-growing", "question", flag_value="error-growing", help="Tests whose error uses ever more of its bound."
+)
+@options.output_format("table", "json")
+@database
+def show_command(tests: tuple[str, ...], question: str | None, form: str, url: str) -> None:
+    """Show the last runs; with patterns, the last outcomes of tests.
+
+    An outcome is a character: "." a pass, "-" not run, else its first letter, in capitals if it is unexpected.
+    """
+    with asked(url) as (name, questions):
+        if question == "first-bad":
+            worst, total = questions.first_bad(tests)
+            summary: dict[str, Any] = {"tests": total, "shown": len(worst)}
+            document = {
+                "schema": "mlir-matrix/history-first-bad/v1",
+                "database": name,
+                "summary": summary,
+                "tests": worst,
+            }
+            shown = text.first_bad_text(worst, total)
+        elif question:
+            found = _asked(question, questions)(tests)
+            summary = {"tests": len(found)}
+            document = {
+                "schema": f"mlir-matrix/history-{question}/v1",
+                "database": name,
+                "summary": summary,
+                "tests": found,
+            }
+            shown = _LINES[question](found)
+        elif tests:
+            found, matched = questions.show(tests)
+            unexpected = sum(each["bad"] for each in found)
+            summary = {"matched": matched, "shown": len(found), "unexpected": unexpected}
+            document = {"schema": "mlir-matrix/history/v1", "database": name, "summary": summary, "tests": found}
+            shown = text.shown_text(document)  # type: ignore[arg-type] # it has these keys
+        else:
+            runs = questions.runs()
+            document = {
+                "schema": "mlir-matrix/history-runs/v1",
+                "database": name,
+                "summary": {"runs": len(runs)},
+                "runs": runs,
+            }
+            shown = text.runs_text(runs)
+    show(form, document, shown, markup=True)
+
+
+def _asked(question: str, questions: Questions) -> Callable[[tuple[str, ...]], Any]:
+    """Return what answers a question about tests."""
+    from mlir_matrix.history.trends import Trends
+
+    trends = Trends(questions)
+    answers = {"flaky": trends.flaky, "slower": trends.slower, "error-growing": trends.growing}
+    return answers[question]
+
+
+@verb("diff", "matrix history diff latest~1 latest", "matrix history diff monday.json tuesday.json --format json")
+@click.argument("before", metavar="RUN")
+@click.argument("after", metavar="RUN")
+@options.output_format("table", "json")
+@database
+def diff_command(before: str, after: str, form: str, url: str) -> int:
+    """Show new, fixed and changed failures between two runs.
+
+    RUN is latest, latest~N, the beginning of an ID of history show, or a file of run --results.
+
+    Exit code: 1 if there are new failures, else 0.
+    """
+    with asked(url) as (_, questions):
+        from mlir_matrix.history.questions import changed
+
+        (was, old), (now, new) = _outcomes(questions, before), _outcomes(questions, after)
+    kinds = changed(old, new)
+    document: Diff = {
+        "schema": "mlir-matrix/history-diff/v1",
+        "before": was,
+        "after": now,
+        "summary": {kind: len(tests) for kind, tests in kinds.items()},
+        **kinds,  # type: ignore[typeddict-item] # kinds are keys
+    }
+    show(form, document, diff_text(document), markup=True)
+    return 1 if kinds["new"] else 0
+
+
+def _outcomes(questions: Questions, word: str) -> tuple[str, dict[str, Ended]]:
+    """Return the name of a run or a file, and how its tests ended."""
+    if Path(word).is_file():
+        from mlir_matrix.history.questions import read_outcomes
+
+        return word, read_outcomes(Path(word))
+    run, found = questions.outcomes(word)
+    return run["id"], found
+
+
+@verb("push", "matrix history push", "matrix history push --to postgresql://lab@history.example/matrix")
+@click.option("--to", "url", metavar="URL", default="", help="The server's database. Default: MATRIX_HISTORY_URL.")
+def push_command(url: str) -> None:
+    """Add the runs of this machine to a server; those that it has are not added twice.
+
+    Runs stay on this machine, so that nothing is lost while the server is away.
+    """
+    url = url or os.environ.get("MATRIX_HISTORY_URL", "")
+    if not url:
+        raise UsageError("no server: give --to postgresql://…, or set MATRIX_HISTORY_URL")
+    server = open_store(url)
+    from mlir_matrix.history.transfer import push
+
+    added, known = push(open_local(), server, now())
+    click.echo(f"{server.name}: {counted(added, 'run')} added" + (f", {known} were there" if known else ""))
+
+
+@verb("export", "matrix history export -o durations.json", "matrix history export > durations.json")
+@click.option("-o", "--output", type=NewFile(), metavar="FILE", help="Write to FILE instead of stdout.")
+@database
+def export_command(output: Path | None, url: str) -> None:
+    """Write the recent durations of tests, and when each last ran and failed, as JSON."""
+    with asked(url) as (_, questions):
+        from mlir_matrix.history.trends import Trends
+
+        text = json.dumps(Trends(questions).snapshot(now()).to_document(), indent=1) + "\n"
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        write_output(output, text.encode())
+
+
+_DAY_S = 86_400
+
+
+class _Days(click.ParamType[int]):
+    name = "days"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        found = re.fullmatch(r"([1-9]\d{0,4})d?", str(value), re.ASCII)
+        return int(found[1]) if found else self.fail(f"{str(value)!r} is no number of days, such as 90d", param, ctx)
+
+
+@verb("prune", "matrix history prune --older-than 90d")
+@click.option("--older-than", "days", type=_Days(), required=True, metavar="DAYS", help="Keep DAYS days, e.g. 90d.")
+@database
+def prune_command(days: int, url: str) -> None:
+    """Replace the results of old runs by a summary for each test and month.
+
+    The list of runs stays. Runs whose results a later run repeats count as that one.
+    """
+    store = open_chosen(url)
+    from mlir_matrix.history.transfer import prune
+
+    removed = prune(store, at(time.time_ns() - days * _DAY_S * 10**9), now())
+    click.echo(f"{store.name}: {counted(removed, 'result')} removed")

@@ -1,0 +1,192 @@
+"""Print the answers of ``matrix history``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.markup import escape
+
+from mlir_matrix.base.layout import columns, section
+from mlir_matrix.base.text import counted, shortened
+
+if TYPE_CHECKING:
+    from mlir_matrix.history.documents import Diff, FirstBadTest, RecentOutcome, RecordedRun, Shown
+
+_DAY = 10
+_SHORT = 12
+_NOT_RUN = ("unsupported", "skipped")
+_KINDS = {
+    "new": "new failures",
+    "fixed": "fixed",
+    "changed": "fail in another way",
+    "passes": "pass, though a failure is expected",
+    "not_run": "still bad, not run this time",
+    "added": "added tests",
+    "gone": "tests that are gone",
+}
+_MOST = 50
+
+
+def runs_text(runs: Sequence[RecordedRun]) -> Iterator[str]:
+    """Return a line a run."""
+    if not runs:
+        yield "the history is empty; each matrix run adds to it"
+        return
+    rows = [
+        (
+            run["id"][:_SHORT], run["started"][:16].replace("T", " "), escape(run["host"]), _commit(run), str(run["tests"]),
+            _bad(run["unexpected"]), str(run["executed"]), f"{run['repeats']} ×" if run["repeats"] else "",
+            escape(shortened(run["command"], 50)),
+        )
+        for run in runs
+    ]  # fmt: skip
+    headings = ("run", "started", "host", "commit", "tests", "unexpected", "executed", "unchanged", "command")
+    yield from columns(headings, rows, right=(4, 5, 6, 7))
+
+
+def _commit(run: RecordedRun) -> str:
+    return next((each["commit"][:9] + ("+" if each["dirty"] else "") for each in run["catalogs"] if each["commit"]), "")
+
+
+def _bad(count: int) -> str:
+    return f"[bold red]{count}[/]" if count else "0"
+
+
+def strip(recent: Iterable[RecentOutcome]) -> str:
+    """Return a character an outcome: ``.`` is a pass, ``-`` did not run; others are letters, in capitals if unexpected."""
+    return "".join(map(_letter, recent))
+
+
+def _letter(each: RecentOutcome) -> str:
+    if each["outcome"] in _NOT_RUN:
+        return "-"
+    if each["outcome"] == "pass" and not each["unexpected"]:
+        return "."
+    return each["outcome"][0].upper() if each["unexpected"] else str(each["outcome"][0])
+
+
+def shown_text(found: Shown) -> Iterator[str]:
+    """Return a line a test, and what is kept of old results of a single one."""
+    rows = []
+    for test in found["tests"]:
+        bad = test["bad"]
+        marks = strip(test["recent"])
+        last = escape(shortened(test["behaviour"], 60))
+        if test["decided"] and test["decided"] < test["last_seen"]:
+            last += f" (on {test['decided'][:_DAY]})"
+        rows.append((
+            escape(test["id"]), marks, f"[bold red]{last}[/]" if bad else last, test["first_seen"][:_DAY], test["last_seen"][:_DAY],
+            f"{test['seconds']:.2f}" if test["seconds"] is not None else "",
+            escape(shortened(", ".join(f"{name} {release}" for name, release in test["pins"].items()), 60)), escape(test["host"]),
+        ))  # fmt: skip
+    yield from columns(
+        ("test", "outcomes", "last", "first seen", "last seen", "seconds", "pins", "host"), rows, right=(5,)
+    )
+    if len(found["tests"]) == 1:
+        months = [
+            f"{each['month']}: {counted(each['results'], 'result')}, {each['unexpected']} unexpected, {each['seconds']:.2f} s each"
+            for each in found["tests"][0]["months"]
+        ]
+        yield from section("removed results", months)
+    hidden = found["summary"]["matched"] - found["summary"]["shown"]
+    yield ""
+    yield (
+        f"{counted(found['summary']['shown'], 'test')}, {_bad(found['summary']['unexpected'])} unexpected when last decided"
+        + (f"; {hidden} more match" if hidden else "")
+    )
+
+
+def first_bad_text(tests: Sequence[FirstBadTest], total: int) -> Iterator[str]:
+    """Return what is known of when tests went bad."""
+    for test in tests:
+        yield f"[bold]{escape(test['id'])}[/]  [red]{escape(test['behaviour'])}[/]"
+        good = test["last_good"]
+        yield f"  last good  {_named(good)}" if good else "  never good"
+        yield f"  first bad  {_named(test['first_bad'])}"
+        for each in test["commits"]:
+            note = ", with changes that were not committed" if each["dirty"] else ""
+            yield escape(f"  commits    {each['folder']}: {each['good'][:9]}..{each['bad'][:9]}{note}")
+        for name, (before, after) in test["pins"].items():
+            yield escape(f"  pin        {name}: {before} → {after}")
+        if good and not (test["commits"] or test["pins"]):
+            yield "  nothing that is recorded differs: matrix history show --flaky"
+        if test["bisect"]:
+            yield f"  bisect     {escape(test['bisect'])}"
+        yield ""
+    more = f"; the {len(tests)} that went bad last are shown" if len(tests) < total else ""
+    yield f"{counted(total, 'test')} bad when last decided{more}"
+
+
+def _named(run: RecordedRun) -> str:
+    last = f", unchanged until {run['last_seen'][:16]}" if run["repeats"] else ""
+    return escape(f"{run['id'][:_SHORT]}  {run['started'][:16].replace('T', ' ')}  {run['host']}{last}")
+
+
+def flaky_text(tests: Sequence[Any]) -> Iterator[str]:
+    """Return a line a test, with the ways in which it ended."""
+    rows = [
+        (
+            escape(test["id"]), f"{100 * test['rate']:.0f} %", "–".join(f"{100 * end:.0f}" for end in test["interval"]) + " %",
+            str(test["executions"]),
+            escape("; ".join(f"{each['executions']} × {shortened(each['behaviour'], 50)}" for each in test["behaviours"])),
+        )
+        for test in tests
+    ]  # fmt: skip
+    yield from _table(("test", "differs", "95 %", "executions", "ended in"), rows, "flaky", right=(1, 2, 3))
+
+
+def slower_text(tests: Sequence[Any]) -> Iterator[str]:
+    """Return a line a test and host."""
+    rows = [
+        (
+            escape(test["id"]), escape(test["host"]), f"{test['before']:.2f}", f"{test['after']:.2f}", f"{test['factor']:.2f}",
+            f"{test['chance']:.2g}",
+        )
+        for test in tests
+    ]  # fmt: skip
+    yield from _table(("test", "host", "s before", "s after", "factor", "p"), rows, "slower", right=(2, 3, 4, 5))
+
+
+def growing_text(tests: Sequence[Any]) -> Iterator[str]:
+    """Return a line a test."""
+    rows = [
+        (
+            escape(test["id"]), str(test["executions"]), f"{100 * test['first']:.0f} %", f"{100 * test['last']:.0f} %",
+            f"{100 * test['per_run']:.2f} %", str(test["runs_left"]), f"{test['chance']:.2g}",
+        )
+        for test in tests
+    ]  # fmt: skip
+    headings = ("test", "executions", "first", "last", "per run", "runs left", "p")
+    yield from _table(headings, rows, "with a growing error", right=range(1, 7))
+
+
+def _table(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], words: str, *, right: Iterable[int]
+) -> Iterator[str]:
+    if rows:
+        yield from columns(headings, rows[:_MOST], right=right)
+        yield ""
+    more = f"; the first {_MOST} are shown" if len(rows) > _MOST else ""
+    yield f"{counted(len(rows), 'test')} {words}{more}"
+
+
+def diff_text(found: Diff) -> Iterator[str]:
+    """Return the tests that differ, by kind."""
+    for kind, heading in _KINDS.items():
+        tests = found[kind]  # type: ignore[literal-required] # kinds are keys
+        entries = [
+            escape(test["id"]) + escape("".join(f"  {word}" for word in (_ended(kind, test),) if word))
+            for test in tests
+        ]
+        yield from section(f"[bold]{heading}[/] ({len(tests)})", entries, _MOST)
+    yield ""
+    # Rare kinds are named where there are any.
+    counts = {kind.replace("_", " "): count for kind, count in found["summary"].items()}
+    yield ", ".join(f"{count} {kind}" for kind, count in counts.items() if count or kind not in ("passes", "not run"))
+
+
+def _ended(kind: str, test: Any) -> str:
+    before, after = test["before"], test["after"]
+    words = {"changed": f"{before} → {after}", "fixed": before, "new": after, "not_run": after}.get(kind, "")
+    return f"{words} (last seen {test['last_seen'][:_DAY]})" if "last_seen" in test else words

@@ -1,1 +1,0 @@
-"""Judge outcomes against expectations."""

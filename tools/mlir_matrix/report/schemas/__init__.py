@@ -1,1 +1,0 @@
-"""The types and JSON Schemas of the documents that matrix writes."""

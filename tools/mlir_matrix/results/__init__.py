@@ -1,0 +1,1 @@
+"""Results of finished actions, and the reports of a run."""

@@ -1,0 +1,274 @@
+"""Types of the documents of ``matrix run``, the lines of ``--events``, and ``matrix cache gc``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
+from mlir_matrix.base.documents import document
+from mlir_matrix.compare.documents import Number, Verdict
+from mlir_matrix.plan.documents import Digest, ExpectedOutcome, NamedTest, Selection, Time
+
+
+class InQuarantine(TypedDict):
+    """The quarantine of a flaky test: its unexpected outcome does not fail the run."""
+
+    owner: str
+    """The person who finds the cause."""
+    until: str
+    """The last day, in UTC."""
+    reason: str
+    position: str
+    """File, line and column of the entry."""
+    link: NotRequired[str]
+
+
+class DecidingStep(TypedDict):
+    """The action that decided the outcome of a test: the first one that failed, else the one with the verdict."""
+
+    name: str
+    """The step, or the tool and the workload."""
+    action: str
+    """Its identifier, as in the plan."""
+
+
+class TestEntry(NamedTest):
+    """The outcome of one test."""
+
+    outcome: Outcome
+    stage: Stage | Literal[""]
+    """The stage that decided it; empty if nothing ran."""
+    expected: bool
+    """True if the suite expects the outcome."""
+    reason: str
+    duration_s: float
+    """Seconds of all its actions, including shared and cached ones."""
+    cached: bool
+    """True if all of its actions were cached."""
+    pins: dict[str, str]
+    """Releases of the components in its environments; several releases of one are separated by commas."""
+    environments: dict[str, Digest]
+    """Digests of the environments in which its actions ran."""
+    metrics: dict[str, Number]
+    expectation: NotRequired[ExpectedOutcome]
+    """Absent if a pass is expected."""
+    quarantine: NotRequired[InQuarantine]
+    """Present if the outcome is unexpected, and the test in quarantine."""
+    repeats: NotRequired[dict[Outcome, int]]
+    """With `--repeat`: how often each outcome was seen; the entry is that of the first unexpected one."""
+    unstable: NotRequired[list[str]]
+    """With `--repeat`: steps that gave different bytes for equal inputs; absent if there is none."""
+    verdict: NotRequired[Verdict]
+    """Absent for a pass, and if nothing was compared."""
+    weak: NotRequired[dict[str, list[str]]]
+    """By output of a pass: the trivial outputs that would also pass, unless the workload states a reason."""
+    compile_only: NotRequired[bool]
+    """Present, and true, if the target runs nothing: a pass states that the artifact was compiled and checked."""
+    diagnostics: NotRequired[str]
+    """The full text of the error."""
+    step: NotRequired[DecidingStep]
+    """Absent for a pass, and if nothing ran."""
+    scaled: NotRequired[str]
+    """Of a program that was too large for a test: which of its numbers were made smaller, `seq_len from 4096 to 128`."""
+    signal: NotRequired[str]
+    """Of a crash: the name of the signal, such as `SIGSEGV`."""
+    frame: NotRequired[str]
+    """The innermost frame of a stack in the diagnostics, without signal handlers: `mlir::foo(int)`, or `f (x.py:3)` of Python."""
+    kept: NotRequired[str]
+    """The folder with the files of an unexpected outcome, complete when the run has ended."""
+    repeat: NotRequired[str]
+    """The command that runs the test again; absent if it is unsupported."""
+
+
+class Summary(TypedDict):
+    """Totals."""
+
+    total: int
+    as_expected: int
+    in_quarantine: int
+    """Unexpected outcomes that do not fail the run."""
+    by_outcome: dict[Outcome, int]
+    cached: int
+    outcomes: Digest
+    """SHA-256 over identifiers and outcomes, as `toolchains/known-good.yaml` records it."""
+
+
+class UsedCatalog(TypedDict):
+    """A catalog, and the commit of its Git repository."""
+
+    folder: str
+    commit: NotRequired[str]
+    """Absent if it is not in a Git repository."""
+    dirty: NotRequired[bool]
+    """True if the folder has changes or new files that are not committed."""
+
+
+class StartedRun(TypedDict):
+    """What runs, where, and since when."""
+
+    version: str
+    """The version of mlir-matrix."""
+    command: str
+    """The command line, quoted for a shell."""
+    host: str
+    catalogs: list[UsedCatalog]
+    """The repository, then each `--catalog`."""
+    started: Time
+
+
+class FinishedRun(StartedRun):
+    """What ran, where, and when."""
+
+    ended: Time
+
+
+@document
+class Results(TypedDict):
+    """The results of a run (`matrix run --format json`)."""
+
+    schema: Literal["mlir-matrix/results/v1"]
+    run: FinishedRun
+    tests: list[TestEntry]
+    summary: Summary
+    interrupted: bool
+    """True if the run was interrupted; the remaining tests are then `skipped`."""
+    executed: int
+    """Number of executed actions; the others were cached."""
+    executed_actions: list[str]
+    """Their identifiers, as in the plan."""
+    selection: NotRequired[Selection]
+    """Present if a machine or a shard selected the tests."""
+
+
+_LINE = "A line of `matrix run --events`. A last line without an end was cut off: it is no event."
+
+
+class Line(TypedDict):
+    """A line, of at most 4,000 bytes."""
+
+    time: Time
+    file: NotRequired[str]
+    """Present if the line is cut: the file has the event in full. Long texts are cut, other long values are empty or absent."""
+
+
+@document
+class Planned(Line):
+    """The tests are chosen. It is the first event."""
+
+    event: Literal["planned"]
+    schema: Literal["mlir-matrix/events/v1"]
+    run: StartedRun
+    tests: int
+    """All of them will be `finished`; `unsupported` of them do not run."""
+    unsupported: int
+
+
+@document
+class Started(Line):
+    """An action is being executed. Bazel does not report this."""
+
+    event: Literal["started"]
+    action: str
+    """Its identifier, as in the plan."""
+    kind: str
+    """The tool: a module of `mlir_matrix.actions.tools`."""
+    environment: str
+
+
+@document
+class Finished(Line):
+    """A test has its outcome: one event per test. Tests that do not run come last."""
+
+    event: Literal["finished"]
+    cell: str
+    """The row of the table that the test is in."""
+    test: TestEntry
+
+
+@document
+class CellState(Line):
+    """A row of the table: a cell, or the IR tests of all steps. Its first action starts, or all its tests have outcomes.
+
+    A row in which no test runs has no such event, and neither have bisections.
+    """
+
+    event: Literal["cell"]
+    cell: str
+    state: Literal["started", "finished"]
+    tests: int
+    """Its tests that run."""
+
+
+@document
+class PackageState(Line):
+    """A package is being installed: at most one event a second, and one at the end."""
+
+    event: Literal["package"]
+    package: str
+    state: Literal["fetching", "building", "installed", "error"]
+    received: int
+    """Bytes so far; of a build: steps."""
+    total: int
+    """Bytes or steps in all; 0 if unknown."""
+    error: NotRequired[str]
+
+
+@document
+class Ended(Line):
+    """The run has ended. Without this event it was killed, or the infrastructure failed."""
+
+    event: Literal["ended"]
+    summary: Summary
+    interrupted: bool
+    executed: int
+    """Number of executed actions; the others were cached."""
+
+
+Event = Annotated[
+    Planned | Started | CellState | Finished | PackageState | Ended, Field(discriminator="event", description=_LINE)
+]
+
+
+class RemovedFiles(TypedDict):
+    """What was removed, or would be."""
+
+    results: int
+    files: int
+    """Outputs of actions that no remaining result needs, and incomplete files."""
+    scratch_folders: int
+    """Folders of runs that were killed."""
+    bytes: int
+
+
+class KeptFiles(TypedDict):
+    """What is left."""
+
+    results: int
+    files: int
+    bytes: int
+    in_use: int
+    """Number of results that running commands may use. They are kept whatever their size and age."""
+
+
+class EvictionSummary(TypedDict):
+    """Numbers of files, and their bytes."""
+
+    removed: RemovedFiles
+    kept: KeptFiles
+
+
+@document
+class CacheGc(TypedDict):
+    """Results removed from the action cache (`matrix cache gc --format json`)."""
+
+    schema: Literal["mlir-matrix/cache-gc/v1"]
+    cache: str
+    """Folder of the action cache."""
+    max_bytes: int
+    max_age_days: int | None
+    dry_run: bool
+    """True if nothing was removed."""
+    summary: EvictionSummary

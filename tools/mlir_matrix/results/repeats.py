@@ -1,0 +1,149 @@
+"""Run tests anew, once or several times: copies of their actions whose results no run has, and one result of all copies."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from statistics import median
+from typing import TypeAlias
+
+from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
+from mlir_matrix.base.digest import digest_value
+from mlir_matrix.base.events import Event, Listener
+from mlir_matrix.execute.job import Done
+from mlir_matrix.expand.expansion import Test
+from mlir_matrix.plan.graph import BUILDING, Action, Graph, Produced
+from mlir_matrix.plan.planner import Plan
+from mlir_matrix.results.results import NOT_RUN, TestDone, TestResult
+
+#: Between the identifier of a test or an action and the number of a copy.
+COPY = "#"
+
+
+#: From where tests can run anew; what judges them repeats what it reads.
+STAGES = (Stage.IMPORT, Stage.LOWER, Stage.CODEGEN, Stage.RUN)
+#: The outputs that were seen, by the action without the number of a copy, and its inputs.
+Made: TypeAlias = dict[tuple[str, ...], set[tuple[str, ...]]]
+_COMPILING = (Stage.IMPORT, Stage.LOWER, Stage.CODEGEN)
+
+
+def with_repeats(
+    plan: Plan, once: Collection[str], times: Mapping[str, int], *, stages: Collection[Stage] = tuple(Stage)
+) -> Plan:
+    """Return a plan that has the tests ``once`` as they are, and others, ``ID#0``, ``ID#1`` …, that run anew.
+
+    Actions of other ``stages`` run anew only where they read something else than before. Work that is done once for a target
+    is not repeated.
+    """
+    # Another run must not take what this one executes for a result of its own.
+    run = f"{os.getpid()}.{time.time_ns()}"
+    actions: dict[str, Action] = {}
+    tests, verdicts = list[Test](), dict[str, str]()
+    for test in plan.tests:
+        names = plan.needed_by(test.id)
+        if test.id in once:
+            tests.append(test)
+            actions |= {name: plan.graph.actions[name] for name in names}
+            verdicts |= {test.id: names[-1]} if names else {}
+        for number in range(times.get(test.id, 0) if names else 0):
+            copies: dict[str, str] = {}
+            for name in names:
+                copy = _copy(plan.graph.actions[name], copies, number, run, stages)
+                copies[name] = copy.id
+                actions[copy.id] = copy
+            tests.append(replace(test, id=f"{test.id}{COPY}{number}"))
+            verdicts[tests[-1].id] = copies[names[-1]]
+    return Plan(tests=tuple(tests), graph=Graph(actions), verdicts=verdicts)
+
+
+def _copy(action: Action, copies: Mapping[str, str], number: int, run: str, stages: Collection[Stage]) -> Action:
+    """Return a copy that reads what the copies of other actions make; the action itself if nothing differs."""
+    anew = action.stage in stages
+    if action.tool in BUILDING or not (anew or any(copies[source] != source for source in action.sources)):
+        return action
+    return replace(
+        action,
+        id=f"{action.id}{COPY}{number}",
+        inputs={
+            name: Produced(copies[ref.action], ref.output) if isinstance(ref, Produced) else ref
+            for name, ref in action.inputs.items()
+        },
+        sources=tuple(copies[source] for source in action.sources),
+        params_digest=digest_value([action.params_digest, run, number]) if anew else action.params_digest,
+    )
+
+
+def note_outputs(made: Made, plan: Plan, done: Mapping[str, Done]) -> None:
+    """Note what the steps of a run gave for their inputs."""
+    for name, each in done.items():
+        action = plan.graph.actions[name]
+        if action.stage in _COMPILING and each.result.ok:
+            refs = [ref for ref in action.inputs.values() if isinstance(ref, Produced)]
+            read = [done[ref.action].result.outputs[ref.output] for ref in refs if ref.action in done]
+            made.setdefault((without_copy(name), *read), set()).add(tuple(each.result.outputs.values()))
+
+
+def unstable(plan: Plan, made: Made) -> dict[str, list[str]]:
+    """Return by test the steps that gave different bytes for equal inputs."""
+    changing = {name for (name, *_), outputs in made.items() if len(outputs) > 1}
+    found: dict[str, list[str]] = {}
+    for test in plan.tests if changing else ():
+        steps = [without_copy(name) for name in plan.needed_by(test.id) if without_copy(name) in changing]
+        if steps:
+            found[without_copy(test.id)] = [name.rpartition("-")[0] for name in steps]
+    return found
+
+
+def without_copy(test: str) -> str:
+    """Return the identifier of a test or an action without the number of a copy."""
+    return test.partition(COPY)[0]
+
+
+def fold(results: Iterable[TestResult]) -> list[TestResult]:
+    """Return one result of the copies of each test; these follow each other."""
+    return [_folded(test, [*copies]) for test, copies in groupby(results, lambda result: without_copy(result.id))]
+
+
+def _folded(test: str, copies: Sequence[TestResult]) -> TestResult:
+    """Return the first unexpected result, one of the program under test if there is any, else the first.
+
+    It has how often each outcome was seen; the reason names them where the program has several.
+    """
+    ran = [each for each in copies if each.outcome not in NOT_RUN] or copies
+    wrong = [each for each in ran if not each.expected]
+    wrong.sort(key=lambda each: each.outcome == Outcome.INFRA_ERROR)
+    cut = next((each for each in copies if each.outcome == Outcome.SKIPPED), None)
+    if cut is not None and not wrong:
+        # A run that was cut says nothing of the copies that did not run.
+        after = f" after {len(ran)} of {len(copies)} runs" if ran is not copies else ""
+        return replace(cut, id=test, reason=f"{cut.reason}{after}")
+    shown = (wrong or ran)[0]
+    if len(ran) == 1 or shown.outcome in NOT_RUN:
+        return replace(shown, id=test)
+    outcomes = Counter(each.outcome for each in ran)
+    reason = shown.reason
+    if len(outcomes.keys() - {Outcome.INFRA_ERROR}) > 1:
+        seen = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
+        reason = f"flaky: {seen} in {len(ran)} runs" + (f"; {reason}" if reason else "")
+    duration = median(each.duration_s for each in ran)
+    return replace(shown, id=test, reason=reason, duration_s=duration, repeats=dict(outcomes))
+
+
+def folding(listener: Listener, times: int) -> Listener:
+    """Return a listener that gets the results of a test's copies as one, when the last one is known."""
+    waiting: dict[str, list[TestResult]] = {}
+
+    def on(event: Event) -> bool | None:
+        if isinstance(event, TestDone):
+            copies = waiting.setdefault(without_copy(event.result.id), [])
+            copies.append(event.result)
+            if len(copies) < times:
+                return None
+            event = TestDone(_folded(without_copy(event.result.id), copies))
+        return listener(event)
+
+    return on

@@ -1,0 +1,1 @@
+"""The reports of a run, a file for each form."""

@@ -1,0 +1,58 @@
+"""Turn a report in Markdown into a page for browsers that loads nothing else."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+
+from markdown_it import MarkdownIt
+
+_STYLE = """\
+:root { color-scheme: light dark; --line: #8884; --soft: #8881; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.4rem; } h2 { font-size: 1.15rem; margin-top: 2rem; border-bottom: 1px solid var(--line); }
+h1, h2, td { overflow-wrap: anywhere; }
+table { border-collapse: collapse; } td, th { border: 1px solid var(--line); padding: .2rem .6rem; text-align: left; }
+td:first-child { white-space: nowrap; }
+pre { background: var(--soft); border: 1px solid var(--line); border-radius: 4px; padding: .7rem; overflow-x: auto; }
+code { font: 13px/1.45 ui-monospace, monospace; }
+code.language-text { white-space: pre-wrap; }
+ins, del { text-decoration: none; } ins { background: #2a43; } del { background: #d333; }
+"""
+#: What CommonMark and GitHub may take for markup.
+_MARKUP = re.compile(r"[\\`*_\[\]<>|#!&~$]")
+
+
+def page(markdown: str) -> str:
+    """Return HTML. Whatever is HTML in the Markdown is shown as text."""
+    parser = MarkdownIt("commonmark", {"html": False, "highlight": _highlight}).enable("table")
+    tokens = parser.parse(markdown)
+    heading = next((each.children or [] for each in tokens if each.type == "inline"), [])
+    title = "".join(each.content for each in heading)
+    body = parser.renderer.render(tokens, parser.options, {})
+    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head>{head}<style>\n{_STYLE}</style></head>\n<body>\n{body}</body></html>\n'
+    )
+
+
+def _highlight(text: str, language: str, _attributes: str) -> str:
+    """Mark lines that are new or gone in a difference."""
+    if language != "diff":
+        return ""
+    marks = {"+": "ins", "-": "del"}
+    lines = []
+    for line in text.splitlines():
+        mark = marks.get(line[:1])
+        lines.append(f"<{mark}>{escape(line)}</{mark}>" if mark else escape(line))
+    return "\n".join(lines) + "\n"
+
+
+def escaped(text: str) -> str:
+    """Return text of others for the middle of a line, with nothing in it that Markdown takes for markup."""
+    return _MARKUP.sub(r"\\\g<0>", one_line(text))
+
+
+def one_line(text: str) -> str:
+    """Return a text without line breaks."""
+    return " ".join(text.splitlines())

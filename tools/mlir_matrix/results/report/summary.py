@@ -1,0 +1,158 @@
+"""Print the summary of a run: a line a cell, every unexpected result in full, one line at the end."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from rich.markup import escape
+from rich.text import Text
+
+from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.base.layout import columns, not_run, print_lines, section
+from mlir_matrix.base.text import counted
+from mlir_matrix.results.results import NOT_RUN, Run, TestResult, row_of, summarise, weak_words
+
+_COLOURS = {"pass": "green", "unsupported": "dim", "skipped": "yellow"}
+_SHOWN = 10
+#: More cells without any supported test than this are counted, not listed.
+_IDLE = 20
+_DIAGNOSTIC_LINES = 12
+#: A passing test that uses at least this share of its bound is close to failing.
+_CLOSE = 0.75
+_NAMED = 3
+
+
+def print_summary(run: Run, pins: Mapping[str, str], left_out: Sequence[str] = (), *, stderr: bool = False) -> None:
+    """Print the summary of a run; ``pins`` are those of the command line, ``left_out`` lines about tests without results."""
+    # A change may affect no test.
+    print_lines([*(_lines(run, pins) if run.results else ()), *map(escape, left_out)], stderr=stderr)
+
+
+def _lines(run: Run, pins: Mapping[str, str]) -> Iterator[str | Text]:
+    results = run.results
+    yield from _cells(results)
+    yield from not_run((result.outcome, result.reason) for result in results if result.outcome in NOT_RUN)
+    yield from section("close to failing", _close(results), _NAMED)
+    one_poison = [escape(result.id) for result in results if result.metrics.get("poisons") == 1]
+    yield from section("run under one poison value only", one_poison, _NAMED)
+    weak = [f"{escape(each.id)} ({escape(weak_words(each.weak))})" for each in results if each.weak]
+    verb = "passes but is" if len(weak) == 1 else "pass but are"
+    heading = f"{counted(len(weak), 'test')} {verb} weak: outputs that need no program would also pass"
+    yield from section(heading, weak, _NAMED)
+    changing = [f"{escape(each.id)}: {escape(', '.join(each.unstable))}" for each in results if each.unstable]
+    heading = "steps that give different bytes for equal inputs: cached results and bisections need bytes that repeat"
+    yield from section(heading, changing, _SHOWN)
+    yield from section("failed in quarantine", map(_quarantined, (each for each in results if each.quarantine)), _SHOWN)
+    wrong = [result for result in results if result.fails]
+    # What a machine lacks may concern all tests: each reason once.
+    troubles = Counter(result.reason for result in wrong if result.outcome == Outcome.INFRA_ERROR)
+    first = {result.reason: result for result in reversed(wrong) if result.outcome == Outcome.INFRA_ERROR}
+    told = [each for each in wrong if each.outcome != Outcome.INFRA_ERROR or each is first[each.reason]]
+    for result in told[:_SHOWN]:
+        yield from _failure(result)
+        if (others := troubles[result.reason] - 1) > 0:
+            yield Text(f"  and {counted(others, 'more test')} for the same reason")
+    if len(told) > _SHOWN:
+        yield from ("", f"… and {len(told) - _SHOWN} more that are not as expected:")
+        yield from (Text(f"  {result.outcome:<14} {result.id}") for result in told[_SHOWN:])
+    yield from _last_lines(run, len(wrong), pins)
+
+
+def _close(results: Sequence[TestResult]) -> list[str]:
+    """Return the tests that almost fail: an error that grows over time shows here first."""
+    used = [
+        (float(result.metrics.get("error_used", 0)), result.id) for result in results if result.outcome == Outcome.PASS
+    ]
+    close = sorted((entry for entry in used if entry[0] >= _CLOSE), reverse=True)
+    return [f"{100 * share:.0f} % of its bound is used by {escape(name)}" for share, name in close]
+
+
+def _cells(results: Sequence[TestResult]) -> list[str]:
+    cells: dict[str, list[TestResult]] = defaultdict(list)
+    for result in results:
+        cells[row_of(result.cell, result.target)].append(result)
+    rows = []
+    # Of many cells that do not connect, the reasons say enough.
+    idle = [cell for cell, members in cells.items() if all(each.outcome == Outcome.UNSUPPORTED for each in members)]
+    hidden = frozenset(idle if len(idle) > _IDLE else ())
+    for cell, members in cells.items():
+        if cell in hidden:
+            continue
+        counts = Counter((result.outcome, _state(result)) for result in members)
+        passed = counts.pop((Outcome.PASS, "expected"), 0)
+        others = (
+            ["[dim]compiled and checked, not run[/]"]
+            if any(each.compile_only and each.outcome == Outcome.PASS for each in members)
+            else []
+        )
+        others += [_outcome(outcome, state, number) for (outcome, state), number in sorted(counts.items())]
+        rows.append((escape(cell), f"[green]{passed}[/]" if passed else "[dim]–[/]", ", ".join(others)))
+    if hidden:
+        rows.append((f"{len(hidden)} more cells", "[dim]–[/]", "[dim]all unsupported[/]"))
+    return columns(("cell", "pass", "other outcomes"), rows, right=(1,))
+
+
+def _state(result: TestResult) -> str:
+    return "unexpected" if result.fails else "expected" if result.expected else "in quarantine"
+
+
+def _outcome(outcome: str, state: str, number: int) -> str:
+    if state == "expected" and outcome in _COLOURS:
+        return f"[{_COLOURS[outcome]}]{number} {outcome}[/]"
+    colour = {"expected": "cyan", "unexpected": "bold red"}.get(state, "yellow")
+    return f"[{colour}]{number} {outcome}, {state}[/]"
+
+
+def _quarantined(result: TestResult) -> str:
+    assert result.quarantine is not None
+    of = result.quarantine
+    words = f"{result.outcome} {result.id}: {of['owner']}, until {of['until']} ({of['position']}): {of['reason']}"
+    return escape(words)
+
+
+def _failure(result: TestResult) -> Iterator[Text]:
+    yield Text()
+    yield Text.assemble((result.outcome, "bold red"), " ", (result.id, "bold"))
+    if result.expectation is not None:
+        rule = result.expectation
+        yield Text(f"  expected {rule['outcome']} ({rule['position']}): {rule['reason']}")
+    yield Text(f"  {result.reason}")
+    if result.verdict is not None and result.outcome == Outcome.MISMATCH:
+        from mlir_matrix.compare.report import render  # imports NumPy
+
+        yield from _indented(render(dict(result.verdict)).splitlines())
+    if result.diagnostics:
+        lines = result.diagnostics.strip().splitlines()
+        # The last lines of a traceback and the first of MLIR's diagnostics say most.
+        shown = lines[-_DIAGNOSTIC_LINES:] if lines[0].startswith("Traceback") else lines[:_DIAGNOSTIC_LINES]
+        yield from _indented(line[:200] for line in shown)
+    if result.kept:
+        yield Text(f"  kept:   {result.kept}")
+    yield Text(f"  repeat: {result.repeat}")
+
+
+def _indented(lines: Iterable[str]) -> Iterator[Text]:
+    return (Text(f"    {line}".rstrip()) for line in lines)
+
+
+def _last_lines(run: Run, wrong: int, pins: Mapping[str, str]) -> list[str]:
+    summary = summarise(run.results)
+    counts = sorted(summary["by_outcome"].items(), key=lambda item: (item[0] != Outcome.PASS, item[0]))
+    ran = sum(result.outcome not in NOT_RUN for result in run.results)
+    if run.interrupted:
+        state = "[bold red]interrupted[/]: run the same command again to continue"
+    else:
+        state = f"[bold red]{wrong} not as expected[/]" if wrong else "[bold green]all as expected[/]"
+        held = sum(result.quarantine is not None for result in run.results)
+        state += f", [yellow]{held} in quarantine[/]" if held else ""
+    compiled = sum(result.compile_only and result.outcome == Outcome.PASS for result in run.results)
+    note = f" ({compiled} compiled only)" if compiled else ""
+    pinned = [f"with {', '.join(f'{name} {release}' for name, release in pins.items())}"] if pins else []
+    return [
+        "",
+        *map(escape, pinned),
+        f"{counted(summary['total'], 'test')}: "
+        + ", ".join(f"{number} {outcome}{note if outcome == Outcome.PASS else ''}" for outcome, number in counts),
+        f"{state}; {summary['cached']} of {ran} from the cache, {counted(run.executed, 'action')} run",
+    ]

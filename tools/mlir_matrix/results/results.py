@@ -1,0 +1,230 @@
+"""Hold the results of tests: one outcome per test, whether it is expected, and the details."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
+from mlir_matrix.base.digest import digest_bytes
+from mlir_matrix.base.errors import DiskFullError
+from mlir_matrix.base.events import Event
+from mlir_matrix.base.names import OF
+
+if TYPE_CHECKING:
+    # An unchanged run shows results without importing these.
+    from mlir_matrix.compare.documents import Verdict
+    from mlir_matrix.execute.job import Done
+    from mlir_matrix.plan.documents import ExpectedOutcome, NamedTest, Selection
+    from mlir_matrix.results.documents import DecidingStep, FinishedRun, InQuarantine, Results, Summary, TestEntry
+
+SCHEMA = "mlir-matrix/results/v1"
+#: Outcomes of tests that did not run.
+NOT_RUN = frozenset({Outcome.UNSUPPORTED, Outcome.SKIPPED})
+#: Keys of an entry that are absent where they are empty.
+_TEXTS = ("scaled", "signal", "frame", "diagnostics", "kept", "repeat")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestResult:
+    """The outcome of one test."""
+
+    #: Tells pytest that this is not a test class.
+    __test__: ClassVar[bool] = False
+
+    id: str
+    framework: str
+    pipeline: str
+    target: str
+    workload: str
+    outcome: Outcome
+    #: The stage that decided it; empty where nothing ran.
+    stage: Stage | Literal[""]
+    #: True where the outcome is what the suite expects.
+    expected: bool
+    reason: str
+    duration_s: float = 0.0
+    cached: bool = False
+    pins: Mapping[str, str] = field(default_factory=dict)
+    environments: Mapping[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    #: The outcome that the suite expects instead of a pass, with reason and position.
+    expectation: ExpectedOutcome | None = None
+    #: The census of each output; diagnostics and log of a failure.
+    verdict: Verdict | None = None
+    diagnostics: str = ""
+    log: str = ""
+    #: The name of the tested property; empty for other tests.
+    tested_property: str = ""
+    #: By output of a pass: the trivial outputs that would also pass, unless the workload states a reason.
+    weak: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    #: The action that decided an outcome other than a pass.
+    step: DecidingStep | None = None
+    #: Of a program that was too large for a test: which of its numbers were made smaller.
+    scaled: str = ""
+    #: Of a crash: the name of the signal.
+    signal: str = ""
+    #: The innermost frame of a stack in the diagnostics.
+    frame: str = ""
+    #: Of an unexpected outcome that does not fail the run: who looks for its cause, and until when.
+    quarantine: InQuarantine | None = None
+    #: True if the target runs nothing: a pass says that the artifact was compiled and checked.
+    compile_only: bool = False
+    #: How often each outcome was seen, of a test that ran several times in one run.
+    repeats: Mapping[Outcome, int] = field(default_factory=dict)
+    #: Of such a test: steps that gave different bytes for equal inputs.
+    unstable: Sequence[str] = field(default_factory=list)
+    #: The command that runs the test again; the folder of its files, complete when the run has ended.
+    repeat: str = ""
+    kept: str = ""
+
+    @property
+    def fails(self) -> bool:
+        """True if the outcome fails a run."""
+        return not self.expected and self.quarantine is None
+
+    @property
+    def cell(self) -> str:
+        """The name of the cell, with the pins that the suite varies."""
+        _, mark, pins = self.id.partition("@")
+        return f"{self.framework}/{self.pipeline}/{self.target}{mark}{pins}"
+
+    @property
+    def called(self) -> str:
+        """The workload, with the tested property: ``matmul~scaling``."""
+        return f"{self.workload}{OF}{self.tested_property}" if self.tested_property else self.workload
+
+    def kept_fields(self) -> dict[str, Any]:
+        """Return what ``TestResult(**fields)`` makes this result of again, but for the verdict of a pass."""
+        kept = {each.name: getattr(self, each.name) for each in fields(self)}
+        # A passing verdict is large, and no report shows it.
+        return kept | {"verdict": None} if self.outcome == Outcome.PASS else kept
+
+    def to_json(self) -> TestEntry:
+        names: NamedTest = {
+            "id": self.id,
+            "framework": self.framework,
+            "pipeline": self.pipeline,
+            "target": self.target,
+            "workload": self.workload,
+        }
+        if self.tested_property:
+            names["property"] = self.tested_property
+        entry: TestEntry = {
+            **names,  # type: ignore[typeddict-item] # keys that may be absent follow
+            "outcome": self.outcome,
+            "stage": self.stage,
+            "expected": self.expected,
+            "reason": self.reason,
+            "duration_s": round(self.duration_s, 4),
+            "cached": self.cached,
+            "pins": dict(self.pins),
+            "environments": dict(self.environments),
+            "metrics": dict(self.metrics),
+        }
+        if self.expectation is not None:
+            entry["expectation"] = self.expectation
+        if self.quarantine is not None:
+            entry["quarantine"] = self.quarantine
+        if self.repeats:
+            entry["repeats"] = dict(self.repeats)
+        if self.unstable:
+            entry["unstable"] = list(self.unstable)
+        if self.weak:
+            entry["weak"] = {name: list(passes) for name, passes in self.weak.items()}
+        if self.outcome != Outcome.PASS and self.verdict is not None:
+            entry["verdict"] = self.verdict
+        if self.compile_only:
+            entry["compile_only"] = True
+        if self.step is not None:
+            entry["step"] = self.step
+        texts = {name: text for name in _TEXTS if (text := getattr(self, name))}
+        return entry | texts  # type: ignore[return-value] # a TypedDict takes no dict
+
+
+@dataclass(frozen=True, slots=True)
+class TestDone(Event):
+    """A test has its result."""
+
+    __test__: ClassVar[bool] = False
+
+    result: TestResult
+
+
+@dataclass(kw_only=True)
+class Run:
+    """The results of a run. If it was interrupted, the remaining tests are ``skipped``."""
+
+    results: list[TestResult] = field(default_factory=list)
+    done: dict[str, Done] = field(default_factory=dict)
+    #: The exception of Ctrl-C, SIGTERM or SIGHUP, or of a full disk.
+    interruption: KeyboardInterrupt | DiskFullError | None = None
+    #: The executed actions, in the order of their ends.
+    executed_actions: list[str] = field(default_factory=list)
+    #: The files of the cached results; None if results also depend on programs on PATH.
+    relied: Sequence[str] | None = None
+
+    @property
+    def interrupted(self) -> bool:
+        return self.interruption is not None
+
+    @property
+    def executed(self) -> int:
+        return len(self.executed_actions)
+
+
+def row_of(cell: str, target: str) -> str:
+    """Return the row of reports that a test is in: its cell, or one for the IR tests of all steps."""
+    _, mark, pins = cell.partition("@")
+    return f"IR tests of steps{mark}{pins}" if target == "ir" else cell
+
+
+def weak_words(weak: Mapping[str, Sequence[str]]) -> str:
+    return "; ".join(f"{name}: {' and '.join(passes)}" for name, passes in weak.items())
+
+
+def outcomes_digest(results: Iterable[TestResult]) -> str:
+    """Return the SHA-256 of the sorted identifiers and outcomes of tests."""
+    lines = sorted(f"{result.id} {result.outcome}\n" for result in results)
+    return digest_bytes("".join(lines).encode())
+
+
+def summarise(results: Sequence[TestResult]) -> Summary:
+    counts = Counter(result.outcome for result in results)
+    return {
+        "total": len(results),
+        "as_expected": sum(result.expected for result in results),
+        "in_quarantine": sum(result.quarantine is not None for result in results),
+        "by_outcome": dict(sorted(counts.items())),
+        "cached": sum(result.cached for result in results),
+        "outcomes": outcomes_digest(results),
+    }
+
+
+def to_document(run: Run, about: FinishedRun, selection: Selection | None = None) -> Results:
+    """Return the results document; ``about``: the program, catalogs, host and times of the run."""
+    document: Results = {
+        "schema": "mlir-matrix/results/v1",
+        "run": about,
+        "tests": [result.to_json() for result in run.results],
+        "summary": summarise(run.results),
+        "interrupted": run.interrupted,
+        "executed": run.executed,
+        "executed_actions": sorted(run.executed_actions),
+    }
+    if selection is not None:
+        document["selection"] = selection
+    return document
+
+
+def exit_code(results: Iterable[TestResult]) -> int:
+    """Return 0 if all outcomes are as expected or in quarantine, else 1.
+
+    2 if a golden is unusable and nothing under test failed, 3 if only the infrastructure failed.
+    """
+    wrong = [result for result in results if result.fails]
+    if any(result.outcome != Outcome.INFRA_ERROR for result in wrong):
+        return 1
+    return (2 if any(result.verdict for result in wrong) else 3) if wrong else 0

@@ -1,0 +1,203 @@
+"""Run a plan with the chosen executor and collect the results of its tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Protocol
+
+from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.base.errors import DiskFullError, InfrastructureError, UsageError
+from mlir_matrix.base.events import Event, Listener, ignore
+from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.environments.session import Environment, Session, remember
+from mlir_matrix.execute.action_cache import ActionCache
+from mlir_matrix.execute.job import ActionDone, Done
+from mlir_matrix.execute.local_pool import LocalPool
+from mlir_matrix.execute.scheduler import Scheduler
+from mlir_matrix.execute.worker_pool import PoolFactory
+from mlir_matrix.expand.expansion import Test
+from mlir_matrix.expand.quarantine import Quarantine, today
+from mlir_matrix.plan.graph import Graph
+from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.request import LOCAL, ExecutorOptions, Limits
+from mlir_matrix.results.repeats import without_copy
+from mlir_matrix.results.report.progress import shown_tests
+from mlir_matrix.results.result_maker import Annotate, ResultMaker, mark, nothing_more
+from mlir_matrix.results.results import Run, TestDone
+
+
+class Executor(Protocol):
+    """Runs a graph. ``done`` has the finished actions also if the run is interrupted."""
+
+    done: dict[str, Done]
+
+    def run(self, listener: Listener) -> dict[str, Done]: ...
+
+    def read_blob(self, digest: str) -> bytes: ...
+
+    def download_outputs(self, tests: Sequence[str]) -> None:
+        """Download the outputs of these tests' actions into the action cache of this machine."""
+
+
+class _Collector:
+    """Collects the results of finished actions, and forwards all events."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        maker: ResultMaker,
+        quarantine: Quarantine,
+        listener: Listener,
+        run: Run,
+        *,
+        fail_fast: bool,
+    ) -> None:
+        self._maker = maker
+        self._quarantine = quarantine
+        self._listener = listener
+        self._run = run
+        self._fail_fast = fail_fast
+        #: The test that ended a run with --fail-fast.
+        self.surprise = ""
+        self._ends: dict[str, list[Test]] = {}
+        for test in plan.tests:
+            if test.id in plan.verdicts:
+                self._ends.setdefault(plan.verdicts[test.id], []).append(test)
+
+    def on(self, event: Event) -> bool:
+        """Handle an event; return True to end the run."""
+        self._listener(event)
+        if isinstance(event, ActionDone):
+            self._collect(event)
+        return bool(self.surprise)
+
+    def _collect(self, event: ActionDone) -> None:
+        action, done = event.action.id, event.done
+        if done.executed:
+            self._run.executed_actions.append(action)
+        self._maker.note(action, done)
+        for test in list(self._ends.get(action, ())):
+            result = mark(self._quarantine, self._maker.finished(test, action, done))
+            self._listener(TestDone(result))
+            self._run.results.append(result)
+            # The action ends again where an output is lost: then with the tests that the listener has not taken.
+            self._ends[action].remove(test)
+            if self._fail_fast and result.fails:
+                self.surprise = self.surprise or without_copy(test.id)
+
+
+def run_graph(session: Session, graph: Graph, *, limits: Limits, listener: Listener = ignore) -> dict[str, Done]:
+    """Execute a graph without tests."""
+    return Scheduler(
+        graph,
+        roots=session.catalog.roots,
+        environments=session.environments(action.environment for action in graph.actions.values()),
+        home=session.home,
+        limits=limits,
+        make_pool=LocalPool,
+    ).run(listener)
+
+
+def outputs_of(session: Session, graph: Graph, action: str, what: str, limits: Limits) -> dict[str, bytes]:
+    """Execute a graph without tests; return the outputs of one action by name.
+
+    Raise UsageError if it fails, and InfrastructureError; ``what`` is made, in errors.
+    """
+    result = run_graph(session, graph, limits=limits)[action].result
+    if not result.ok:
+        outcome = result.outcome["outcome"]
+        kind = InfrastructureError if outcome == Outcome.INFRA_ERROR else UsageError
+        raise kind(f"{what}: {outcome}: {result.outcome['reason']}")
+    cache = ActionCache(session.home.actions)
+    return {name: cache.read_blob(digest) for name, digest in result.outputs.items()}
+
+
+def _executor(
+    options: ExecutorOptions, session: Session, plan: Plan, environments: Mapping[str, Environment], limits: Limits
+) -> Executor:
+    if options.executor == "bazel":
+        from mlir_matrix.bazel.executor import BazelExecutor
+        from mlir_matrix.bazel.locate import locate
+
+        return BazelExecutor(
+            session,
+            plan,
+            locate=lambda listener: locate(session, listener=listener).command,
+            options=options,
+            environments=environments,
+            limits=limits,
+        )
+    make_pool: PoolFactory = partial(LocalPool, devices=options.devices)
+    if options.executor == "docker":
+        from mlir_matrix.containers.pool import ContainerPool  # Docker's library is slow to import
+
+        make_pool = partial(ContainerPool, settings=session.catalog.containers)
+    return Scheduler(
+        plan.graph,
+        roots=session.catalog.roots,
+        environments=environments,
+        home=session.home,
+        limits=limits,
+        make_pool=make_pool,
+    )
+
+
+def run_plan(
+    session: Session,
+    plan: Plan,
+    *,
+    options: ExecutorOptions = LOCAL,
+    limits: Limits,
+    fail_fast: bool,
+    listener: Listener = ignore,
+    annotate: Annotate = nothing_more,
+) -> Run:
+    """Execute a plan and return the results in the plan's order.
+
+    The listener gets ``TestDone`` with the result of each test as soon as the action with its verdict is finished.
+    """
+    needed = (action.environment for action in plan.graph.actions.values())
+    environments = session.environments(needed, sealed=options.sealed)
+    note = remember(session.home, session.catalog.roots)
+    executor = _executor(options, session, plan, environments, limits)
+    maker = ResultMaker(
+        plan.graph,
+        pins={name: session.pins_of(name) for name in environments},
+        digests={name: item.digest for name, item in environments.items() if isinstance(item, ResolvedEnvironment)},
+        read_blob=executor.read_blob,
+        roots=session.catalog.roots,
+        annotate=annotate,
+    )
+    # The executor adds to this dictionary.
+    run = Run(done=executor.done)
+    quarantine = Quarantine(session.catalog, today())
+    collector = _Collector(plan, maker, quarantine, listener, run, fail_fast=fail_fast)
+    try:
+        executor.run(collector.on)
+        executor.download_outputs([result.id for result in run.results if not result.expected])
+        locked = all(isinstance(each, ResolvedEnvironment) and each.is_locked for each in environments.values())
+        if isinstance(executor, Scheduler) and locked:
+            run.relied = [str(note), *sorted(executor.relied())]
+    except (KeyboardInterrupt, DiskFullError) as interruption:
+        run.interruption = interruption
+    run.results.extend(
+        maker.not_run(test, test.outcome, test.reason) for test in plan.tests if test.outcome is not None
+    )
+    missing = plan.verdicts.keys() - {result.id for result in run.results}
+    why = "the disk is full" if isinstance(run.interruption, DiskFullError) else "the run was interrupted"
+    if collector.surprise:
+        why = f"--fail-fast ended the run at {collector.surprise}"
+    run.results.extend(maker.not_run(test, "skipped", f"not run: {why}") for test in plan.tests if test.id in missing)
+    order = {test.id: number for number, test in enumerate(plan.tests)}
+    run.results.sort(key=lambda result: order[result.id])
+    return run
+
+
+def run_all(current: Session, plan: Plan, executor: ExecutorOptions, limits: Limits, *, quiet: bool) -> Run:
+    """Run a plan to its end, and show the progress. The run is not recorded. Raise what interrupts it."""
+    with shown_tests(len(plan.verdicts), quiet=quiet) as listener:
+        run = run_plan(current, plan, options=executor, limits=limits, fail_fast=False, listener=listener)
+    if run.interruption is not None:
+        raise run.interruption
+    return run

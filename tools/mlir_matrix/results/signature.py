@@ -1,0 +1,111 @@
+"""Describe how a test ended, so that two failures can be told apart: its signature.
+
+Infrastructure errors, tests that were not run, and failures of the tool itself have no signature: nothing can be told from them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.results.results import NOT_RUN, TestResult
+
+if TYPE_CHECKING:
+    from mlir_matrix.compare.documents import Census, Verdict
+
+#: Outcomes from which nothing can be told.
+UNKNOWN = NOT_RUN | {Outcome.INFRA_ERROR}
+#: What differs between runs or releases without a change of meaning: names of values, addresses, numbers, paths.
+_NOISE = re.compile(r"%[\w$.#:-]+|0x[0-9a-f]+|\b\d+\b|(?:[\w.+-]*/)+[\w.+-]+")
+_LONGEST, _READ = 200, 1000
+_KINDS = {"nan_mismatches": "NaN", "inf_mismatches": "infinite"}
+#: Fewer wrong elements lie in one row or next to each other by chance.
+_FEW = 4
+#: Words about wrong elements that one more or one fewer of them changes, and what stands for both.
+_COUNTED = (
+    (re.compile(r"every element"), "nearly everywhere"),
+    (re.compile(r"one element"), "scattered"),
+    (re.compile(r", all of it"), ""),
+    (re.compile(r"(?<=indices )(>= |< )?\d+(?: to \d+)?"), r"\1…"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signature:
+    """How a test ended. Two results with equal signatures are taken for the same behaviour."""
+
+    outcome: Outcome
+    stage: str = ""
+    step: str = ""
+    signal: str = ""
+    frame: str = ""
+    #: For example ``y: wrong elements (NaN), scattered``, or the first line of an error without numbers and names of values.
+    details: tuple[str, ...] = ()
+
+    @property
+    def passes(self) -> bool:
+        return self.outcome == Outcome.PASS
+
+    def alike(self, other: Signature) -> bool:
+        """Return whether nothing tells two results apart. A release without symbols has no frames: its frame may be any."""
+        if self.frame and other.frame:
+            return self == other
+        return replace(self, frame="") == replace(other, frame="")
+
+    def __str__(self) -> str:
+        where = f"at {self.step or self.stage}" if self.outcome not in (Outcome.PASS, Outcome.MISMATCH) else ""
+        by = f"by {self.signal}" if self.signal else ""
+        frame = f"in {self.frame}" if self.frame else ""
+        return ", ".join([" ".join(filter(None, (self.outcome, by, where, frame))), *self.details])
+
+
+#: A pass has no details, unless outputs are compared by their bytes.
+PASS = Signature(outcome=Outcome.PASS)
+
+
+def alike(some: Collection[Signature], others: Collection[Signature]) -> bool:
+    """Return whether each of some behaviours may be one of the others, and the other way round."""
+    return all(any(map(one.alike, others)) for one in some) and all(any(map(one.alike, some)) for one in others)
+
+
+def behaviour(result: TestResult) -> Signature:
+    """Return how a test ended, of an outcome from which something can be told."""
+    if result.outcome == Outcome.PASS:
+        return Signature(outcome=result.outcome)
+    step = str(result.step["name"]) if result.step else ""
+    if result.verdict is not None and result.outcome == Outcome.MISMATCH:
+        details = tuple(map(mismatch_words, wrong_outputs(result.verdict)))
+        return Signature(outcome=result.outcome, stage=result.stage, details=details)
+    return Signature(
+        outcome=result.outcome, stage=result.stage, step=step, signal=result.signal, frame=result.frame,
+        details=() if result.signal or result.outcome == Outcome.TIMED_OUT else (shape(result.reason.removeprefix(f"{step}: ")),),
+    )  # fmt: skip
+
+
+def wrong_outputs(verdict: Verdict) -> list[Census]:
+    """Return the outputs that are not as expected."""
+    return [each for each in verdict["outputs"] if each.get("wrong") or each["outcome"] == "mismatch"]
+
+
+def mismatch_words(output: Census) -> str:
+    """Describe which elements of an output are wrong, without their number: it varies with rounding and with the machine."""
+    wrong, where = output.get("wrong"), output.get("where") or ""
+    if wrong is None:
+        return f"{output['name']}: {shape(output['reason'].removeprefix(output['name'] + ': '))}"
+    what = f"{output['name']}: wrong elements"
+    kinds = [name for key, name in _KINDS.items() if output.get(key)]
+    if where and wrong < _FEW:
+        where = "scattered"
+    for pattern, both in _COUNTED:
+        where = pattern.sub(both, where)
+    return what + (f" ({', '.join(kinds)})" if kinds else "") + (f", {where}" if where else "")
+
+
+def shape(message: str) -> str:
+    """Return the first line of an error without what differs between two occurrences of it."""
+    # The expression takes quadratic time where a word has megabytes.
+    first = message[:_READ].splitlines()[:1]
+    return _NOISE.sub("…", first[0])[:_LONGEST] if first else ""

@@ -1,0 +1,282 @@
+"""``matrix run`` and ``matrix plan``."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.base.errors import DiskFullError, InfrastructureError, UsageError
+from mlir_matrix.base.files import write_output
+from mlir_matrix.base.paths import find_home, launcher, repository
+from mlir_matrix.base.text import now
+from mlir_matrix.cli import options
+from mlir_matrix.cli.output import report_trim, used_pins, warn
+from mlir_matrix.cli.verbs import verb
+from mlir_matrix.expand.select import choose
+from mlir_matrix.fleet.selection import select
+from mlir_matrix.history.spool import Spool
+from mlir_matrix.plan.request import EVERYTHING, Request, SelectionOptions
+from mlir_matrix.results.event_log import EventLog
+from mlir_matrix.results.results import NOT_RUN, exit_code, to_document
+from mlir_matrix.results.run_info import RunInfo
+from mlir_matrix.run.unchanged import Report, UnchangedRuns
+
+if TYPE_CHECKING:
+    from mlir_matrix.environments.session import Session
+    from mlir_matrix.fleet.selection import Selected
+    from mlir_matrix.plan.planner import Plan
+    from mlir_matrix.results.report.annotations import Annotations
+
+
+@verb(
+    "run",
+    "matrix run",
+    "matrix run 'pytorch/*/x86_64/mlp' --junit mlp.xml",
+    "matrix run --pin llvm=22 'mlir/**'",
+    "matrix run smoke --format json > results.json",
+    "matrix run smoke --format github",
+    "matrix run smoke --results results.json --events events.ndjson",
+    "matrix run 'jax/**' --repeat 5 --rerun-from run",
+    "matrix run --machine x86-64-builder",
+    "matrix run smoke --shard 2/3 --results shard-2.json",
+)
+@options.tests
+@options.catalog
+@options.pin
+@options.cache
+@options.output_format("table", "json", "buildbot", "github")
+@options.limits
+@click.option(
+    "--keep-going/--fail-fast", default=True, help="Continue after an unexpected outcome, or stop. Default: continue."
+)
+@click.option(
+    "--repeat",
+    type=click.IntRange(1, 1000),
+    metavar="N",
+    help="Run each test N times anew, whatever is cached. Different outcomes are reported as flaky.",
+)
+@click.option(
+    "--rerun-from",
+    type=click.Choice(("import", "lower", "codegen", "run")),
+    help="Run tests anew from this stage on; with --repeat: each time. Earlier stages may be cached.",
+)
+@click.option(
+    "--results", type=options.NewFile(), metavar="FILE", help="Also write the document of --format json to FILE."
+)
+@options.events
+@click.option("--junit", type=options.NewFile(), metavar="FILE", help="Also write JUnit XML to FILE.")
+@options.environment
+@options.executor
+@options.permissions
+@options.selection
+@options.quiet
+def run_command(
+    form: str, results: Path | None, events: Path | None, junit: Path | None, quiet: bool, **given: Any
+) -> int:
+    """Run tests and compare each outcome with the expected one.
+
+    Without arguments, run the suite smoke. An action whose inputs did not change is not run again; its result comes from the
+    cache.
+
+    Exit code: 0 all outcomes as expected; 1 something under test is not as expected; 2 the command or the files are wrong; 3 the
+    infrastructure failed, and nothing under test did.
+    """
+    on_stdout = str(events) == "-"
+    if on_stdout and form != "table":
+        raise UsageError(f"--events - and --format {form} both write to stdout; write one to a file: --results FILE")
+    given["repeat"] = given["repeat"] or int(given["rerun_from"] is not None)
+    request = Request(**given)
+    about = _describe(request) if form == "json" or results or events else None
+    annotations = _annotations(form, request) if form in ("buildbot", "github") else None
+    log = EventLog(events)
+    report = _run(request, about, log, quiet=quiet)
+    run = report.run
+    document = (
+        json.dumps(to_document(run, about.finished(), report.selection))
+        if about and (form == "json" or results)
+        else ""
+    )
+    # Files come first: the reader of stdout may have closed it.
+    writers: list[Callable[[], object]] = [partial(log.ended, run)]
+    if results is not None:
+        writers.append(partial(write_output, results, document.encode() + b"\n"))
+    if junit is not None:
+        from mlir_matrix.results.report.junit import write_junit
+
+        writers.append(partial(write_junit, junit, run.results))
+    problems = _write_all(writers)
+    if form == "json":
+        click.echo(document)
+    elif annotations:
+        problems += _write_all([partial(annotations.print, run, report.pins, report.left_out)])
+    else:
+        from mlir_matrix.results.report.summary import print_summary
+
+        print_summary(run, report.pins, report.left_out, stderr=on_stdout)
+    if isinstance(run.interruption, DiskFullError):
+        problems.append(run.interruption)
+    warn(*problems)
+    if isinstance(run.interruption, KeyboardInterrupt):
+        raise run.interruption
+    if run.executed:
+        from mlir_matrix.execute.eviction import trim_cache  # not needed for an unchanged run
+
+        report_trim(*trim_cache(find_home(cache_dir=request.cache_dir)), quiet=quiet)
+    return _exit_code(report, problems)
+
+
+def _annotations(form: str, request: Request) -> Annotations:
+    from mlir_matrix.results.report.annotations import Annotations  # imports rich
+
+    annotations = Annotations(form, [*request.catalogs, repository()])
+    click.get_current_context().call_on_close(annotations.close)
+    return annotations
+
+
+def _describe(request: Request) -> RunInfo:
+    roots = [os.path.abspath(root) for root in (repository(), *request.catalogs)]
+    return RunInfo(shlex.join([launcher(), *sys.argv[1:]]), roots)
+
+
+def _run(request: Request, about: RunInfo | None, log: EventLog, *, quiet: bool) -> Report:
+    """Run the tests, or return the results of an unchanged run."""
+    started = now()
+    unchanged, spool = UnchangedRuns(request), Spool(find_home().state)
+    report = unchanged.find()
+    # A run that the history does not have cannot be repeated there.
+    if report is None or not spool.knows(report.recorded):
+        from mlir_matrix.run.run_tests import run_tests  # not needed for an unchanged run
+
+        return run_tests(request, unchanged, quiet=quiet, about=about or _describe(request), log=log)
+    if about is not None:
+        from mlir_matrix.results.run_folder import RunFolder  # imports what removes folders of actions
+
+        results = report.run.results
+        unsupported = sum(result.outcome == Outcome.UNSUPPORTED and not result.stage for result in results)
+        folder = RunFolder(find_home().state / "failures", report.pins)
+        log.planned(about.started(), tests=len(results), unsupported=unsupported, folder=folder)
+    if trouble := spool.repeat(report.recorded, started=started, ended=now()):
+        warn(trouble)
+    return report
+
+
+def _write_all(writers: list[Callable[[], object]]) -> list[InfrastructureError]:
+    """Write files. Return the errors: one that cannot be written leaves the others, and the table."""
+    problems = []
+    for write in writers:
+        try:
+            write()
+        except InfrastructureError as error:
+            problems.append(error)
+    return problems
+
+
+def _exit_code(report: Report, problems: list[InfrastructureError]) -> int:
+    results = report.run.results
+    code = exit_code(results)
+    outcomes = {result.outcome for result in results}
+    # Other shards may have all tests that run, and a change may leave none.
+    may_be_empty = not {"shard", "change"}.isdisjoint(report.selection or ())
+    elsewhere = outcomes == {Outcome.UNSUPPORTED} and may_be_empty
+    if code == 0 and outcomes and outcomes <= NOT_RUN and not (elsewhere or report.run.interrupted):
+        reasons = dict.fromkeys(result.reason for result in results if result.outcome in NOT_RUN)
+        raise UsageError(f"no test ran: {'; '.join(list(reasons)[:3])}")
+    return code or (InfrastructureError.exit_code if problems else 0)
+
+
+_BATCH = 2_000
+
+
+@verb(
+    "plan",
+    "matrix plan",
+    "matrix plan 'jax/**' --format ids",
+    "matrix plan smoke 'pytorch/*/x86_64/mlp*' --format json",
+    "matrix plan --machine x86-64-builder",
+)
+@options.tests
+@options.session(*options.releases)
+@options.sealed
+@options.device
+@options.selection
+@options.output_format("table", "json", "ids")
+@click.option(
+    "--check",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Print nothing; exit with 1 if FILE, written by --format json, is stale.",
+)
+def plan_command(
+    tests: tuple[str, ...],
+    current: Session,
+    sealed: bool,
+    devices: tuple[str, ...],
+    selection: SelectionOptions,
+    form: str,
+    check: Path | None,
+) -> int:
+    """Show which tests would run and why, without running them.
+
+    Without arguments, plan the suite smoke. A glob matches segment by segment. A suite and a glob select the tests of the suite
+    that match the glob.
+    """
+    if form == "ids" and selection == EVERYTHING:
+        _print_lines(choose(current.catalog, tests, pins=current.pins).ids())
+        return 0
+    selected = select(current, tests, selection, devices, excluded=True)
+    chosen, current = selected.tests, selected.current
+    if form == "ids":
+        _print_lines(test.id for test in chosen if not test.excluded)
+        return 0
+    plan = selected.plan([test for test in chosen if test.selected])
+    used_pins(current, plan.graph)
+    if check is not None:
+        return _check(check, selected, plan, sealed=sealed)
+    if form == "json":
+        from mlir_matrix.execute.plan_document import document_parts, to_lines
+
+        _print_lines(to_lines(document_parts(chosen, plan, current, sealed=sealed, selection=selected.document)))
+        return 0
+    from rich.markup import escape
+
+    from mlir_matrix.base.layout import print_lines
+    from mlir_matrix.run.report import plan_lines
+
+    print_lines([*plan_lines(chosen, plan, current, sealed=sealed), *map(escape, selected.lines)])
+    return 0
+
+
+def _check(file: Path, selected: Selected, plan: Plan, *, sealed: bool) -> int:
+    """Return 0 if a file has this plan, apart from what differs between machines, else 1."""
+    from mlir_matrix.execute.plan_document import lasting, to_document
+
+    try:
+        was = lasting(json.loads(file.read_bytes()))
+    except OSError as error:
+        raise UsageError(f"--check {file}: {error.strerror}") from None
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        raise UsageError(f"--check {file}: not a plan; make one with: matrix plan --format json") from None
+    document = to_document(selected.tests, plan, selected.current, sealed=sealed, selection=selected.document)
+    now = json.loads(json.dumps(lasting(document)))
+    if was == now:
+        return 0
+    parts = [part for part in now if was.get(part) != now[part]]
+    warn(f"{file} is stale: its {', '.join(parts)} changed; make it again with: matrix plan --format json")
+    return 1
+
+
+def _print_lines(lines: Iterable[str]) -> None:
+    """Print lines in batches: a suite may have a million tests, and a line of a plan some kilobytes."""
+    rest = iter(lines)
+    while batch := list(islice(rest, _BATCH)):
+        click.echo("\n".join(batch))

@@ -1,0 +1,97 @@
+"""Plan and execute the tests of ``matrix run``, and keep the files of failures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mlir_matrix.actions.runtime.outcomes import Stage
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.events import Event
+from mlir_matrix.catalog.catalog import DEFAULT_SUITE
+from mlir_matrix.cli import options
+from mlir_matrix.cli.output import used_pins, warn, warn_left_out
+from mlir_matrix.environments.session import Session
+from mlir_matrix.execute.eviction import cache_limit
+from mlir_matrix.fleet.plan_state import input_digests, state_of
+from mlir_matrix.fleet.selection import select
+from mlir_matrix.history.record import record
+from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.request import Request
+from mlir_matrix.plan.session import open_session
+from mlir_matrix.results.event_log import EventLog
+from mlir_matrix.results.failure_folder import Failures
+from mlir_matrix.results.repeats import STAGES, Made, fold, folding, note_outputs, unstable, with_repeats, without_copy
+from mlir_matrix.results.report.progress import shown_tests
+from mlir_matrix.results.results import Run
+from mlir_matrix.results.run_folder import RunFolder
+from mlir_matrix.results.run_info import RunInfo
+from mlir_matrix.results.run_plan import run_plan
+from mlir_matrix.run.unchanged import Report, UnchangedRuns
+
+
+def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about: RunInfo, log: EventLog) -> Report:
+    """Run tests; keep the results for runs in which nothing changed."""
+    cache_limit()  # its error comes before the run
+    current = open_session(
+        catalogs=request.catalogs, cache_dir=request.cache_dir, swaps=request.swaps, pins=request.pins,
+        permissions=request.permissions,
+    )  # fmt: skip
+    warn_left_out(current.catalog)
+    selected = select(current, request.tests, request.selection, request.executor.devices)
+    current, request = selected.current, selected.request(request)
+    plan = selected.plan(selected.with_results())
+    if not plan.verdicts and not selected.may_be_empty:
+        reasons = list(dict.fromkeys(test.reason for test in plan.tests))
+        raise UsageError(f"no test can run: {'; '.join(reasons[:3]) or 'the suite is empty'}")
+    pins = used_pins(current, plan.graph)
+    folder = RunFolder(current.home.state / "failures", pins)
+    suites = [name for name in request.tests if name in current.catalog.suites and name != DEFAULT_SUITE]
+    again = options.repeat_command(request, suites)
+    failures = Failures(folder, lambda test: again(without_copy(test)))
+    unsupported = len(plan.tests) - len(plan.verdicts)
+    log.planned(about.started(), tests=len(plan.tests), unsupported=unsupported, folder=folder, plan=plan)
+    write, whole = log.listener(), plan
+    if request.repeat:
+        stages = STAGES[STAGES.index(Stage(request.rerun_from)) :] if request.rerun_from else STAGES
+        once = {test.id for test in plan.tests} - plan.verdicts.keys()
+        plan = with_repeats(plan, once, dict.fromkeys(plan.verdicts, request.repeat), stages=stages)
+    with shown_tests(len(whole.verdicts), quiet=quiet) as display:
+
+        def listen(event: Event) -> None:
+            display(event)
+            write(event)
+
+        run = run_plan(
+            current,
+            plan,
+            options=request.executor,
+            limits=request.limits,
+            fail_fast=not request.keep_going,
+            listener=folding(listen, request.repeat) if request.repeat else listen,
+            annotate=failures.annotate,
+        )
+    if trouble := failures.keep(run, plan, current):
+        warn(trouble)
+    # The history has each execution.
+    recorded = _record(current, whole, run, about, request.tests)
+    if request.repeat:
+        made: Made = {}
+        note_outputs(made, plan, run.done)
+        steps = unstable(plan, made)
+        run.results = [replace(each, unstable=steps.get(each.id, [])) for each in fold(run.results)]
+    report = Report(run=run, pins=pins, selection=selected.document, left_out=selected.lines, recorded=recorded)
+    # A report has no warnings, so a run with an unused pin is not kept.
+    if len(pins) == len(current.pins.overrides) and not current.catalog.over:
+        unchanged.keep(report, plan.graph)
+    return report
+
+
+def _record(current: Session, plan: Plan, run: Run, about: RunInfo, tests: Sequence[str]) -> str:
+    """Record a run in the history; return its identifier there."""
+    inputs = input_digests(plan, state_of(current, plan))
+    results = [replace(each, id=without_copy(each.id)) for each in run.results]
+    each_execution = replace(run, results=results)
+    identifier, troubles = record(current.home.state, each_execution, about.finished(), tests, inputs)
+    warn(*troubles)
+    return identifier

@@ -1,0 +1,1 @@
+"""JSON Schemas of all file formats, and new catalogs."""

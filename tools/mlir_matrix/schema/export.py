@@ -1,0 +1,203 @@
+"""Make the JSON Schemas of the catalog's files and of documents, for editors and other programs.
+
+``python -m mlir_matrix.schema.export --write DIR`` writes ``NAME.json`` for each; ``docs/schemas/`` has them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import inspect
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter
+
+from mlir_matrix.base.files import write_text
+from mlir_matrix.base.names import check_known
+from mlir_matrix.bisect import documents as bisect
+from mlir_matrix.catalog.models import base as models
+from mlir_matrix.catalog.models import machines, suites, toolchains
+from mlir_matrix.compare import documents as compare
+from mlir_matrix.containers import documents as containers
+from mlir_matrix.expectations import documents as expectations
+from mlir_matrix.explain import documents as explain
+from mlir_matrix.fleet import documents as fleet
+from mlir_matrix.golden import documents as golden
+from mlir_matrix.history import documents as history
+from mlir_matrix.plan import documents as plan
+from mlir_matrix.results import documents as results
+from mlir_matrix.support import documents as support
+from mlir_matrix.toolchain import documents as toolchain
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_FILES: Mapping[str, type[BaseModel]] = {
+    "component": toolchains.Component,
+    "containers": toolchains.Containers,
+    "corpus": models.Corpus,
+    "environment": toolchains.Environment,
+    "expectations": suites.Expectations,
+    "framework": models.Framework,
+    "kind": models.Kind,
+    "known-good": toolchains.KnownGood,
+    "machine": machines.Machine,
+    "pipeline": models.Pipeline,
+    "quarantine": suites.Quarantine,
+    "source-form": models.SourceForm,
+    "step": models.Step,
+    "suite": suites.Suite,
+    "target": models.Target,
+    "tolerances": models.Tolerances,
+    "workload": models.Workload,
+}
+#: The documents of ``--format json`` and the lines of ``--events``, by the name in their key ``schema``.
+DOCUMENTS: Mapping[str, Any] = {
+    "audit": golden.Audit,
+    "bisect": bisect.Bisections,
+    "cache-gc": results.CacheGc,
+    "calibration": golden.Calibration,
+    "comparison": compare.Comparisons,
+    "conflicts": expectations.Conflicts,
+    "container-images": containers.ContainerImages,
+    "doctor": toolchain.Doctor,
+    "durations": fleet.Durations,
+    "events": results.Event,
+    "expect": expectations.Expect,
+    "explanation": explain.TestExplanation,
+    "fetched": toolchain.Fetched,
+    "fleet": fleet.Fleet,
+    "gc": toolchain.ToolchainGc,
+    "golden-explanation": golden.GoldenExplanation,
+    "golden-update": golden.GoldenUpdate,
+    "history": history.Shown,
+    "history-diff": history.Diff,
+    "history-error-growing": history.Growing,
+    "history-first-bad": history.FirstBad,
+    "history-flaky": history.Flaky,
+    "history-runs": history.Runs,
+    "history-slower": history.Slower,
+    "inputs": golden.Inputs,
+    "locked": toolchain.Locked,
+    "machine-check": fleet.MachineCheck,
+    "machines": fleet.Machines,
+    "oracles": explain.Oracles,
+    "plan": plan.Plan,
+    "probe": fleet.Probe,
+    "results": results.Results,
+    "support": support.Support,
+    "toolchain": toolchain.Toolchain,
+    "verified-containers": containers.VerifiedContainers,
+    "verified-toolchain": toolchain.VerifiedToolchain,
+}
+_MODELS: Mapping[str, Any] = {**_FILES, **DOCUMENTS}
+_OF_FILES = (models, machines, suites, toolchains)
+_OF_DOCUMENTS = (
+    bisect,
+    compare,
+    containers,
+    expectations,
+    explain,
+    fleet,
+    golden,
+    history,
+    plan,
+    results,
+    support,
+    toolchain,
+)
+#: Kinds of files in a catalog.
+FILES = tuple(sorted(_FILES))
+NAMES = tuple(sorted(_MODELS))
+
+
+def schema(name: str) -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of a kind of file or document. Raise UsageError for an unknown name."""
+    check_known("schema", [name], NAMES)
+    made = adapter(name).json_schema(by_alias=True)
+    definitions = made.pop("$defs", {})
+    # Documents may hold parts of files.
+    modules = _OF_FILES if name in _FILES else (*_OF_DOCUMENTS, *_OF_FILES)
+    # The lines of events are a union, which has no name.
+    top = {made["title"]: made} if "title" in made else {}
+    for title, definition in (top | definitions).items():
+        _describe(definition, next(vars(module)[title] for module in modules if title in vars(module)))
+    result = {"$schema": DIALECT, **_without_titles(made)}
+    if definitions:
+        result["$defs"] = {title: _without_titles(definition) for title, definition in sorted(definitions.items())}
+    return result
+
+
+@cache
+def adapter(name: str) -> TypeAdapter[Any]:
+    """Return the validator of a kind of file or document."""
+    return TypeAdapter(_MODELS[name])
+
+
+def text(name: str) -> str:
+    """Return the text of a schema file."""
+    return json.dumps(schema(name), indent=2, ensure_ascii=False) + "\n"
+
+
+def _describe(definition: dict[str, Any], kind: type) -> None:
+    """Add the docstrings of a class and its attributes."""
+    definition["description"] = _one_line(inspect.getdoc(kind) or "")
+    aliases = {name: field.alias for name, field in kind.model_fields.items()} if issubclass(kind, BaseModel) else {}
+    for name, text in _docstrings(kind).items():
+        definition["properties"][aliases.get(name) or name]["description"] = _one_line(text)
+
+
+def _docstrings(kind: type) -> dict[str, str]:
+    """Return the attribute docstrings of a class and of its bases, which pydantic leaves out for a TypedDict."""
+    found: dict[str, str] = {}
+    # Base classes of a TypedDict are not in its MRO.
+    for base in getattr(kind, "__orig_bases__", kind.__bases__):
+        if getattr(base, "__module__", "").startswith("mlir_matrix.") and base.__doc__:
+            found |= _docstrings(base)
+    (definition,) = ast.parse(inspect.getsource(kind)).body
+    assert isinstance(definition, ast.ClassDef)
+    for field, text in pairwise(definition.body):
+        match field, text:
+            case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(words))):
+                found[name] = words
+    return found
+
+
+def _one_line(words: str) -> str:
+    return re.sub(r"\s+", " ", words.replace("``", "`")).strip()
+
+
+def _without_titles(node: Any) -> Any:
+    """Remove the titles that pydantic makes of names: editors would show them instead of descriptions."""
+    if isinstance(node, dict):
+        keep = {
+            key: {name: _without_titles(inner) for name, inner in value.items()} if key == "properties" else value
+            for key, value in node.items()
+            if key != "title"
+        }
+        return {key: value if key == "properties" else _without_titles(value) for key, value in keep.items()}
+    return [_without_titles(item) for item in node] if isinstance(node, list) else node
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write all schemas, or print one."""
+    parser = argparse.ArgumentParser(prog="python -m mlir_matrix.schema.export", description=main.__doc__)
+    choice = parser.add_mutually_exclusive_group(required=True)
+    choice.add_argument("--write", metavar="DIR", type=Path, help="write NAME.json for every schema into DIR")
+    choice.add_argument("name", nargs="?", choices=NAMES, help="print this schema")
+    options = parser.parse_args(arguments)
+    if options.write is None:
+        sys.stdout.write(text(options.name))
+        return 0
+    for name in NAMES:
+        write_text(options.write / f"{name}.json", text(name))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""What works: workloads or operators by path and target."""

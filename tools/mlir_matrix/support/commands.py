@@ -1,0 +1,161 @@
+"""``matrix report support``: what works on which path and target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
+from mlir_matrix.base.errors import InfrastructureError, UsageError
+from mlir_matrix.base.names import SEGMENT_NAMES, SEGMENTS, is_glob, printable, test_glob
+from mlir_matrix.cli import options
+from mlir_matrix.cli.output import report_trim, show
+from mlir_matrix.cli.verbs import verb
+from mlir_matrix.environments.session import Session
+from mlir_matrix.execute.action_cache import ActionCache
+from mlir_matrix.execute.eviction import trim_cache
+from mlir_matrix.execute.progress import shown
+from mlir_matrix.expand.select import is_suite
+from mlir_matrix.plan.graph import Graph
+from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.request import ExecutorOptions, Limits
+from mlir_matrix.plan.session import plan_tests, select_tests
+from mlir_matrix.results.merge import read_results, result_of
+from mlir_matrix.results.run_plan import run_all, run_graph
+from mlir_matrix.support.report import markdown, text
+from mlir_matrix.support.support import operators, report, select_operators
+
+if TYPE_CHECKING:
+    from mlir_matrix.results.results import TestResult
+
+
+@verb(
+    "support",
+    "matrix report support 'pytorch/tosa-*/*/*'",
+    "matrix report support --by operator 'pytorch/tosa-loops/{x86_64,aarch64}/*'",
+    "matrix report support --operator aten.softmax.int 'pytorch/**'",
+    "matrix report support smoke --format markdown > support.md",
+    "matrix report support --results results.json --format json",
+)
+@options.tests
+@click.option(
+    "--by",
+    type=click.Choice(("workload", "operator")),
+    default="workload",
+    show_default=True,
+    help="Report workloads, or the operators of their imported IR.",
+)
+@click.option(
+    "--operator",
+    "wanted",
+    multiple=True,
+    metavar="NAME|GLOB",
+    help="Report this operator, and run only tests with it. The dialect may be left out. Repeatable.",
+)
+@click.option(
+    "--results",
+    "documents",
+    type=click.Path(path_type=Path, dir_okay=False),
+    multiple=True,
+    metavar="FILE",
+    help="Run nothing; read results from FILE, written by matrix run --results. Repeatable.",
+)
+@options.session(*options.releases, options.cache)
+@options.output_format("text", "markdown", "json")
+@options.limits
+@options.executor
+@options.quiet
+def support_command(
+    tests: tuple[str, ...],
+    by: str,
+    wanted: tuple[str, ...],
+    documents: tuple[Path, ...],
+    current: Session,
+    form: str,
+    limits: Limits,
+    executor: ExecutorOptions,
+    quiet: bool,
+) -> int:
+    """Show which workloads or operators get through which pipeline to which target.
+
+    Tests run as matrix run would run them; what is cached does not run again. An operator works if a test that contains it passes.
+    If the error of a test names an operator, the test says nothing of its others.
+
+    Exit code: 0 the report is complete; 2 no such test or operator; 3 the infrastructure failed.
+    """
+    contained: Mapping[str, frozenset[str]] | None = None
+    chosen: frozenset[str] = frozenset()
+    if documents:
+        if wanted or by == "operator":
+            raise UsageError("--results has no operators; leave it out, and results come from the action cache")
+        results = _read(documents, _spelled_out(current, tests))
+    else:
+        plan = plan_tests(current, (test for test in select_tests(current, tests, executor.devices) if not test.is_ir))
+        if not plan.tests:
+            raise UsageError(f"{' '.join(tests)}: only IR tests of steps, which are on no path")
+        if wanted or by == "operator":
+            contained = _operators(current, plan, limits, quiet=quiet)
+        if wanted and contained is not None:
+            chosen = select_operators(wanted, frozenset().union(*contained.values()))
+            holders = {(test.framework, test.workload) for test in plan.tests if chosen & contained.get(test.id, set())}
+            plan = plan.only(test for test in plan.tests if (test.framework, test.workload) in holders)
+        run = run_all(current, plan, executor, limits, quiet=quiet)
+        results = run.results
+        if run.executed:
+            report_trim(*trim_cache(current.home), quiet=quiet)
+    document = report(results, contained=contained, wanted=chosen)
+    if form == "markdown":
+        click.echo(markdown(document), nl=False)
+    else:
+        show(form, document, text(document), markup=True)
+    broken = any(result.outcome == Outcome.INFRA_ERROR for result in results)
+    return InfrastructureError.exit_code if broken else 0
+
+
+def _spelled_out(current: Session, tests: Sequence[str]) -> list[str]:
+    """Return identifiers and globs as they are, and the identifiers of the tests of suites."""
+    found: list[str] = []
+    for name in tests:
+        found += [test.id for test in select_tests(current, [name])] if is_suite(name) else [name]
+    return found
+
+
+def _read(documents: Sequence[Path], patterns: Sequence[str]) -> list[TestResult]:
+    """Return the results in documents, the last one of each test. Raise UsageError if no test matches."""
+    every = {entry["id"]: result_of(entry) for file in documents for entry in read_results(file)["tests"]}
+    if wrong := next((name for name in every if name.count("/") != SEGMENTS - 1), None):
+        raise UsageError(
+            f"{' '.join(map(str, documents))}: '{printable(wrong)}' is no test: expected {'/'.join(SEGMENT_NAMES)}"
+        )
+    found = {name: result for name, result in every.items() if result.target != "ir"}
+    if patterns:
+        found = {name: found[name] for name in found if any(_matches(pattern, name) for pattern in patterns)}
+    if not found:
+        raise UsageError(f"{' '.join(map(str, documents))}: no test {' '.join(patterns) or 'with a target'}")
+    return list(found.values())
+
+
+def _matches(pattern: str, name: str) -> bool:
+    return test_glob(pattern).matches(name) if is_glob(pattern) else pattern == name
+
+
+def _operators(current: Session, plan: Plan, limits: Limits, *, quiet: bool) -> dict[str, frozenset[str]]:
+    """Import workloads; return the operators of the IR by test."""
+    actions = plan.graph.actions
+    imports = {
+        test: name
+        for test in plan.verdicts
+        for name in plan.needed_by(test)
+        if actions[name].stage == Stage.IMPORT and actions[name].outputs.get("out", "").endswith(".mlir")
+    }
+    with shown(quiet=quiet) as listener:
+        done = run_graph(
+            current, Graph({name: actions[name] for name in imports.values()}), limits=limits, listener=listener
+        )
+    store = ActionCache(current.home.actions)
+    made = {name: each.result.outputs["out"] for name, each in done.items() if each.result.ok}
+    read = {name: operators(store.read_blob(digest).decode("utf-8", "replace")) for name, digest in made.items()}
+    return {test: read[name] for test, name in imports.items() if name in read}

@@ -1,1 +1,0 @@
-"""Bounds of tests, numerics attributes and where they come from."""

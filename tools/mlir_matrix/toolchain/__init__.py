@@ -1,0 +1,1 @@
+"""Compilers and frameworks: lock, install, verify and upgrade."""

@@ -1,0 +1,76 @@
+"""Write the lock files of environments and of releases of Debian packages."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+
+from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.catalog.catalog import Entry
+from mlir_matrix.catalog.models.toolchains import Component, Release
+from mlir_matrix.cli.output import warn
+from mlir_matrix.environments.fetch.pip import solve
+from mlir_matrix.environments.lockfiles.wheels import lock_file, write_lock
+from mlir_matrix.environments.package import distributions, filled
+from mlir_matrix.environments.selection import Selection
+from mlir_matrix.environments.session import Session
+
+
+def lock_packages(current: Session, entry: Entry[Component], release: Release, tell: Callable[..., None]) -> bool:
+    from mlir_matrix.environments.fetch.apt import Asked
+    from mlir_matrix.environments.fetch.apt import solve as solve_packages
+    from mlir_matrix.environments.lockfiles.debian import DebianRelease, debian_lock_file, write_debian_lock
+
+    document = entry.document
+    named = release.release
+    asked = Asked(
+        packages=filled(document.packages, named),
+        alone=filled(document.alone, named),
+        without=filled(document.without, named),
+        suites=release.suites,
+        release=release.version or named,
+    )
+    try:
+        packages = solve_packages(asked, state=current.home.cache / "apt")
+    except InfrastructureError as error:
+        warn(f"{entry.name} {named} is not locked: {error}")
+        return False
+    found = DebianRelease(
+        component=entry.name,
+        release=named,
+        packages=packages,
+        programs=filled(document.programs, named),
+        in_place=document.in_place,
+        finish=document.finish or "",
+    )
+    path = debian_lock_file(entry.root / "toolchains" / "locks", entry.name, named)
+    write_debian_lock(path, found, made=datetime.datetime.now(tz=datetime.UTC).date())
+    tell(path, len(packages), found.size, found.installed)
+    return True
+
+
+def lock_environment(
+    current: Session, thing: Selection, tags: tuple[str, ...], tell: Callable[..., None], *, named: bool
+) -> bool:
+    """Lock the wheels of an environment; return whether that worked for at least one Python version."""
+    entry = current.catalog.environments[thing.environment]
+    pins = distributions(thing.releases)
+    if not pins:
+        return True
+    folder = entry.root / "toolchains" / "locks"
+    changed = thing.changed(current)
+    made_by = " ".join([f"matrix toolchain lock {entry.name}", *(f"--pin {name}={to}" for name, to in changed.items())])
+    done = 0
+    for tag in tags:
+        path = lock_file(folder, entry.name, tag, changed)
+        if not named and not path.exists():
+            continue
+        try:
+            packages = solve(pins, tag=tag)
+        except InfrastructureError as error:
+            warn(f"{entry.name} is not locked for {tag}: {error}")
+            continue
+        done += 1
+        write_lock(path, packages, made_by=made_by, pins=pins)
+        tell(path, len(packages), sum(package.size or 0 for package in packages))
+    return done > 0 or not named

@@ -1,0 +1,356 @@
+"""Test newer releases of components, one at a time, and patch the known-good file with those that pass.
+
+Only the tests that a release affects run. A green release stays pinned for the next components, so that the proposed set is one
+that was tested. A trial uses the known-good file that the patch would make: environments keep their own pins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+import yaml
+
+from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.base.digest import digest_value
+from mlir_matrix.base.text import Edit, apply, patch
+from mlir_matrix.catalog.catalog import Catalog, Entry
+from mlir_matrix.catalog.load import KNOWN_GOOD
+from mlir_matrix.catalog.models.toolchains import Component, KnownGood, Passed, Release
+from mlir_matrix.catalog.yaml_reader import ScalarError, Source, plain_scalar
+from mlir_matrix.environments.resolve import UnavailableEnvironment
+from mlir_matrix.environments.session import Session
+from mlir_matrix.expand.expansion import Test
+from mlir_matrix.plan.graph import Input, Produced
+from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.session import plan_tests, select_tests
+from mlir_matrix.results.results import TestResult, outcomes_digest
+
+#: Runs a plan and returns the results.
+Run = Callable[[Session, Plan], Sequence[TestResult]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Break:
+    """A test with an unexpected outcome."""
+
+    id: str
+    outcome: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    """The broken tests of a run, or the reason why not all tests could run."""
+
+    broken: tuple[Break, ...] = ()
+    #: The machine could not run everything; no test is broken.
+    reason: str = ""
+
+    @property
+    def green(self) -> bool:
+        return not self.broken and not self.reason
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """A newer release of a component, and its test results."""
+
+    component: str
+    pinned: str
+    release: str
+    #: Green releases of other components that were pinned, too.
+    kept: Mapping[str, str]
+    #: Tests that the release affects.
+    affected: tuple[str, ...]
+    findings: Findings
+
+    @property
+    def green(self) -> bool:
+        return bool(self.affected) and self.findings.green
+
+
+@dataclass(kw_only=True)
+class Roll:
+    """The results of all trials."""
+
+    trials: list[Trial] = field(default_factory=list)
+    #: The green releases, by component.
+    pins: dict[str, str] = field(default_factory=dict)
+    #: The results of the whole suite under all green releases; it runs only if there are any.
+    together: Findings = Findings()
+    #: The record of the suite for the known-good file, if all outcomes are as expected.
+    passed: Passed | None = None
+
+    def touching(self, test: str) -> list[str]:
+        """Return the components whose new release affects a test."""
+        return [trial.component for trial in self.trials if trial.green and test in trial.affected]
+
+    @property
+    def exit_code(self) -> int:
+        """1: a component breaks tests and has no green release; 3: the machine could not run everything; else 0."""
+        broken = {trial.component for trial in self.trials if trial.findings.broken}
+        if broken - self.pins.keys() or self.together.broken:
+            return 1
+        return 3 if self.together.reason or any(trial.findings.reason for trial in self.trials) else 0
+
+
+def roll(
+    session: Session,
+    components: Iterable[str],
+    suite: str,
+    run: Run,
+    *,
+    today: str,
+    tell: Callable[[str], object] = lambda _line: None,
+) -> Roll:
+    """Test newer releases of components, the newest first, until one is green; then the suite under all green releases."""
+    found = Roll()
+    before = _Stand(session, suite)
+    for name in components:
+        entry = session.catalog.components[name]
+        pinned = session.catalog.default_pins("")[name]
+        for release in reversed(newer(entry, pinned)):
+            tell(f"{name}: {pinned} -> {release.release}")
+            after = _Stand(with_pins(session, {**found.pins, name: release.release}), suite)
+            affected = after.differs_from(before)
+            found.trials.append(
+                Trial(
+                    component=name, pinned=pinned, release=release.release, kept=dict(found.pins),
+                    affected=affected, findings=_try(before, after, affected, run) if affected else Findings(),
+                )
+            )  # fmt: skip
+            if found.trials[-1].green:
+                found.pins[name] = release.release
+                before = after
+                break
+    if found.pins:
+        tell(f"suite {suite} with all green releases")
+        results = run(before.session, before.plan)
+        found.together = judged(results, before.tests)
+        if found.together.green:
+            expected, outcomes = sum(result.expected for result in results), outcomes_digest(results)
+            found.passed = Passed(suite=suite, as_expected=expected, total=len(results), outcomes=outcomes, date=today)
+    return found
+
+
+def newer(entry: Entry[Component], pinned: str) -> list[Release]:
+    """Return the releases that a component lists after the pinned one."""
+    names = [release.release for release in entry.document.releases]
+    return list(entry.document.releases[names.index(pinned) + 1 :])
+
+
+@dataclass(frozen=True)
+class _Stand:
+    """A suite under one set of pins."""
+
+    session: Session
+    suite: str
+
+    @cached_property
+    def tests(self) -> dict[str, Test]:
+        return {test.id: test for test in select_tests(self.session, [self.suite])}
+
+    @cached_property
+    def plan(self) -> Plan:
+        return plan_tests(self.session, self.tests.values())
+
+    @cached_property
+    def _digests(self) -> dict[str, str]:
+        """The digest of the actions of each test and of the releases that they use.
+
+        The identifier of an action has the name of its environment, which does not change with a default pin.
+        """
+        found: dict[str, str] = {}
+        releases: dict[str, list[tuple[str, str]]] = {}
+
+        def known(source: Input) -> list[object]:
+            if isinstance(source, Produced):
+                return [found[source.action], source.output]
+            return [source.root, source.path]
+
+        for identifier, action in self.plan.graph.actions.items():
+            environment = action.environment
+            if environment not in releases:
+                used = (*self.session.releases(environment), *self.session.needs(environment))
+                releases[environment] = [(entry.name, release.release) for entry, release in used]
+            inputs = {name: known(source) for name, source in action.inputs.items()}
+            words = [action.tool, action.stage, action.params_digest, action.native, dict(action.outputs)]
+            found[identifier] = digest_value([*words, releases[environment], inputs])
+        return {test: found[last] for test, last in self.plan.verdicts.items()}
+
+    def differs_from(self, other: _Stand) -> tuple[str, ...]:
+        """Return the tests whose actions differ, or which can run under only one set of pins."""
+        return tuple(
+            identifier
+            for identifier, test in self.tests.items()
+            if identifier not in other.tests
+            or test.outcome != other.tests[identifier].outcome
+            or self._digests.get(identifier) != other._digests.get(identifier)
+        )
+
+
+def _try(before: _Stand, after: _Stand, affected: Sequence[str], run: Run) -> Findings:
+    lost = [test for test in map(after.tests.__getitem__, affected) if test.outcome and test.id in before.plan.verdicts]
+    if lost:
+        # A test that cannot run any more is broken; no package is needed to know that.
+        return Findings(broken=tuple(Break(id=test.id, outcome=str(test.outcome), reason=test.reason) for test in lost))
+    plan = plan_tests(after.session, (after.tests[identifier] for identifier in affected))
+    references = (action.environment for action in plan.graph.actions.values())
+    for environment in after.session.environments(references).values():
+        if isinstance(environment, UnavailableEnvironment):
+            return Findings(reason=environment.reason)
+    return judged(run(after.session, plan), affected)
+
+
+def judged(results: Sequence[TestResult], wanted: Iterable[str]) -> Findings:
+    """Return the findings of a run of the tests ``wanted``. A failure of the machine is neither broken nor green."""
+    broken = tuple(
+        Break(id=result.id, outcome=result.outcome, reason=result.reason)
+        for result in results
+        if not result.expected and result.outcome != Outcome.INFRA_ERROR
+    )
+    if broken:
+        return Findings(broken=broken)
+    hindered = [result for result in results if result.outcome in (Outcome.INFRA_ERROR, Outcome.SKIPPED)]
+    if hindered:
+        count = sum(result.outcome == hindered[0].outcome for result in hindered)
+        return Findings(reason=f"{count} of its tests: {hindered[0].outcome}: {hindered[0].reason}")
+    if not {result.id for result in results}.issuperset(wanted):
+        return Findings(reason="the run did not finish")
+    return Findings()
+
+
+def with_pins(session: Session, pins: Mapping[str, str]) -> Session:
+    """Return a session whose known-good files have these pins."""
+    catalog = session.catalog
+    known = {entry.root: entry for entry in catalog.known_good}
+    for root, ours in by_root(catalog, pins).items():
+        entry = known.get(root) or _no_known_good(root)
+        known[root] = replace(entry, document=entry.document.model_copy(update={"pins": entry.document.pins | ours}))
+    order = {root: number for number, root in enumerate(catalog.roots)}
+    files = sorted(known.values(), key=lambda entry: order.get(entry.root, 0))
+    changed = replace(catalog, known_good=tuple(files))
+    return replace(session, catalog=changed, pins=replace(session.pins, catalog=changed))
+
+
+def by_root(catalog: Catalog, pins: Mapping[str, str]) -> dict[Path, dict[str, str]]:
+    """Return pins by the root of the known-good file that pins the component, else of the component."""
+    found: dict[Path, dict[str, str]] = {}
+    for name, release in pins.items():
+        pinned = (known.root for known in catalog.known_good if name in known.document.pins)
+        found.setdefault(next(pinned, catalog.components[name].root), {})[name] = release
+    return found
+
+
+def _no_known_good(root: Path) -> Entry[KnownGood]:
+    name = KNOWN_GOOD.partition(".")[0]
+    source = Source(file=KNOWN_GOOD, data={}, places={})
+    return Entry(name=name, document=KnownGood(pins={}), source=source, root=root, folder=root / "toolchains")
+
+
+def patches(session: Session, pins: Mapping[str, str], passed: Passed) -> Iterator[tuple[Path, str]]:
+    """Yield the root of each catalog whose known-good file changes, and a patch for ``git apply``."""
+    catalog = session.catalog
+    known = {entry.root: entry.folder / KNOWN_GOOD for entry in catalog.known_good}
+    suite_root = catalog.suites[passed.suite].root
+    shown = f"toolchains/{KNOWN_GOOD}"
+    for root, ours in by_root(catalog, pins).items():
+        path = known.get(root)
+        # As bytes, because the patch must match the line ends.
+        text = path.read_bytes().decode() if path else None
+        # A catalog must load alone, so it cannot name suites of the catalogs that join it.
+        record = passed if suite_root in (root, catalog.roots[0]) else None
+        changed = edited(text or "pins: {}\n", ours, record)
+        yield root, patch(shown, text, changed)
+
+
+def edited(text: str, pins: Mapping[str, str], passed: Passed | None) -> str:
+    """Return a known-good file with other pins and the new record of a suite."""
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    assert root is not None, "it was loaded"
+    document = _values(root)
+    edits = [*_passed_edits(text, document.get("passed"), passed)] if passed else []
+    edits += _pin_edits(text, document["pins"], pins)
+    return apply(text, edits)
+
+
+def _pin_edits(text: str, node: yaml.Node, pins: Mapping[str, str]) -> Iterator[Edit]:
+    there = _values(node)
+    new = {name: f"{name}: {_plain(release)}" for name, release in sorted(pins.items()) if name not in there}
+    if not there:
+        yield _added(text, node, None, ", ".join(new.values()))
+        return
+    for name in there.keys() & pins.keys():
+        yield _replaced(there[name], _plain(pins[name]))
+    for name in reversed(new):
+        before = [there[each] for each in there if each < name] or list(there.values())
+        yield _added(text, node, before[-1], new[name])
+
+
+def _passed_edits(text: str, node: yaml.Node | None, passed: Passed) -> Iterator[Edit]:
+    words = {
+        "suite": _plain(passed.suite), "as_expected": str(passed.as_expected), "total": str(passed.total),
+        # In quotes, since YAML has a type of its own for dates.
+        "date": f'"{passed.date}"', "outcomes": _plain(passed.outcomes),
+    }  # fmt: skip
+    if node is None:
+        new = "" if text.endswith("\n") else "\n"
+        yield (len(text), len(text), f"{new}passed:\n  - {_entry(words, '     ')}\n")
+        return
+    entries = [_values(entry) for entry in node.value]
+    for entry in entries:
+        if entry["suite"].value == passed.suite:
+            yield from (_replaced(entry[key], word) for key, word in words.items())
+            return
+    indent = " " * (node.start_mark.column + 3)
+    item = _entry(words, indent)
+    yield _added(text, node, node.value[-1] if entries else None, item if _brackets(node) else f"- {item}")
+
+
+def _entry(words: Mapping[str, str], indent: str) -> str:
+    *head, last = (f"{key}: {word}" for key, word in words.items())
+    return f"{{{', '.join(head)},\n{indent}{last}}}"
+
+
+def _added(text: str, parent: yaml.Node, before: yaml.Node | None, item: str) -> Edit:
+    """Return the edit that adds an item after ``before``, in brackets or on its own line, like the others."""
+    if before is None:
+        place = parent.end_mark.index - 1
+        return (place, place, item)
+    place = _end(before)
+    if _brackets(parent):
+        return (place, place, f", {item}")
+    line_end = text.find("\n", place)
+    place = len(text) if line_end < 0 else line_end
+    return (place, place, f"\n{' ' * parent.start_mark.column}{item}")
+
+
+def _end(node: yaml.Node) -> int:
+    """Return the end of the last scalar in a node. The end of a block would be the start of the next node."""
+    while isinstance(node, yaml.CollectionNode) and not _brackets(node):
+        last = node.value[-1]
+        node = last[1] if isinstance(last, tuple) else last
+    return int(node.end_mark.index)
+
+
+def _brackets(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.CollectionNode) and bool(node.flow_style)
+
+
+def _replaced(node: yaml.Node, word: str) -> Edit:
+    return node.start_mark.index, node.end_mark.index, word
+
+
+def _values(node: yaml.Node) -> dict[str, yaml.Node]:
+    return {key.value: value for key, value in node.value}
+
+
+def _plain(value: str) -> str:
+    """Quote a string if YAML would read another value."""
+    try:
+        return value if plain_scalar(value) == value else f'"{value}"'
+    except ScalarError:
+        return f'"{value}"'

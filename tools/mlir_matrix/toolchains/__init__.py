@@ -1,1 +1,0 @@
-"""Select toolchains by name and examine the machine."""

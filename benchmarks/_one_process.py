@@ -21,7 +21,7 @@ def main() -> None:
     tools, actions, prefixes, *sites = sys.argv[1:]
     sys.path[:0] = [tools]
     sys.path.extend(sites)
-    from mlir_matrix.actions.runtime import contract
+    from mlir_matrix.actions import contract
 
     contract.prefixes.update(json.loads(prefixes))
 

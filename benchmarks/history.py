@@ -29,7 +29,7 @@ import psycopg
 from _matrix import LAUNCHER, ROOT, matrix
 from _timing import medians, verdict
 
-from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.paths import find_home
 from mlir_matrix.history.questions import Questions, changed
 from mlir_matrix.history.record import record

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
 from _timing import medians, verdict
 
-from mlir_matrix.actions.runtime import isolation
+from mlir_matrix.actions.sandbox import isolation
 from mlir_matrix.base.paths import find_home
 
 RUNS = 400

@@ -20,7 +20,7 @@ from mlir_matrix.plan.session import plan_tests
 # First, because what is imported then is compiled. Python itself would not notice a damaged file.
 bytecode.keep_in(str(find_home().bytecode))
 
-from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
+from mlir_matrix.actions.sandbox.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.environments.c_library import CLibrary
 from mlir_matrix.environments.installer import require
 from mlir_matrix.environments.resolve import ResolvedEnvironment

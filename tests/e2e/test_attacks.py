@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT, NOTHING_HELD, PROCESSES
+from mlir_matrix.actions.sandbox.isolation import CLEAN_ENVIRONMENT, NOTHING_HELD, PROCESSES
 from mlir_matrix.base.paths import find_home
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.lockfiles.wheels import lock_file, write_lock

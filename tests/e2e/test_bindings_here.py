@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.actions.tools.bindings import ROOTS
+from mlir_matrix.actions.mlir.bindings import ROOTS
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session
 

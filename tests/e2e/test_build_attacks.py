@@ -18,7 +18,7 @@ from typing import Any
 import pydantic
 import pytest
 
-from mlir_matrix.actions.runtime.isolation import NOTHING_HELD, PROCESSES
+from mlir_matrix.actions.sandbox.isolation import NOTHING_HELD, PROCESSES
 from mlir_matrix.environments.installed.prefix import read_prefix
 from support.build_attacks import ATTACKS, END, FOREVER, PRELUDE
 from support.downstream import processes

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
+from mlir_matrix.actions.sandbox.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.catalog.golden_files import RECORD
 from support.downstream import Downstream, tree
 from support.house import REPOSITORY, Finished, House

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from mlir_matrix.actions.numerics import dtypes
+from mlir_matrix.actions.runtime.source import Tensor
 from mlir_matrix.actions.tools import forward_error
-from mlir_matrix.actions.tools.import_common import Tensor
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.load import load
 from mlir_matrix.expand.checks.validate import validate

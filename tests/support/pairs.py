@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from mlir_matrix.actions.numerics import dtypes
+from mlir_matrix.actions.runtime.source import Tensor
 from mlir_matrix.actions.tools.forward_error import bounded_reference
-from mlir_matrix.actions.tools.import_common import Tensor
 from support import inputs
 from support.downstream import write_record
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlir_matrix.actions.runtime.isolation import die_with_parent
+from mlir_matrix.actions.sandbox.isolation import die_with_parent
 from mlir_matrix.environments.installer import require
 from mlir_matrix.environments.selection import prefix_of
 from mlir_matrix.environments.session import Session

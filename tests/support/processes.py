@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from mlir_matrix.actions.runtime.isolation import die_with_parent
+from mlir_matrix.actions.sandbox.isolation import die_with_parent
 
 _START_S, _STOP_S = 180, 10
 _CLEAN = {"LC_ALL": "C.UTF-8", "TZ": "GMT", "PATH": "/nonexistent"}

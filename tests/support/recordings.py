@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.history.record import make_recording
 from mlir_matrix.history.spool import new_id
 from mlir_matrix.results.results import NOT_RUN, TestResult

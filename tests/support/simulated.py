@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.bisect.observations import Observation, Observations
 from mlir_matrix.bisect.prober import Prober
 from mlir_matrix.bisect.signature import By, signature

@@ -13,8 +13,8 @@ from typing import Any
 import numpy
 import pytest
 
-from mlir_matrix.actions.runtime import contract
-from mlir_matrix.actions.runtime.contract import Action
+from mlir_matrix.actions import contract
+from mlir_matrix.actions.contract import Action
 from mlir_matrix.actions.tools import link, link_kit, run
 from mlir_matrix.base.paths import find_home
 

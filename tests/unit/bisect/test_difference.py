@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlir_matrix.actions.runtime.outcomes import Stage
+from mlir_matrix.actions.outcomes import Stage
 from mlir_matrix.bisect.difference import difference, first_difference
 from mlir_matrix.execute.action_cache import LostBlob, Result
 from mlir_matrix.execute.job import Done

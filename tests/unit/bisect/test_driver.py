@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.bisect.driver import Driver, Strategy
 from mlir_matrix.bisect.observations import Observation

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.digest import digest_bytes
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.bisect.log import Log, read_log

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
+from mlir_matrix.actions.outcomes import Outcome, Stage
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.bisect.outputs import check_step, outputs_of, repeated, seconds, wrote_it
 from mlir_matrix.bisect.signature import By

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mlir_matrix.actions.runtime.outcomes import Stage
+from mlir_matrix.actions.outcomes import Stage
 from mlir_matrix.bisect.reproducer import Commands, commands_of, passes_of
 from mlir_matrix.execute.action_cache import Result
 from mlir_matrix.execute.job import Done

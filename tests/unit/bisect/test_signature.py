@@ -11,7 +11,7 @@ import pytest
 
 from mlir_matrix.actions.numerics.census import Census
 from mlir_matrix.actions.numerics.criteria import Criteria
-from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.actions.tools import judge
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.bisect.signature import METRICS, By, signature

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.actions.runtime import contract, programs
+from mlir_matrix.actions import contract
+from mlir_matrix.actions.runtime import programs
 from mlir_matrix.base.digest import digest_file
 from mlir_matrix.base.paths import find_home
 from mlir_matrix.catalog.catalog import Entry

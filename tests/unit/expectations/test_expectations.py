@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.census import Census
 from mlir_matrix.actions.numerics.criteria import Criteria
-from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.catalog.models.suites import Expectations
 from mlir_matrix.catalog.yaml_reader import parse
 from mlir_matrix.expand.expansion import Test

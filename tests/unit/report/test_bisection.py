@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
-from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
+from mlir_matrix.actions.outcomes import Outcome, Stage
 from mlir_matrix.bisect.bisection import Bisection, ExplainedChange
 from mlir_matrix.bisect.difference import StepDifference
 from mlir_matrix.bisect.driver import Change, changes

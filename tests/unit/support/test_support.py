@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
+from mlir_matrix.actions.outcomes import Outcome, Stage
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.results.results import TestResult
 from mlir_matrix.support.support import operators, report, select_operators

@@ -7,11 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlir_matrix.actions.numerics.formats import FRAMEWORK_NAMES
-from mlir_matrix.actions.params import Tensor
-from mlir_matrix.actions.runtime import contract
-from mlir_matrix.actions.runtime.bundle import pack
-from mlir_matrix.actions.runtime.contract import (
+from mlir_matrix.actions import contract
+from mlir_matrix.actions.contract import (
     ActionCrashed,
     ActionFailed,
     MachineFailed,
@@ -20,13 +17,18 @@ from mlir_matrix.actions.runtime.contract import (
     write_json,
     write_verdict,
 )
+from mlir_matrix.actions.mlir import bindings
+from mlir_matrix.actions.mlir.backend import backend_of
+from mlir_matrix.actions.mlir.by_programs import uncontracted
+from mlir_matrix.actions.mlir.interface import complaints, refuse
+from mlir_matrix.actions.numerics.formats import FRAMEWORK_NAMES
+from mlir_matrix.actions.params import Tensor
+from mlir_matrix.actions.runtime.driver import check_written, driver_arguments, judge
+from mlir_matrix.actions.runtime.prepared import Expected, pack, write_prepared
 from mlir_matrix.actions.runtime.programs import check_started, clean, library
 from mlir_matrix.actions.runtime.programs import command as command_of
 from mlir_matrix.actions.runtime.programs import execute as run_program
-from mlir_matrix.actions.tools import bindings
-from mlir_matrix.actions.tools.backend import backend_of
-from mlir_matrix.actions.tools.by_programs import uncontracted
-from mlir_matrix.actions.tools.import_common import (
+from mlir_matrix.actions.runtime.source import (
     Shape,
     check_arguments,
     check_names,
@@ -35,9 +37,6 @@ from mlir_matrix.actions.tools.import_common import (
     name_of,
     text_of,
 )
-from mlir_matrix.actions.tools.interface import complaints, refuse
-from mlir_matrix.actions.tools.program import Expected, write_prepared
-from mlir_matrix.actions.tools.run import check_written, driver_arguments, judge
 
 #: Raised when a name changes its meaning or goes.
 VERSION = 1

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from types import FrameType
 
-from mlir_matrix.actions.runtime import isolation
+from mlir_matrix.actions.sandbox import isolation
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.bazel.bep import Event, Events
 from mlir_matrix.plan.request import ExecutorOptions

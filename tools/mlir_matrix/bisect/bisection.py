@@ -8,7 +8,7 @@ from itertools import chain
 from string import ascii_uppercase
 from typing import Literal
 
-from mlir_matrix.actions.runtime.outcomes import Stage
+from mlir_matrix.actions.outcomes import Stage
 from mlir_matrix.bisect.difference import StepDifference, first_difference
 from mlir_matrix.bisect.driver import Change, Driver, FoundChange, word
 from mlir_matrix.bisect.observations import Observation, Point

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from mlir_matrix.actions.runtime.outcomes import Outcome
-from mlir_matrix.actions.tools.kernel import ENTRY
+from mlir_matrix.actions.mlir.interface import ENTRY
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.execute.action_cache import Result
 from mlir_matrix.plan.graph import Action, Input, Produced
 from mlir_matrix.plan.planner import Plan

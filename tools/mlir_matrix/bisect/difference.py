@@ -10,7 +10,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TypeAlias
 
-from mlir_matrix.actions.runtime.outcomes import Stage
+from mlir_matrix.actions.outcomes import Stage
 from mlir_matrix.execute.action_cache import Result
 from mlir_matrix.execute.job import Done
 from mlir_matrix.plan.graph import Action, Produced

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
-from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.bisect.observations import Observation, Observations, Point
 from mlir_matrix.bisect.prober import Prober

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 
-from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
+from mlir_matrix.actions.outcomes import Outcome, Stage
 from mlir_matrix.base.digest import digest_bytes, digest_value
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.names import check_known

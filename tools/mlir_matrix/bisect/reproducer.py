@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from mlir_matrix.actions.runtime.outcomes import Stage
-from mlir_matrix.actions.runtime.template import fill
+from mlir_matrix.actions.contract import fill
+from mlir_matrix.actions.outcomes import Stage
 from mlir_matrix.bisect.checks import Checks, call_and_compare, compare_files
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.execute.job import Done

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.events import Event
 from mlir_matrix.base.files import unwritable, write_file, write_text

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import isnan, nan
 from typing import Literal, get_args
 
-from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
+from mlir_matrix.actions.outcomes import Outcome, Stage
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.names import did_you_mean, printable
 from mlir_matrix.results.results import TestResult

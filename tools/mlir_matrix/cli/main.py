@@ -172,7 +172,7 @@ def _listen() -> None:
 def _end_with_parent() -> None:
     """End as by SIGTERM when the process that started this one ends, if it asks for that: it may be killed."""
     if os.environ.pop("MATRIX_END_WITH_PARENT", ""):
-        from mlir_matrix.actions.runtime.isolation import die_with_parent
+        from mlir_matrix.actions.sandbox.isolation import die_with_parent
 
         die_with_parent(signal.SIGTERM)
 

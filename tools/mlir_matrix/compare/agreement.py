@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mlir_matrix.actions.contract import Action
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.census import plain
 from mlir_matrix.actions.numerics.criteria import Criteria
 from mlir_matrix.actions.numerics.dtypes import Array, Doubles
-from mlir_matrix.actions.runtime.contract import Action
+from mlir_matrix.actions.runtime.prepared import EXPECTED, INTERFACE, RESULTS
 from mlir_matrix.actions.tools import judge
-from mlir_matrix.actions.tools.program import EXPECTED, INTERFACE, RESULTS
 from mlir_matrix.compare.fast_path import gate
 
 if TYPE_CHECKING:

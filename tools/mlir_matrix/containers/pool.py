@@ -13,8 +13,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from mlir_matrix.actions.contract import OUTPUT_FOLDER
 from mlir_matrix.actions.runtime.collect import remove_folder
-from mlir_matrix.actions.runtime.contract import OUTPUT_FOLDER
 from mlir_matrix.catalog.models.toolchains import Containers
 from mlir_matrix.containers import privileges
 from mlir_matrix.containers.container import Container, Pace, start

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from mlir_matrix.actions.runtime.contract import INPUT_FOLDER
-from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
+from mlir_matrix.actions.contract import INPUT_FOLDER
+from mlir_matrix.actions.sandbox.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.base.paths import Home
 from mlir_matrix.containers.images import Image
 from mlir_matrix.containers.reaper import LABEL, me

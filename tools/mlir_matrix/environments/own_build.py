@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from mlir_matrix.actions.runtime.root import needed_by
+from mlir_matrix.actions.sandbox.root import needed_by
 from mlir_matrix.base.digest import digest_file, digest_value
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.files import write_text

@@ -16,9 +16,9 @@ from itertools import count
 from pathlib import Path
 from types import MappingProxyType
 
+from mlir_matrix.actions.contract import INPUT_FOLDER, OUTPUT_FOLDER
 from mlir_matrix.actions.runtime.child import REQUEST_FILE
 from mlir_matrix.actions.runtime.collect import metrics_of, outcome_of, remove_folder
-from mlir_matrix.actions.runtime.contract import INPUT_FOLDER, OUTPUT_FOLDER
 from mlir_matrix.base.digest import digest_bytes
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.paths import Home

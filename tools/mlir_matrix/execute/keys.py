@@ -10,14 +10,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mlir_matrix.actions.runtime.contract import OUTPUT_FOLDER
+from mlir_matrix.actions.contract import OUTPUT_FOLDER
 from mlir_matrix.base.digest import digest_bytes, digest_value
 from mlir_matrix.base.fingerprint import cpu_digest
 from mlir_matrix.plan.graph import Action, File, Graph
 
 ACTIONS_FOLDER = Path(__file__).resolve().parent.parent / "actions"
 #: Modules of every action.
-_ALWAYS = ("__init__", *(f"runtime/{name}" for name in ("bootstrap", "worker", "child", "isolation", "contract")))
+_ALWAYS = ("__init__", "contract", "runtime/bootstrap", "runtime/child", "runtime/worker", "sandbox/isolation")
 _PACKAGE = "mlir_matrix.actions"
 #: An import that may name one of them, with continued lines and parentheses.
 _IMPORT = re.compile(
@@ -79,7 +79,7 @@ def _module_of(path: str) -> str:
 
 def tool_modules(tool: str, backend: str | None = None) -> dict[str, str]:
     """Return the digests of all modules of the package that a tool imports with a backend."""
-    backends = [f"tools/by_{backend}"] if backend else []
+    backends = [f"mlir/by_{backend}"] if backend else []
     return with_imports([f"tools/{tool}", *_ALWAYS, *backends])
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from mlir_matrix.actions.runtime.collect import remove_folder
-from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
+from mlir_matrix.actions.sandbox.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.job import Job
 from mlir_matrix.execute.worker_pool import (

@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
+from mlir_matrix.actions.sandbox.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component
 from mlir_matrix.environments.machine import HOST
@@ -20,7 +20,7 @@ from mlir_matrix.plan.graph import BUILDING, Action, Graph, Input, Produced
 from mlir_matrix.plan.planner import Plan
 
 if TYPE_CHECKING:
-    from mlir_matrix.actions.runtime.outcomes import Outcome
+    from mlir_matrix.actions.outcomes import Outcome
     from mlir_matrix.plan.documents import (
         FromAction,
         FromFile,

@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.actions.runtime.child import failure
 from mlir_matrix.actions.runtime.collect import DamagedFolderError, remove_folder
-from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.actions.runtime.running import BUSY
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.events import Listener, Note, Tick, ignore

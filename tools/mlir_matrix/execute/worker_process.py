@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mlir_matrix.actions.runtime.bytecode import options
-from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
+from mlir_matrix.actions.sandbox.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.catalog.models.base import PYTHON_FILE
 from mlir_matrix.environments.package import with_needs

@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import chain
 from typing import ClassVar
 
-from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.names import OF
 from mlir_matrix.catalog.pins import PINS_MARK, read_pins

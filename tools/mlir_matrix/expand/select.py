@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
-from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.names import (
     OF,

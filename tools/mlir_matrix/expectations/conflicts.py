@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.catalog.models.base import Step

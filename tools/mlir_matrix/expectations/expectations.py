@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.actions.runtime.collect import is_measurable
-from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.names import printable
 from mlir_matrix.base.text import patch

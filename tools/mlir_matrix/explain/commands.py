@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from mlir_matrix.actions.runtime.outcomes import Outcome
-from mlir_matrix.actions.tools.program import INTERFACE
+from mlir_matrix.actions.outcomes import Outcome
+from mlir_matrix.actions.runtime.prepared import INTERFACE
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.names import OF, is_glob
 from mlir_matrix.base.text import harmless

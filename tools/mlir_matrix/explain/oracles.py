@@ -9,8 +9,8 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
 
-from mlir_matrix.actions.runtime.outcomes import Outcome
-from mlir_matrix.actions.tools.program import INTERFACE
+from mlir_matrix.actions.outcomes import Outcome
+from mlir_matrix.actions.runtime.prepared import INTERFACE
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.events import Listener, ignore
 from mlir_matrix.base.names import test_glob

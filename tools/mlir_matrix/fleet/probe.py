@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 from archspec.cpu import TARGETS, host
 
-from mlir_matrix.actions.runtime.isolation import NOTHING_HELD
+from mlir_matrix.actions.sandbox.isolation import NOTHING_HELD
 from mlir_matrix.base.paths import Home
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.machines import Cpu, Has, Machine

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from mlir_matrix.actions.mutation.ir_mutations import LIBERTIES, MISTAKES
-from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.events import Listener
 from mlir_matrix.base.names import NameGlob, did_you_mean

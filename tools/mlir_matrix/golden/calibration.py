@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mlir_matrix.actions.runtime.outcomes import Outcome
-from mlir_matrix.actions.tools.program import OWN
+from mlir_matrix.actions.outcomes import Outcome
+from mlir_matrix.actions.runtime.prepared import OWN
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.text import counted, patch
 from mlir_matrix.catalog.catalog import Catalog, LocatedLayer

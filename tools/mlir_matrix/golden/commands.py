@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import CatalogError, InfrastructureError, UsageError
 from mlir_matrix.base.files import write_file, write_output, write_text
 from mlir_matrix.base.names import check_known, is_glob, select_known

@@ -7,13 +7,13 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from mlir_matrix.actions.outcomes import Stage
 from mlir_matrix.actions.params import (
     Bounds,
     NoParams,
     ProgramJudgeParams,
 )
-from mlir_matrix.actions.runtime.outcomes import Stage
-from mlir_matrix.actions.tools.program import EXPECTED, INTERFACE
+from mlir_matrix.actions.runtime.prepared import EXPECTED, INTERFACE
 from mlir_matrix.base.text import harmless
 from mlir_matrix.catalog.bounds import EPS, substituted
 from mlir_matrix.catalog.catalog import Catalog, Entry

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from mlir_matrix.actions.params import InputTensor, Tensor
-from mlir_matrix.actions.tools.program import ARGUMENTS, INTERFACE
+from mlir_matrix.actions.runtime.prepared import ARGUMENTS, INTERFACE
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.names import is_name, printable, why_not_a_name
 from mlir_matrix.catalog.catalog import Entry

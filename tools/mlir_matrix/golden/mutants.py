@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from mlir_matrix.actions.outcomes import Stage
 from mlir_matrix.actions.params import AuditParams, MutateParams
-from mlir_matrix.actions.runtime.outcomes import Stage
-from mlir_matrix.actions.tools.program import EXPECTED, INTERFACE, RESULTS
+from mlir_matrix.actions.runtime.prepared import EXPECTED, INTERFACE, RESULTS
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import Workload
 from mlir_matrix.expand.expansion import Test

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from mlir_matrix.actions.outcomes import Stage
 from mlir_matrix.actions.params import (
     DifferenceParams,
     JudgedOutput,
@@ -15,7 +16,6 @@ from mlir_matrix.actions.params import (
     SketchOutput,
     SketchParams,
 )
-from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.base.digest import digest_file
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.files import write_file

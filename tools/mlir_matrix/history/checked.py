@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
-from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.digest import digest_bytes, digest_value
 from mlir_matrix.base.text import harmless
 from mlir_matrix.history.record import LONGEST

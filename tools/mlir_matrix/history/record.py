@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.digest import canonical, digest_bytes
 from mlir_matrix.base.text import harmless
 from mlir_matrix.fleet.durations import Execution, update_summary

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from mlir_matrix.actions.contract import fill
+from mlir_matrix.actions.outcomes import Stage
 from mlir_matrix.actions.params import ImportParams, NoParams, PassesParams, StepParams
-from mlir_matrix.actions.runtime.outcomes import Stage
-from mlir_matrix.actions.runtime.template import fill
-from mlir_matrix.actions.tools.program import INTERFACE
+from mlir_matrix.actions.runtime.prepared import INTERFACE
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import COMMAND, PYTHON_FILE, ParameterValue, Step, Workload
 from mlir_matrix.catalog.pins import Pins

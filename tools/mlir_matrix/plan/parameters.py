@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from mlir_matrix.actions import params
+from mlir_matrix.actions.outcomes import Stage
 from mlir_matrix.actions.params import (
     Bounds,
     ImportParams,
@@ -19,7 +20,6 @@ from mlir_matrix.actions.params import (
     ToolParams,
     Value,
 )
-from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.base.names import MEMBER
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.golden_files import is_sketched

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from mlir_matrix.actions.outcomes import Stage
 from mlir_matrix.actions.params import JudgeParams, NoParams, PassesParams, ProgramJudgeParams
-from mlir_matrix.actions.runtime.outcomes import Stage
-from mlir_matrix.actions.tools.program import EXPECTED, INTERFACE, RESULTS
+from mlir_matrix.actions.runtime.prepared import EXPECTED, INTERFACE, RESULTS
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.golden_files import golden_name, is_sketched
 from mlir_matrix.catalog.models.base import FLOATS, Workload

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mlir_matrix.actions.outcomes import Stage
 from mlir_matrix.actions.params import PrepareParams, ToolParams
-from mlir_matrix.actions.runtime.outcomes import Stage
-from mlir_matrix.actions.tools.program import PREPARED
+from mlir_matrix.actions.runtime.prepared import PREPARED
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.corpora import LIST
@@ -29,7 +29,7 @@ def has_draws(catalog: Catalog, workload: Entry[Workload]) -> bool:
 
 
 def add_prepared(graph: Graph, catalog: Catalog, pins: Pins, workload: Entry[Workload], draw: int = 0) -> str:
-    """Add the action that prepares a program (:mod:`mlir_matrix.actions.tools.program`)."""
+    """Add the action that prepares a program (:mod:`mlir_matrix.actions.runtime.prepared`)."""
     form = catalog.sources[str(workload.document.source)]
     tool, own, files = _tool(catalog, pins, form, workload.document.parameters)
     source = workload.files[form.document.gives]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from mlir_matrix.actions.outcomes import Stage
 from mlir_matrix.actions.params import (
     Bounds,
     JudgedOutput,
@@ -17,8 +18,7 @@ from mlir_matrix.actions.params import (
     TransformInput,
     TransformParams,
 )
-from mlir_matrix.actions.runtime.outcomes import Stage
-from mlir_matrix.actions.tools.program import EXPECTED, INTERFACE, RESULTS
+from mlir_matrix.actions.runtime.prepared import EXPECTED, INTERFACE, RESULTS
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import FLOATS, Output, Tensor, Workload
 from mlir_matrix.catalog.models.suites import Agreement, Batch, Permutation, SameIr, Scaling

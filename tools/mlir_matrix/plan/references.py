@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from mlir_matrix.actions.outcomes import Stage
 from mlir_matrix.actions.params import (
     ErrorParams,
 )
-from mlir_matrix.actions.runtime.outcomes import Stage
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import Workload
 from mlir_matrix.plan.graph import Graph, Produced

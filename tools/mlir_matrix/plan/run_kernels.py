@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from mlir_matrix.actions.outcomes import Stage
 from mlir_matrix.actions.params import (
     CodegenParams,
     JudgesParams,
@@ -15,8 +16,7 @@ from mlir_matrix.actions.params import (
     RunToolParams,
     ToolParams,
 )
-from mlir_matrix.actions.runtime.outcomes import Stage
-from mlir_matrix.actions.tools.program import ARGUMENTS, INTERFACE, RESULTS
+from mlir_matrix.actions.runtime.prepared import ARGUMENTS, INTERFACE, RESULTS
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import CHECK, Target, Workload
 from mlir_matrix.catalog.pins import Pins
@@ -126,7 +126,7 @@ class Kernels:
         return self._runs[key]
 
     def prepare(self, test: Test, workload: Entry[Workload], draw: int = 0) -> str:
-        """Add the action that prepares a program in a form of others (:mod:`mlir_matrix.actions.tools.program`)."""
+        """Add the action that prepares a program in a form of others (:mod:`mlir_matrix.actions.runtime.prepared`)."""
 
         def add() -> str:
             pins = self._pins.override(test.pins) if test.pins else self._pins

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
+from mlir_matrix.actions.outcomes import Outcome, Stage
 from mlir_matrix.base.documents import document
 from mlir_matrix.compare.documents import Number, Verdict
 from mlir_matrix.plan.documents import Digest, ExpectedOutcome, NamedTest, Selection, Time

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import MatrixError
 from mlir_matrix.base.paths import is_installed
 from mlir_matrix.environments.session import Session

@@ -11,7 +11,7 @@ from itertools import groupby
 from statistics import median
 from typing import TypeAlias
 
-from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
+from mlir_matrix.actions.outcomes import Outcome, Stage
 from mlir_matrix.base.digest import digest_value
 from mlir_matrix.base.events import Event, Listener
 from mlir_matrix.execute.job import Done

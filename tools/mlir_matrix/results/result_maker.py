@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
+from mlir_matrix.actions.contract import INPUT_FOLDER
+from mlir_matrix.actions.outcomes import Outcome, Stage
 from mlir_matrix.actions.runtime.child import failure
 from mlir_matrix.actions.runtime.collect import is_measurable
-from mlir_matrix.actions.runtime.contract import INPUT_FOLDER
-from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
 from mlir_matrix.base.text import catalog_options
 from mlir_matrix.execute.action_cache import LostBlob
 from mlir_matrix.execute.job import Done

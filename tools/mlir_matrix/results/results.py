@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
+from mlir_matrix.actions.outcomes import Outcome, Stage
 from mlir_matrix.base.digest import digest_bytes
 from mlir_matrix.base.errors import DiskFullError
 from mlir_matrix.base.events import Event

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
-from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import DiskFullError, InfrastructureError, UsageError
 from mlir_matrix.base.events import Event, Listener, ignore
 from mlir_matrix.environments.resolve import ResolvedEnvironment

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.results.results import NOT_RUN, TestResult
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import DiskFullError, InfrastructureError, UsageError
 from mlir_matrix.base.files import write_output
 from mlir_matrix.base.paths import find_home, launcher, repository

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mlir_matrix.actions.runtime.outcomes import Stage
+from mlir_matrix.actions.outcomes import Stage
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.events import Event
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.digest import digest_bytes, digest_value
 from mlir_matrix.base.fingerprint import Fingerprint, machine_identity
 from mlir_matrix.base.paths import find_home, repository

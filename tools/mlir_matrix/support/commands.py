@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
+from mlir_matrix.actions.outcomes import Outcome, Stage
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.names import SEGMENT_NAMES, SEGMENTS, is_glob, printable, test_glob
 from mlir_matrix.cli import options

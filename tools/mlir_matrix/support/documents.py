@@ -6,7 +6,7 @@ from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from mlir_matrix.actions.runtime.outcomes import Stage
+from mlir_matrix.actions.outcomes import Stage
 from mlir_matrix.base.documents import document
 
 AnswerWord = Literal["yes", "compiles", "weak", "wrong", "fails", "unknown", "not run", "cannot"]

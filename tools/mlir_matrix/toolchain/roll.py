@@ -13,7 +13,7 @@ from pathlib import Path
 
 import yaml
 
-from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.digest import digest_value
 from mlir_matrix.base.text import Edit, apply, patch
 from mlir_matrix.catalog.catalog import Catalog, Entry

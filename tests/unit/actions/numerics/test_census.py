@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.census import Census
 from mlir_matrix.actions.numerics.criteria import Criteria
-from mlir_matrix.actions.numerics.error_location import locate
+from mlir_matrix.actions.numerics.error_stats import locate
 
 INF, NAN = math.inf, math.nan
 SPECIAL = st.sampled_from([0.0, -0.0, INF, -INF, NAN, 1.0, 2.0**-149, 2.0**127, -(2.0**-100)])

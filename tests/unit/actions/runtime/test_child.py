@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 from numpy.linalg import _umath_linalg
 
-from mlir_matrix.actions.runtime import child, contract
-from mlir_matrix.actions.runtime.contract import Action, ActionCrashed, ActionFailed, MachineFailed, under_test
+from mlir_matrix.actions import contract
+from mlir_matrix.actions.contract import Action, ActionCrashed, ActionFailed, MachineFailed, under_test
+from mlir_matrix.actions.runtime import child
 from support.programs import LOST_LIBRARY, unloadable
 
 

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.actions.runtime import contract, isolation, programs
-from mlir_matrix.actions.runtime.contract import ActionCrashed, ActionFailed, MachineFailed, prefixes
+from mlir_matrix.actions import contract
+from mlir_matrix.actions.contract import ActionCrashed, ActionFailed, MachineFailed, prefixes
+from mlir_matrix.actions.runtime import programs
+from mlir_matrix.actions.sandbox import isolation
 from mlir_matrix.environments.installed import prefix as environment_prefix
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.lockfiles.debian import DebianRelease

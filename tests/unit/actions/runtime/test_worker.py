@@ -21,8 +21,8 @@ import pytest
 
 from mlir_matrix.actions.runtime import bytecode
 from mlir_matrix.actions.runtime.bazel_layout import OUTCOME_MARK
-from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.actions.runtime.worker import Worker
+from mlir_matrix.actions.sandbox.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.environments.interpreter import own
 
 BOOTSTRAP = Path(__file__).parents[4] / "tools/mlir_matrix/actions/runtime/bootstrap.py"
@@ -268,7 +268,7 @@ def test_where_a_late_action_was_is_said(talk: Talk) -> None:
     found = outcome(folder)
     assert (found["outcome"], found["stage"]) == ("timed-out", "run")
     assert found["reason"] == 'no answer within 0.5 s (--timeout), in pass "licm<x>" on loop "a"'
-    assert re.search(r'File "mlir_matrix/actions/tools/run.py", line \d+ in execute', found["diagnostics"]), (
+    assert re.search(r'File "mlir_matrix/actions/runtime/driver.py", line \d+ in execute', found["diagnostics"]), (
         "the stack of the tool that waits"
     )
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mlir_matrix.actions.contract import Action
 from mlir_matrix.actions.numerics import dtypes
-from mlir_matrix.actions.runtime import bundle
-from mlir_matrix.actions.runtime.contract import Action
+from mlir_matrix.actions.runtime import prepared
 from mlir_matrix.actions.tools import audit
 
 RIGHT = [1.0, 2.0, 3.0, 4.0]
@@ -163,9 +163,11 @@ def of_program(
         np.save(f"{name}.npy", array)
     Path("about.json").write_text(json.dumps({"y": {"rationale": "derived: by hand"}}))
     Path("interface.json").write_text(json.dumps({"outputs": [{"name": "y", "dtype": "f32", "shape": [4]}]}))
-    bundle.pack("expected.zip", {"expected-y": "expected-y.npy", "bound-y": "bound-y.npy", "about.json": "about.json"})
-    bundle.pack("results.zip", {"y": "actual.npy"})
-    bundle.pack("sound.zip", {"y": "sound.npy"})
+    prepared.pack(
+        "expected.zip", {"expected-y": "expected-y.npy", "bound-y": "bound-y.npy", "about.json": "about.json"}
+    )
+    prepared.pack("results.zip", {"y": "actual.npy"})
+    prepared.pack("sound.zip", {"y": "sound.npy"})
     bounds = {
         "f32": {
             key: each for key, each in spec(derived=True).items() if key not in ("name", "dtype", "shape", "compare")

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.actions.runtime import contract, programs
-from mlir_matrix.actions.runtime.bundle import pack, unpack
-from mlir_matrix.actions.runtime.contract import Action, ActionCrashed, ActionFailed, MachineFailed
+from mlir_matrix.actions import contract
+from mlir_matrix.actions.contract import Action, ActionCrashed, ActionFailed, MachineFailed
+from mlir_matrix.actions.runtime import programs
+from mlir_matrix.actions.runtime.prepared import ARGUMENTS, INTERFACE, RESULTS, pack, unpack
 from mlir_matrix.actions.tools import command
-from mlir_matrix.actions.tools.program import ARGUMENTS, INTERFACE, RESULTS
 
 FOLDER = "tool/bin"
 _INPUTS = {"ir": "in/ir.mlir", "arg-x": "in/x.npy", "arg-y": "in/y.npy"}

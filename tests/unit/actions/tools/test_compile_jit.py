@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.actions.runtime.contract import ActionFailed
+from mlir_matrix.actions.contract import ActionFailed
 from mlir_matrix.actions.tools import compile_jit
 
 #: The oldest, the last one with typed pointers, the last one with the runner's old name, and one with the new name.

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mlir_matrix.actions.contract import Action, ActionFailed
 from mlir_matrix.actions.numerics import dtypes
-from mlir_matrix.actions.runtime.contract import Action, ActionFailed
+from mlir_matrix.actions.runtime.source import Tensor
 from mlir_matrix.actions.tools import forward_error
-from mlir_matrix.actions.tools.import_common import Tensor
 
 U = 2.0**-24
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mlir_matrix.actions.contract import Action, ActionFailed
 from mlir_matrix.actions.expr.expression import ExpressionError
 from mlir_matrix.actions.numerics import dtypes
-from mlir_matrix.actions.runtime.contract import Action, ActionFailed
 from mlir_matrix.actions.tools import inputs
 from support.inputs import element, tensor
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mlir_matrix.actions.contract import Action
 from mlir_matrix.actions.numerics import dtypes
-from mlir_matrix.actions.runtime.contract import Action
 from mlir_matrix.actions.tools import judge, sketch
 
 LAYER = "golden/tolerances.yaml:12:5"

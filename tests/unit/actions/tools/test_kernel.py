@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.actions.runtime.contract import Action, ActionFailed
-from mlir_matrix.actions.tools import kernel
+from mlir_matrix.actions.contract import Action, ActionFailed
+from mlir_matrix.actions.mlir import interface
 
 
 def level(**parameters: Any) -> int:
     params = {"parameters": parameters} if parameters else {}
-    return kernel.opt_level(Action(params=params, inputs={}, outputs={}))
+    return interface.opt_level(Action(params=params, inputs={}, outputs={}))
 
 
 @pytest.mark.parametrize("wanted", [0, 1, 2, 3])
@@ -34,10 +34,10 @@ def test_levels_that_do_not_exist(wanted: Any) -> None:
 
 def test_the_entry_point_has_one_name(driver_sources: Mapping[str, str]) -> None:
     """The driver calls it so, too."""
-    assert f"Kernel {kernel.ENTRY};" in Path(driver_sources["main.c"]).read_text(encoding="utf-8")
-    assert kernel.without_entry().reason.startswith(f"the IR has no function {kernel.ENTRY};")
+    assert f"Kernel {interface.ENTRY};" in Path(driver_sources["main.c"]).read_text(encoding="utf-8")
+    assert interface.without_entry().reason.startswith(f"the IR has no function {interface.ENTRY};")
 
 
 def test_limits_are_those_of_the_driver(driver_sources: Mapping[str, str]) -> None:
     for file, name in (("call.h", "MAX_POINTERS"), ("spec.h", "MAX_RANK")):
-        assert f"{name} = {getattr(kernel, name)}" in Path(driver_sources[file]).read_text(encoding="utf-8")
+        assert f"{name} = {getattr(interface, name)}" in Path(driver_sources[file]).read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 import pytest
 
-from mlir_matrix.actions.runtime.contract import ActionFailed
+from mlir_matrix.actions.contract import ActionFailed
 from mlir_matrix.actions.tools import link
 
 ONE = "ENTRY(M0 *r) { *r = take0(4); *(float *)r->data = 1.0f; }"

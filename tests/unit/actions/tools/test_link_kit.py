@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.actions.runtime.contract import Action, ActionFailed
+from mlir_matrix.actions.contract import Action, ActionFailed
 from mlir_matrix.actions.tools import link_kit
 
 TRIPLE = "x86_64-linux-musl"

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mlir_matrix.actions.api import Action
-from mlir_matrix.actions.tools.import_common import load
+from mlir_matrix.actions.runtime.source import load
 from support.house import REPOSITORY
 
 PLACE = str(REPOSITORY / "matrix/targets/lit/run.py")

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mlir_matrix.actions.runtime.contract import Action, ActionFailed
+from mlir_matrix.actions.contract import Action, ActionFailed
 from mlir_matrix.actions.tools import magnitudes
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy
 import pytest
 
+from mlir_matrix.actions.mlir import by_programs
 from mlir_matrix.actions.runtime import programs
-from mlir_matrix.actions.tools import by_programs
 from mlir_matrix.actions.tools.object import LISTINGS
 from mlir_matrix.environments.installed.prefix import command
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from mlir_matrix.actions.contract import METRICS
+from mlir_matrix.actions.mlir import by_programs
 from mlir_matrix.actions.runtime import programs
-from mlir_matrix.actions.runtime.contract import METRICS
-from mlir_matrix.actions.tools import by_programs
 
 SOURCE = """
 func.func @main(%x: memref<4xf32>) {

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mlir_matrix.actions.numerics import dtypes
-from mlir_matrix.actions.runtime import lazy_array
-from mlir_matrix.actions.runtime.contract import Action, ActionFailed
+from mlir_matrix.actions.contract import Action, ActionFailed
+from mlir_matrix.actions.numerics import dtypes, lazy_array
 from mlir_matrix.actions.tools import reference
 
 

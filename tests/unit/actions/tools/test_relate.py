@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mlir_matrix.actions.contract import Action
 from mlir_matrix.actions.numerics import dtypes
-from mlir_matrix.actions.runtime import bundle
+from mlir_matrix.actions.runtime import prepared
 from mlir_matrix.actions.runtime.collect import is_measurable
-from mlir_matrix.actions.runtime.contract import Action
 from mlir_matrix.actions.tools import relate, transform
 
 
@@ -152,10 +152,10 @@ def test_two_runs_of_a_program_may_both_be_off_by_the_bound_of_each_element(off:
         np.save(f"{name}.npy", np.array(array))
     for name, values in {"other": [1.0, 2.0], "part0": [1.0, 2.0 + off]}.items():
         np.save(f"{name}.npy", np.array(values, np.float32))
-        bundle.pack(f"{name}.zip", {"y": f"{name}.npy"})
+        prepared.pack(f"{name}.zip", {"y": f"{name}.npy"})
     Path("about.json").write_text(json.dumps({"y": {"rationale": "derived: by hand"}}))
     Path("interface.json").write_text(json.dumps({"outputs": [{"name": "y", "dtype": "f32", "shape": [2]}]}))
-    bundle.pack("expected.zip", {**{name: f"{name}.npy" for name in arrays}, "about.json": "about.json"})
+    prepared.pack("expected.zip", {**{name: f"{name}.npy" for name in arrays}, "about.json": "about.json"})
     bounds = {"atol": 0, "rtol": 0, "atol_text": "0", "rtol_text": "0", "layer": "", "rationale": "", "derived": True}
     params = {
         "relation": "it holds",

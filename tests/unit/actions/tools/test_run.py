@@ -14,7 +14,7 @@ from typing import Any
 import numpy
 import pytest
 
-from mlir_matrix.actions.runtime.contract import Action, ActionCrashed, ActionFailed, MachineFailed
+from mlir_matrix.actions.contract import Action, ActionCrashed, ActionFailed, MachineFailed
 from mlir_matrix.actions.tools import run
 from support.programs import LOST_LIBRARY, unloadable
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy
 import pytest
 
-from mlir_matrix.actions.runtime.contract import Action, ActionFailed, MachineFailed
+from mlir_matrix.actions.contract import Action, ActionFailed, MachineFailed
 from mlir_matrix.actions.tools import run_jit
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.environments.session import Session

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlir_matrix.actions.tools.import_common import load
+from mlir_matrix.actions.runtime.source import load
 from support.house import REPOSITORY
 
 script_of = load(str(REPOSITORY / "recipes/steps/run-lines/tool.py"), "script_of")

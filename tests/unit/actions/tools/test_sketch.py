@@ -10,17 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mlir_matrix.actions.contract import Action, ActionFailed
 from mlir_matrix.actions.numerics import dtypes, prng
-from mlir_matrix.actions.numerics.sketch_format import (
-    BLOCK,
-    FACTOR,
-    PROJECTIONS,
-    SAMPLES,
-    false_alarm,
-    missed,
-    missed_alone,
-)
-from mlir_matrix.actions.runtime.contract import Action, ActionFailed
+from mlir_matrix.actions.numerics.sketch import BLOCK, FACTOR, PROJECTIONS, SAMPLES, false_alarm, missed, missed_alone
 from mlir_matrix.actions.tools import judge, sketch
 
 SIZE = 3 * BLOCK + 1000

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mlir_matrix.actions.contract import Action, ActionFailed
 from mlir_matrix.actions.numerics import dtypes
-from mlir_matrix.actions.runtime.contract import Action, ActionFailed
 from mlir_matrix.actions.tools import transform
 
 

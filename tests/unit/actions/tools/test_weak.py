@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from mlir_matrix.actions.contract import Action
 from mlir_matrix.actions.numerics.trivial import ONES, ZEROS
-from mlir_matrix.actions.runtime.contract import Action
 from mlir_matrix.actions.tools import sketch, weak
 
 SPEC: dict[str, Any] = {"name": "y", "shape": [8], "dtype": "f32", "compare": "numeric", "rtol": 0.0}

@@ -12,7 +12,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from mlir_matrix.actions.expr.expression import DEEPEST, LONGEST_TEXT, MOST_NODES
-from mlir_matrix.actions.tools.kernel import MAX_ELEMENTS, MAX_POINTERS, MAX_RANK
+from mlir_matrix.actions.mlir.interface import MAX_ELEMENTS, MAX_POINTERS, MAX_RANK
 from mlir_matrix.base.errors import CatalogError, UsageError
 from mlir_matrix.base.names import MOST_ALTERNATIVES, NAME_LENGTH
 from mlir_matrix.catalog import yaml_reader

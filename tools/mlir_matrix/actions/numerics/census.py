@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from mlir_matrix.actions.numerics.criteria import Block, Counts, Criteria, Mask, compare_block, count
 from mlir_matrix.actions.numerics.dtypes import Array, Doubles, index_of
-from mlir_matrix.actions.numerics.error_location import locate
-from mlir_matrix.actions.numerics.error_stats import ErrorStats
+from mlir_matrix.actions.numerics.error_stats import ErrorStats, locate
 
 WORST = 5
 BLOCK = 1 << 15

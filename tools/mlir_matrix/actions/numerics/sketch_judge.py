@@ -2,7 +2,7 @@
 
 A block is right whose elements are all the expected ones rounded, by their hash. Any other must have the same NaN and
 infinities, and where a tolerance allows errors its projections, norms and kept elements must be within what errors
-within their bounds can come to (:mod:`sketch_format`).
+within their bounds can come to (:mod:`sketch`).
 """
 
 from __future__ import annotations
@@ -14,21 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mlir_matrix.actions.numerics import dtypes
+from mlir_matrix.actions.numerics import dtypes, sketch
 from mlir_matrix.actions.numerics.census import Census, plain
 from mlir_matrix.actions.numerics.criteria import Criteria
 from mlir_matrix.actions.numerics.dtypes import FLOATS, Array, Doubles
 from mlir_matrix.actions.numerics.formats import FORMATS, Format
-from mlir_matrix.actions.numerics.sketch_format import (
-    BLOCK,
-    FACTOR,
-    PROJECTIONS,
-    SAMPLES,
-    false_alarm,
-    missed,
-    missed_alone,
-)
-from mlir_matrix.actions.tools import sketch
+from mlir_matrix.actions.numerics.sketch import BLOCK, FACTOR, PROJECTIONS, SAMPLES, false_alarm, missed, missed_alone
 
 Mask = NDArray[np.bool_]
 

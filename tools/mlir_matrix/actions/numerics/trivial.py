@@ -10,11 +10,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from mlir_matrix.actions.numerics import dtypes
+from mlir_matrix.actions.numerics import dtypes, sketch
 from mlir_matrix.actions.numerics.census import BLOCK
 from mlir_matrix.actions.numerics.criteria import Criteria, compare_block
 from mlir_matrix.actions.numerics.dtypes import Array, Doubles
-from mlir_matrix.actions.tools import sketch
 
 ZEROS, ONES, MEAN, NAN = "all zeros", "all ones", "the mean everywhere", "NaN everywhere"
 #: Elements of the first block; each further one has twice as many.

@@ -27,6 +27,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mlir_matrix.actions.contract import INPUT_FOLDER, OUTPUT_FOLDER
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.actions.runtime.child import MACHINE_ERRORS, REQUEST_FILE, failure
 from mlir_matrix.actions.runtime.collect import (
     DamagedFolderError,
@@ -37,8 +39,6 @@ from mlir_matrix.actions.runtime.collect import (
     read_json,
     remove_folder,
 )
-from mlir_matrix.actions.runtime.contract import INPUT_FOLDER, OUTPUT_FOLDER
-from mlir_matrix.actions.runtime.outcomes import Outcome
 
 #: Starts the line with an outcome that must not be cached.
 OUTCOME_MARK = "matrix-outcome: "

@@ -52,11 +52,11 @@ if __name__ == "__main__":
     _sites = [os.path.abspath(_site) for _site in _sites]
     if "--foreign" not in _rest:
         sys.path.extend(_sites)
-    from mlir_matrix.actions.runtime.contract import prefixes, programs, sites
+    from mlir_matrix.actions.contract import prefixes, programs, sites
     from mlir_matrix.actions.runtime.integrity import damage, lost
     from mlir_matrix.actions.runtime.programs import needed_of_machine
-    from mlir_matrix.actions.runtime.root import needed_by
     from mlir_matrix.actions.runtime.worker import main
+    from mlir_matrix.actions.sandbox.root import needed_by
 
     sites.extend(_sites)
     for _site in () if _checked else _sites:

@@ -24,8 +24,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from mlir_matrix.actions.runtime import isolation
-from mlir_matrix.actions.runtime.contract import (
+from mlir_matrix.actions.contract import (
     Action,
     ActionCrashed,
     ActionFailed,
@@ -35,7 +34,8 @@ from mlir_matrix.actions.runtime.contract import (
     own_files,
     sites,
 )
-from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.actions.outcomes import Outcome
+from mlir_matrix.actions.sandbox import isolation
 
 REQUEST_FILE = "action.json"
 OUTCOME_FILE = "outcome.json"

@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any
 
+from mlir_matrix.actions.contract import METRICS, OUTPUT_FOLDER
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.actions.runtime.child import OUTCOME_FILE, failed_outcome, failure, open_plain, read_log
-from mlir_matrix.actions.runtime.contract import METRICS, OUTPUT_FOLDER
-from mlir_matrix.actions.runtime.outcomes import Outcome
 
 #: Verdicts about the moment, not about the code: never kept.
 NEVER_CACHED = frozenset({Outcome.TIMED_OUT, Outcome.INFRA_ERROR, Outcome.SKIPPED})

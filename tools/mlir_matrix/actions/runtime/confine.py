@@ -92,6 +92,6 @@ if __name__ == "__main__":
     # Not by sys.path, as in bootstrap.
     _package = sys.modules["mlir_matrix"] = ModuleType("mlir_matrix")
     _package.__path__ = [os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))]
-    from mlir_matrix.actions.runtime import isolation, mounts, root
+    from mlir_matrix.actions.sandbox import isolation, mounts, root
 
     sys.exit(main(_arguments()))

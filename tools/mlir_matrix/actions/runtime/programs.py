@@ -17,8 +17,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from mlir_matrix.actions.runtime import isolation
-from mlir_matrix.actions.runtime.contract import (
+from mlir_matrix.actions.contract import (
     METRICS,
     ActionCrashed,
     ActionFailed,
@@ -28,6 +27,7 @@ from mlir_matrix.actions.runtime.contract import (
     signal_name,
     sites,
 )
+from mlir_matrix.actions.sandbox import isolation
 
 #: Folders with programs in the environment's wheels, as component files name them.
 folders: list[str] = []

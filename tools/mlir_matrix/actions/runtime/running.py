@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from glob import iglob
 
-from mlir_matrix.actions.runtime import isolation
+from mlir_matrix.actions.contract import MachineFailed, signal_name
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.actions.runtime.bazel_layout import Staged
 from mlir_matrix.actions.runtime.child import (
     EXIT_MACHINE,
@@ -28,9 +29,8 @@ from mlir_matrix.actions.runtime.child import (
     write_outcome,
 )
 from mlir_matrix.actions.runtime.collect import read_failure
-from mlir_matrix.actions.runtime.container import Container
-from mlir_matrix.actions.runtime.contract import MachineFailed, signal_name
-from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.actions.sandbox import isolation
+from mlir_matrix.actions.sandbox.cgroup import Container
 
 #: What LLVM's programs print when they abort, the innermost pass last.
 _PASS = re.compile(r"^\d+\.\s+Running (pass ['\"].{1,100}?['\"] on \w+ ['\"].{1,80}?['\"])", re.MULTILINE)

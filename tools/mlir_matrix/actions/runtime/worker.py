@@ -29,11 +29,13 @@ from functools import cache
 from importlib.machinery import PathFinder
 from typing import Any, NoReturn
 
-from mlir_matrix.actions.runtime import bytecode, contract, isolation, root
+from mlir_matrix.actions import contract
+from mlir_matrix.actions.runtime import bytecode
 from mlir_matrix.actions.runtime.bazel_layout import Staged, layout_of
 from mlir_matrix.actions.runtime.child import LAST, REQUEST_FILE, STAY, open_plain, run_forked
-from mlir_matrix.actions.runtime.container import Container
 from mlir_matrix.actions.runtime.running import Ends, Running
+from mlir_matrix.actions.sandbox import isolation, root
+from mlir_matrix.actions.sandbox.cgroup import Container
 
 #: Seconds in which an action that is late can say where it is.
 _LAST_WORDS_S = 1.0

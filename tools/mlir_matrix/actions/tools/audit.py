@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from mlir_matrix.actions.contract import Action, write_json
 from mlir_matrix.actions.mutation.output_mutations import MUTATIONS, Planting
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.census import plain
@@ -33,9 +34,8 @@ from mlir_matrix.actions.numerics.criteria import Criteria
 from mlir_matrix.actions.numerics.dtypes import FLOATS, Array
 from mlir_matrix.actions.params import AuditParams
 from mlir_matrix.actions.params import JudgedOutput as Spec
-from mlir_matrix.actions.runtime.contract import Action, write_json
+from mlir_matrix.actions.runtime.prepared import EXPECTED, INTERFACE, OWN, RESULTS
 from mlir_matrix.actions.tools import judge
-from mlir_matrix.actions.tools.program import EXPECTED, INTERFACE, OWN, RESULTS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,8 @@ import io
 import re
 from pathlib import Path
 
+from mlir_matrix.actions.contract import Action, ActionFailed, under_test
 from mlir_matrix.actions.params import StepParams
-from mlir_matrix.actions.runtime.contract import Action, ActionFailed, under_test
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 #: Printed by the filecheck package for its own developers when a block of CHECK-DAG ends.

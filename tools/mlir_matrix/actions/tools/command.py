@@ -13,11 +13,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
+from mlir_matrix.actions.contract import Action, ActionFailed, fill
 from mlir_matrix.actions.params import RunToolParams
 from mlir_matrix.actions.runtime import programs
-from mlir_matrix.actions.runtime.contract import Action, ActionFailed
-from mlir_matrix.actions.runtime.template import fill
-from mlir_matrix.actions.tools.program import opened
+from mlir_matrix.actions.runtime.prepared import opened
 
 
 def run(action: Action[RunToolParams]) -> None:

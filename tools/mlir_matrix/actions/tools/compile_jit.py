@@ -16,11 +16,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
+from mlir_matrix.actions.contract import Action, ActionFailed, read_text
+from mlir_matrix.actions.mlir import interface
 from mlir_matrix.actions.params import CodegenParams
 from mlir_matrix.actions.runtime import programs
-from mlir_matrix.actions.runtime.contract import Action, ActionFailed, read_text
-from mlir_matrix.actions.tools import kernel
-from mlir_matrix.actions.tools.run import execute
+from mlir_matrix.actions.runtime.driver import execute
 
 _RUNNERS = ("mlir-runner", "mlir-cpu-runner")
 _DEFINED = re.compile(r"^ *llvm\.func (?:\S+ )*@([\w.$]+)\(.*\{$", re.MULTILINE)
@@ -38,7 +38,7 @@ _ENTRIES = f"""\
     llvm.return
   }}
   llvm.func @{START}() {{
-    %kernel = llvm.mlir.addressof @{kernel.ENTRY} : !llvm.ptr
+    %kernel = llvm.mlir.addressof @{interface.ENTRY} : !llvm.ptr
     llvm.call @matrix_drive(%kernel) : (!llvm.ptr) -> ()
     llvm.return
   }}
@@ -47,7 +47,7 @@ _ENTRIES = f"""\
 
 def run(action: Action[CodegenParams]) -> None:
     """Raise ActionFailed where the module does not compile, ActionCrashed where the compiler crashes."""
-    level = kernel.opt_level(action)
+    level = interface.opt_level(action)
     module = Path(action.outputs["ir"])
     module.write_text(with_entries(read_text(action.inputs["ir"], "the IR")), encoding="utf-8")
     with tempfile.TemporaryDirectory(prefix="jit-", dir=".") as folder:
@@ -79,9 +79,9 @@ def with_entries(module: str) -> str:
     """
     ends = [found.start() for found in _END.finditer(module)]
     own = set(_DEFINED.findall(module))
-    if not ends or kernel.ENTRY not in own:
-        raise kernel.without_entry()
-    renamed = {name: f"@kernel.{name}" for name in own - {kernel.ENTRY}}
+    if not ends or interface.ENTRY not in own:
+        raise interface.without_entry()
+    renamed = {name: f"@kernel.{name}" for name in own - {interface.ENTRY}}
 
     def rename(found: re.Match[str]) -> str:
         return renamed.get(found[1], found[0])

@@ -20,13 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from mlir_matrix.actions.numerics import dtypes, error_bound_numpy
+from mlir_matrix.actions.contract import Action, ActionFailed, under_test
+from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.dtypes import Array, Doubles
-from mlir_matrix.actions.numerics.error_bound import ErrorBound, UnknownBound, holds, lift
 from mlir_matrix.actions.numerics.formats import FORMATS, Format
+from mlir_matrix.actions.numerics.running_error import stand_ins
+from mlir_matrix.actions.numerics.running_error.bounded import ErrorBound, UnknownBound, holds, lift
 from mlir_matrix.actions.params import ErrorParams, Tensor
-from mlir_matrix.actions.runtime.contract import Action, ActionFailed, under_test
-from mlir_matrix.actions.tools.import_common import check_arguments
+from mlir_matrix.actions.runtime.source import check_arguments
 from mlir_matrix.actions.tools.reference import argument, as_tuple, check_results, module_of
 
 _OWN = "forward_error"
@@ -92,10 +93,9 @@ def _derived(source: str, arguments: Sequence[Array], format: Format, expected: 
 
 
 def _with_errors(source: str, arguments: Sequence[Array], format: Format) -> tuple[Any, ...]:
-    reference = module_of(source, error_bound_numpy.names(format))["reference"]
+    reference = module_of(source, stand_ins.names(format))["reference"]
     given = [
-        lift(array.copy(), format) if array.dtype.kind == "f" else error_bound_numpy.Whole(array, format)
-        for array in arguments
+        lift(array.copy(), format) if array.dtype.kind == "f" else stand_ins.Whole(array, format) for array in arguments
     ]
     with under_test(any_frame=True):
         results = as_tuple(reference(*given))

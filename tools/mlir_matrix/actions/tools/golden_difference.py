@@ -19,13 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from mlir_matrix.actions.numerics import dtypes
+from mlir_matrix.actions.contract import Action, write_json
+from mlir_matrix.actions.numerics import dtypes, sketch
 from mlir_matrix.actions.numerics.census import plain
 from mlir_matrix.actions.numerics.dtypes import Array, Doubles
 from mlir_matrix.actions.numerics.formats import FORMATS
 from mlir_matrix.actions.params import DifferenceOutput, DifferenceParams
-from mlir_matrix.actions.runtime.contract import Action, write_json
-from mlir_matrix.actions.tools import sketch
 from mlir_matrix.actions.tools.forward_error import bounded_reference
 from mlir_matrix.actions.tools.reference import argument
 

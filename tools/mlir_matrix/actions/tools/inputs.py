@@ -11,13 +11,13 @@ from typing import Any, cast
 
 import numpy as np
 
+from mlir_matrix.actions.contract import Action, ActionFailed
 from mlir_matrix.actions.expr.expression import Binary, Call, ExpressionError, Interpreter, Node
 from mlir_matrix.actions.expr.formula import ARITHMETIC, LARGEST_WHOLE, Constants, parse_formula
 from mlir_matrix.actions.numerics import prng
 from mlir_matrix.actions.numerics.dtypes import STORAGE, Array, DtypeError, encode, write_npy
 from mlir_matrix.actions.numerics.prng import Doubles, Words
 from mlir_matrix.actions.params import InputsParams
-from mlir_matrix.actions.runtime.contract import Action, ActionFailed
 
 _BLOCK = 1 << 15
 

@@ -10,8 +10,8 @@ import json
 import re
 from pathlib import Path
 
+from mlir_matrix.actions.contract import Action, ActionFailed, read_text
 from mlir_matrix.actions.params import NoParams
-from mlir_matrix.actions.runtime.contract import Action, ActionFailed, read_text
 from mlir_matrix.actions.tools import check
 
 preload = check.preload

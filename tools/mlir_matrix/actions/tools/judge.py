@@ -19,6 +19,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from mlir_matrix.actions.contract import Action, write_json
 from mlir_matrix.actions.numerics import dtypes, trivial
 from mlir_matrix.actions.numerics.census import Census, plain
 from mlir_matrix.actions.numerics.criteria import Criteria
@@ -26,9 +27,7 @@ from mlir_matrix.actions.numerics.diagnosis import diagnose
 from mlir_matrix.actions.numerics.dtypes import STORAGE, Array, Doubles
 from mlir_matrix.actions.numerics.sketch_judge import SketchError, judge_by_sketch
 from mlir_matrix.actions.params import Bounds, JudgedOutput, JudgeParams
-from mlir_matrix.actions.runtime.bundle import unpack
-from mlir_matrix.actions.runtime.contract import Action, write_json
-from mlir_matrix.actions.tools.program import ABOUT, EXPECTED, INTERFACE, OWN, RESULTS, interface
+from mlir_matrix.actions.runtime.prepared import ABOUT, EXPECTED, INTERFACE, OWN, RESULTS, interface, unpack
 
 _GOLDEN = "the golden"
 #: Bounds of what is no floating point.

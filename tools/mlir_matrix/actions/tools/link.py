@@ -19,12 +19,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from mlir_matrix.actions.contract import Action, ActionFailed
+from mlir_matrix.actions.mlir import interface
 from mlir_matrix.actions.params import NoParams
-from mlir_matrix.actions.runtime.contract import Action, ActionFailed
-from mlir_matrix.actions.tools import kernel
 from mlir_matrix.actions.tools.link_kit import zig, zig_environment
 
-_ENTRY = kernel.ENTRY.encode()
+_ENTRY = interface.ENTRY.encode()
 _PREFIX = b"kernel."
 _ELF = (
     "ld.lld",
@@ -76,8 +76,8 @@ def run(action: Action[NoParams]) -> None:
 
 def _reason(errors: str) -> str:
     missing = sorted(set(_UNDEFINED.findall(errors)))
-    if kernel.ENTRY in missing:
-        return f"the kernel has no entry point {kernel.ENTRY}"
+    if interface.ENTRY in missing:
+        return f"the kernel has no entry point {interface.ENTRY}"
     if missing:
         return f"the kernel needs {', '.join(missing)}, which neither the driver nor libm has"
     return "the kernel cannot be linked"

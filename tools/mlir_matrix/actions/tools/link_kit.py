@@ -20,8 +20,8 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from mlir_matrix.actions.contract import Action, ActionFailed
 from mlir_matrix.actions.params import LinkKitParams
-from mlir_matrix.actions.runtime.contract import Action, ActionFailed
 
 #: Debug information holds absolute paths.
 _SCRIPT = "SECTIONS { /DISCARD/ : { *(.debug*) *(.comment) } }\n"

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from mlir_matrix.actions.contract import Action, ActionFailed, write_json
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.params import JudgedOutput, NoParams, ProgramJudgeParams
-from mlir_matrix.actions.runtime.contract import Action, ActionFailed, write_json
+from mlir_matrix.actions.runtime.prepared import INTERFACE
 from mlir_matrix.actions.tools import judge
-from mlir_matrix.actions.tools.program import INTERFACE
 
 _PREFIX = "golden-"
 

@@ -11,11 +11,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+from mlir_matrix.actions.contract import Action, ActionFailed
+from mlir_matrix.actions.mlir import bindings
+from mlir_matrix.actions.mlir.bindings import Session
 from mlir_matrix.actions.mutation.ir_mutations import LIBERTIES, MISTAKES, Editor
 from mlir_matrix.actions.params import MutateParams
-from mlir_matrix.actions.runtime.contract import Action, ActionFailed
-from mlir_matrix.actions.tools import bindings
-from mlir_matrix.actions.tools.bindings import Session
 
 preload = bindings.preload
 

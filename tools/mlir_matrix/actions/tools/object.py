@@ -10,9 +10,9 @@ outputs  the object file, under any name; by programs also, where they are wante
 
 from __future__ import annotations
 
+from mlir_matrix.actions.contract import Action
+from mlir_matrix.actions.mlir import backend, interface
 from mlir_matrix.actions.params import StepParams
-from mlir_matrix.actions.runtime.contract import Action
-from mlir_matrix.actions.tools import backend, kernel
 
 #: Outputs that show what each program does, and their files.
 LISTINGS = {"translated": "translated.ll", "optimised": "optimised.ll", "assembly": "kernel.s"}
@@ -22,7 +22,7 @@ preload = backend.preload
 
 def run(action: Action[StepParams]) -> None:
     """Read ``ir``, write the object."""
-    level = kernel.opt_level(action)
+    level = interface.opt_level(action)
     # The name of the output is its kind, which is the step's to choose.
     (target,) = (path for name, path in action.outputs.items() if name not in LISTINGS)
     backend.backend_of(action).compile_object(action, level, target)

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mlir_matrix.actions.contract import Action, fill, read_text
+from mlir_matrix.actions.mlir import backend
 from mlir_matrix.actions.params import PassesParams
-from mlir_matrix.actions.runtime.contract import Action, read_text
-from mlir_matrix.actions.runtime.template import fill
-from mlir_matrix.actions.tools import backend
 
 preload = backend.preload
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from types import ModuleType
 
 from mlir_matrix.actions import api
+from mlir_matrix.actions.contract import Action, ToolError, own_files
 from mlir_matrix.actions.params import ToolParams
 from mlir_matrix.actions.runtime import programs
-from mlir_matrix.actions.runtime.contract import Action, ToolError, own_files
-from mlir_matrix.actions.tools.program import opened
+from mlir_matrix.actions.runtime.prepared import opened
 
 #: What the file is called as a module. Dataclasses and pickling look it up.
 _MODULE = "catalog_tool"

@@ -4,7 +4,7 @@ inputs   ``source``; ``arg-NAME``, as the ``inputs`` action stored them
 outputs  ``expected-NAME``
 
 The reference takes floating-point arguments as float64, already rounded to their dtype (large ones are converted on access,
-:mod:`mlir_matrix.actions.runtime.lazy_array`), and others in their own dtype. It must return float64 for floating point, and the
+:mod:`mlir_matrix.actions.numerics.lazy_array`), and others in their own dtype. It must return float64 for floating point, and the
 output's own dtype otherwise. NaN is an error unless the workload allows it for the output (``nan``), and not all elements are NaN.
 """
 
@@ -18,12 +18,12 @@ from typing import Any, cast
 
 import numpy as np
 
+from mlir_matrix.actions.contract import Action, ActionFailed, under_test
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.dtypes import Array
+from mlir_matrix.actions.numerics.lazy_array import LazyDoubles
 from mlir_matrix.actions.params import SignatureParams, Tensor
-from mlir_matrix.actions.runtime.contract import Action, ActionFailed, under_test
-from mlir_matrix.actions.runtime.lazy_array import LazyDoubles
-from mlir_matrix.actions.tools.import_common import check_arguments
+from mlir_matrix.actions.runtime.source import check_arguments
 
 
 def run(action: Action[SignatureParams]) -> None:

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from mlir_matrix.actions.contract import Action, write_json
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.dtypes import FLOATS, STORAGE, Array
+from mlir_matrix.actions.outcomes import of_relation
 from mlir_matrix.actions.params import JudgedOutput, Op, RelateParams
-from mlir_matrix.actions.runtime.contract import Action, write_json
-from mlir_matrix.actions.runtime.outcomes import of_relation
+from mlir_matrix.actions.runtime.prepared import INTERFACE
 from mlir_matrix.actions.tools import judge, transform
-from mlir_matrix.actions.tools.program import INTERFACE
 
 
 def run(action: Action[RelateParams]) -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mlir_matrix.actions.contract import Action
+from mlir_matrix.actions.mlir import backend
 from mlir_matrix.actions.params import BackendParams
-from mlir_matrix.actions.runtime.contract import Action
-from mlir_matrix.actions.tools import backend
 
 preload = backend.preload
 

@@ -12,11 +12,12 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+from mlir_matrix.actions.contract import Action
+from mlir_matrix.actions.mlir import interface
 from mlir_matrix.actions.params import RunParams
-from mlir_matrix.actions.runtime.contract import Action
-from mlir_matrix.actions.tools import compile_jit, kernel
-from mlir_matrix.actions.tools.program import opened
-from mlir_matrix.actions.tools.run import DRIVER_IO, check_written, driver_arguments, judge
+from mlir_matrix.actions.runtime.driver import DRIVER_IO, check_written, driver_arguments, judge
+from mlir_matrix.actions.runtime.prepared import opened
+from mlir_matrix.actions.tools import compile_jit
 
 
 def run(action: Action[RunParams]) -> None:
@@ -26,7 +27,7 @@ def run(action: Action[RunParams]) -> None:
 
 
 def _call(action: Action[RunParams]) -> None:
-    level = kernel.opt_level(action)
+    level = interface.opt_level(action)
     with tempfile.TemporaryDirectory(prefix="jit-", dir=".") as name:
         folder = Path(name)
         words = folder / "arguments"

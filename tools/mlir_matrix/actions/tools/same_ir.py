@@ -13,10 +13,10 @@ import difflib
 import re
 from typing import Any
 
+from mlir_matrix.actions.contract import Action, write_json
+from mlir_matrix.actions.mlir import backend
+from mlir_matrix.actions.outcomes import of_relation
 from mlir_matrix.actions.params import SameIrParams
-from mlir_matrix.actions.runtime.contract import Action, write_json
-from mlir_matrix.actions.runtime.outcomes import of_relation
-from mlir_matrix.actions.tools import backend
 
 preload = backend.preload
 

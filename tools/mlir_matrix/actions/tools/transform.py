@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from mlir_matrix.actions.contract import Action, ActionFailed
 from mlir_matrix.actions.numerics import dtypes, prng
 from mlir_matrix.actions.numerics.dtypes import FLOATS, STORAGE, Array
 from mlir_matrix.actions.params import Op, TransformParams
-from mlir_matrix.actions.runtime.contract import Action, ActionFailed
 
 #: Of the permutations; no other number is drawn with it.
 _SEED = 20_240_607

@@ -7,9 +7,9 @@ outputs  ``weak``: JSON, the names for each entry (:mod:`trivial`)
 
 from __future__ import annotations
 
+from mlir_matrix.actions.contract import Action, write_json
 from mlir_matrix.actions.numerics import dtypes, trivial
 from mlir_matrix.actions.params import JudgedOutput, JudgeParams
-from mlir_matrix.actions.runtime.contract import Action, write_json
 from mlir_matrix.actions.tools import judge
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from mlir_matrix.actions.runtime.outcomes import Outcome, Stage
+from mlir_matrix.actions.outcomes import Outcome, Stage
 from mlir_matrix.base.text import counted, shortened
 from mlir_matrix.bisect.bisection import Bisection, ExplainedChange, shown
 from mlir_matrix.bisect.observations import Point

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mlir_matrix.actions.runtime import confine
-from mlir_matrix.actions.runtime.isolation import PROCESSES
-from mlir_matrix.actions.runtime.root import needed_by
+from mlir_matrix.actions.sandbox.isolation import PROCESSES
+from mlir_matrix.actions.sandbox.root import needed_by
 from mlir_matrix.environments.package import with_needs
 from mlir_matrix.environments.source.command_lines import Command, Places
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from mlir_matrix.actions.expr.expression import ExpressionError
 from mlir_matrix.actions.expr.formula import GRAMMAR, check_formula
-from mlir_matrix.actions.tools.kernel import MAX_ELEMENTS, MAX_POINTERS, MAX_RANK
+from mlir_matrix.actions.mlir.interface import MAX_ELEMENTS, MAX_POINTERS, MAX_RANK
 from mlir_matrix.base.names import OF, PatternError, did_you_mean, printable
 from mlir_matrix.base.text import catalog_options
 from mlir_matrix.catalog.catalog import REFERENCE, Entry

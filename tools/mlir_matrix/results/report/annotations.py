@@ -18,7 +18,7 @@ from typing import Any
 
 import click
 
-from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.text import abridged, counted, harmless
 from mlir_matrix.results.report.failure_text import failure_text, headline

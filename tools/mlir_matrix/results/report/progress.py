@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.events import Event, Listener
 from mlir_matrix.base.text import harmless
 from mlir_matrix.execute.progress import LiveProgress, PlainProgress, shown

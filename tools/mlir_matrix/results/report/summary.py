@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from rich.markup import escape
 from rich.text import Text
 
-from mlir_matrix.actions.runtime.outcomes import Outcome
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.layout import columns, not_run, print_lines, section
 from mlir_matrix.base.text import counted
 from mlir_matrix.results.results import NOT_RUN, Run, TestResult, row_of, summarise, weak_words

@@ -1,0 +1,170 @@
+"""The interface between plans and tools: the request of an action, and the exceptions for failures."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+#: Of an action's folder: what it is given, and what it is to write.
+INPUT_FOLDER, OUTPUT_FOLDER = "in", "out"
+#: Beside the outputs, in no digest: times and what else differs from run to run.
+METRICS = "metrics.json"
+#: The folders of this environment's programs, as the worker's command line says, each with the release that it is of; the
+#: first that has a program counts.
+prefixes: dict[str, str] = {}
+#: The folders of this environment's wheels.
+sites: list[str] = []
+#: Programs of the machine that are part of it: name to release and path. Those of prefixes go before.
+programs: dict[str, tuple[str, str]] = {}
+
+
+#: The parameters of a tool: one of the types of ``actions/params``.
+Params_co = TypeVar("Params_co", bound=Mapping[str, object], covariant=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Action(Generic[Params_co]):
+    """One request: parameters, and the files to read and write, all relative to the current folder."""
+
+    params: Params_co
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+
+
+def write_json(path: str, value: Any) -> None:
+    """Write JSON so that equal values give equal bytes. Raise ValueError for NaN and infinities."""
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(value, file, sort_keys=True, allow_nan=False)
+        file.write("\n")
+
+
+def write_verdict(
+    path: str, outcome: str, *, stage: str = "judge", reason: str = "", diagnostics: str = "", signal: str = ""
+) -> None:
+    """Write the verdict of a target that judges by its own tool: an outcome, and the stage that decided it."""
+    verdict = {"outcome": outcome, "stage": stage, "reason": reason, "diagnostics": diagnostics, "signal": signal}
+    write_json(path, verdict)
+
+
+def read_text(path: str, what: str) -> str:
+    """Return the text of a file that a person or a compiler wrote. Raise ActionFailed if it is not UTF-8."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ActionFailed(f"{what} is not UTF-8 text", diagnostics=f"{error}\n") from error
+
+
+#: What came out of ``under_test``. Kept by identity: such an exception may pass through any number of our frames.
+_verdicts: list[BaseException] = []
+#: What Python raises for a call that does not fit the interface.
+_MISUSE = (TypeError, AttributeError, NameError, ImportError)
+#: Paths of Python files of catalogs' tools, which count as ours.
+own_files: set[str] = set()
+_OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+class UnderTest:
+    """See :func:`under_test`."""
+
+    def __init__(self, *, any_frame: bool) -> None:
+        self._any_frame = any_frame
+        self._process = 0
+
+    def __enter__(self) -> None:
+        self._process = os.getpid()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if os.getpid() != self._process:
+            os._exit(1)  # a copy that the code under test made; it must not write the outputs, too
+        if error is not None and (self._any_frame or not (isinstance(error, _MISUSE) and _is_raised_here(trace))):
+            _verdicts.append(error)
+
+
+def under_test(*, any_frame: bool = False) -> UnderTest:
+    """Mark a call into a framework, a compiler or a workload's source: an exception inside is a verdict.
+
+    Any other exception of a tool is an internal error, for which no test is to blame, and never kept. So is a TypeError or the
+    like that our own code raises inside: our call does not fit this release's interface. ``any_frame``: that cannot be told
+    from the traceback, because what is called uses objects of ours, or, as JAX does, removes its own frames.
+    """
+    return UnderTest(any_frame=any_frame)
+
+
+def is_verdict(error: BaseException) -> bool:
+    """Return whether an exception came out of code under test."""
+    return any(error is each for each in _verdicts)
+
+
+def _is_raised_here(trace: TracebackType | None) -> bool:
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return False
+    name = trace.tb_frame.f_code.co_filename
+    return name in own_files or name.startswith(_OURS)
+
+
+def signal_name(number: int) -> str:
+    """Return the name of a signal, such as ``SIGSEGV`` for 11. Real-time signals have none."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+class ActionFailed(Exception):
+    """The code under test failed at this stage: an ordinary result, kept like a success.
+
+    ``reason`` is one sentence for the table, ``diagnostics`` the whole text.
+    """
+
+    def __init__(self, reason: str, *, diagnostics: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.diagnostics = diagnostics
+
+
+class ActionCrashed(Exception):
+    """The process of the code under test was ended by a signal: an ordinary result, too.
+
+    ``signal`` is its name (``SIGSEGV``), ``diagnostics`` what the process had said until then.
+    """
+
+    def __init__(self, signal: str, *, diagnostics: str = "") -> None:
+        super().__init__(f"ended by {signal}")
+        self.signal = signal
+        self.diagnostics = diagnostics
+
+
+class ToolError(Exception):
+    """The file of a tool is not what it must be. No test is to blame, and it is never cached."""
+
+
+class MachineFailed(Exception):
+    """The machine failed: a full disk, an unreadable file. It is no verdict and is never cached."""
+
+
+_PLACE = re.compile(r"\$\{([A-Za-z0-9_.+-]+)\}")
+
+
+def fill(text: str, parameters: Mapping[str, Any]) -> str:
+    """Replace ``${name}`` by the parameter's value: lists as ``1, 2, 3``, booleans as MLIR writes them.
+
+    KeyError for a name that has no value; the loader has refused such files before.
+    """
+    return _PLACE.sub(lambda match: _spell(parameters[match.group(1)]), text)
+
+
+def _spell(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(_spell(item) for item in value)
+    return str(value).lower() if isinstance(value, bool) else str(value)

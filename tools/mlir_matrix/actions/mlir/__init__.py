@@ -1,0 +1,1 @@
+"""MLIR inside an environment: bindings, programs and the interface of kernels."""

@@ -1,0 +1,1 @@
+"""Bounds of the rounding errors of references, carried along as they compute."""

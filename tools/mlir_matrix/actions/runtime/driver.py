@@ -1,0 +1,118 @@
+"""Call a kernel by the driver, and judge how the driver ended."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from mlir_matrix.actions.contract import (
+    METRICS,
+    Action,
+    ActionCrashed,
+    ActionFailed,
+    MachineFailed,
+    signal_name,
+)
+from mlir_matrix.actions.params import RunParams, Tensor
+from mlir_matrix.actions.sandbox import isolation
+
+#: The driver's exit codes (tools/driver/fail.h): what it says itself begins here, and one is not the kernel's fault.
+_DRIVER_CODES = 64
+
+
+DRIVER_IO = 74
+
+
+#: Seconds of CPU time: a kernel that takes longer is not run again over other poison.
+_SECOND_WITHIN = 5
+
+
+#: Bytes of stack for every kernel, whatever limit the shell sets; and of its output.
+_STACK = 64 << 20
+
+
+_TEXT_LIMIT = 64 << 10
+
+
+def execute(command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None) -> tuple[int, str, str]:
+    """Run a kernel within limits. Return its exit status (minus a signal's number), stdout and stderr.
+
+    It sees no variables but those given: nothing of the machine can be found by name.
+    """
+    with (folder / "stdout").open("w+b") as stdout, (folder / "stderr").open("w+b") as stderr, _limits():
+        done = subprocess.run(
+            command,
+            env={"LC_ALL": "C", "PATH": "", **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            # A function to call there would copy the process first, which takes longer than the kernel.
+            preexec_fn=None if isolation.ends_together else isolation.die_with_parent,
+            check=False,
+        )
+        return done.returncode, _text(stdout.fileno()), _text(stderr.fileno())
+
+
+def check_written(action: Action[RunParams]) -> None:
+    """Raise ActionFailed for a kernel that exited with 0 before the driver wrote the results."""
+    missing = [name for name, path in action.outputs.items() if not os.path.isfile(path)]
+    if missing:
+        raise ActionFailed(f"the kernel ended by itself, with exit code 0, and left no {', '.join(missing)}")
+
+
+def driver_arguments(action: Action[RunParams]) -> list[str]:
+    """Return the arguments of the driver."""
+    params = action.params
+    words: list[str] = []
+    for tensor in params["arguments"]:
+        words += ["--in", _spec(tensor, action.inputs[f"arg-{tensor['name']}"])]
+    for tensor in params["results"]:
+        words += ["--out", _spec(tensor, action.outputs[f"out-{tensor['name']}"])]
+    words += ["--repeat", str(params.get("repeat", 1)), "--second-within", str(_SECOND_WITHIN)]
+    return [*words, "--timings", METRICS]
+
+
+def _spec(tensor: Tensor, path: str) -> str:
+    """Describe a tensor to the driver: ``f32:8x?:y.npy``."""
+    sizes: Sequence[int | None] = tensor["shape"]
+    return f"{tensor['dtype']}:{'x'.join('?' if size is None else str(size) for size in sizes)}:{path}"
+
+
+@contextmanager
+def _limits() -> Iterator[None]:
+    """Set the same stack for every kernel that starts here, and disable core files."""
+    before = {kind: resource.getrlimit(kind) for kind in (resource.RLIMIT_STACK, resource.RLIMIT_CORE)}
+    _, hard = before[resource.RLIMIT_STACK]
+    resource.setrlimit(resource.RLIMIT_STACK, (_STACK if hard == resource.RLIM_INFINITY else min(_STACK, hard), hard))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, before[resource.RLIMIT_CORE][1]))
+    try:
+        yield
+    finally:
+        for kind, value in before.items():
+            resource.setrlimit(kind, value)
+
+
+def _text(descriptor: int) -> str:
+    """Return the start of a file of output."""
+    data = os.pread(descriptor, _TEXT_LIMIT, 0)
+    cut = "\n[cut]" if os.fstat(descriptor).st_size > len(data) else ""
+    return data.decode("utf-8", "replace") + cut
+
+
+def judge(code: int, printed: str, complaint: str) -> None:
+    """Raise the error that the exit of a kernel stands for."""
+    text = printed + complaint
+    if code == 0:
+        return
+    if code < 0:
+        raise ActionCrashed(signal_name(-code), diagnostics=text)
+    if code == DRIVER_IO:
+        raise MachineFailed(complaint.strip())
+    lines = complaint.strip().splitlines()
+    if code >= _DRIVER_CODES and lines:
+        raise ActionFailed(lines[-1], diagnostics=text)
+    raise ActionFailed(f"the kernel ended by itself, with exit code {code}", diagnostics=text)

@@ -1,0 +1,110 @@
+"""Open the files of a program in a form of others, so that tools see what a workload would have declared.
+
+Such a program's ``prepare.py`` writes ``interface``, JSON with ``inputs`` and ``outputs`` (as of :class:`SignatureParams`; the size
+of an output is null where only the program knows it), and two bundles: ``arguments`` with the inputs, and ``expected`` with
+``expected-NAME`` and, where one is known, ``bound-NAME`` of each output, and ``about.json``: by output ``rationale`` of its bound.
+A run writes the bundle ``results``.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mlir_matrix.actions.contract import Action, write_json
+
+INTERFACE, ARGUMENTS, EXPECTED, RESULTS = "interface", "arguments", "expected", "results"
+ABOUT = "about.json"
+#: The text of a bound that each element has for itself.
+OWN = "of each element"
+#: The files of what ``prepare.py`` writes beside the program.
+PREPARED = {INTERFACE: "interface.json", ARGUMENTS: "arguments.zip", EXPECTED: "expected.zip"}
+_FOLDER = Path("opened")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expected:
+    """An output of a program: how it is declared, and the ``.npy`` files with what is right and with its bound, if any."""
+
+    declared: Mapping[str, Any]
+    file: str
+    bound: str = ""
+    #: Where the bound comes from.
+    rationale: str = ""
+
+
+def write_prepared(
+    action: Action[Any],
+    program: str,
+    inputs: Sequence[tuple[Mapping[str, Any], str]],
+    outputs: Sequence[Expected],
+) -> None:
+    """Write all that ``prepare.py`` gives: the text of the program, its inputs (each declared, with its file), its outputs."""
+    Path(action.outputs["program"]).write_text(program, encoding="utf-8")
+    declared = {"inputs": [each for each, _ in inputs], "outputs": [each.declared for each in outputs]}
+    write_json(action.outputs[INTERFACE], declared)
+    pack(action.outputs[ARGUMENTS], {each["name"]: file for each, file in inputs})
+    reasons = {each.declared["name"]: {"rationale": each.rationale} for each in outputs if each.rationale}
+    write_json(ABOUT, reasons)
+    files = {f"expected-{each.declared['name']}": each.file for each in outputs}
+    files |= {f"bound-{each.declared['name']}": each.bound for each in outputs if each.bound}
+    pack(action.outputs[EXPECTED], {**files, ABOUT: ABOUT})
+
+
+def interface(action: Action[Any]) -> dict[str, Any]:
+    """Return the inputs and outputs of a program."""
+    found: dict[str, Any] = json.loads(Path(action.inputs[INTERFACE]).read_text(encoding="utf-8"))
+    return found
+
+
+@contextmanager
+def opened(action: Action[Any]) -> Iterator[Action[Any]]:
+    """Open the files of a program for an importer or a runner; collect the results of the latter."""
+    if INTERFACE not in action.inputs:
+        yield action
+        return
+    declared = interface(action)
+    params = {**action.params, **declared, "arguments": declared["inputs"], "results": declared["outputs"]}
+    inputs = {name: path for name, path in action.inputs.items() if name not in (INTERFACE, ARGUMENTS)}
+    outputs = dict(action.outputs)
+    if ARGUMENTS not in action.inputs:
+        yield replace(action, params={"dims": {}, "dim_names": {}, **params}, inputs=inputs)
+        return
+    # IREE reads only files that are called so.
+    arguments = unpack(action.inputs[ARGUMENTS], _FOLDER / "in", suffix=".npy")
+    inputs |= {f"arg-{name}": path for name, path in arguments.items()}
+    (_FOLDER / "out").mkdir(parents=True)
+    target = outputs.pop(RESULTS)
+    made = {f"out-{each['name']}": str(_FOLDER / "out" / f"{at}.npy") for at, each in enumerate(declared["outputs"])}
+    yield replace(action, params=params, inputs=inputs, outputs={**outputs, **made})
+    pack(target, {name.removeprefix("out-"): path for name, path in made.items()})
+    shutil.rmtree(_FOLDER)
+
+
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def pack(path: str, files: Mapping[str, str | Path]) -> None:
+    """Write a bundle of files, by their names in it."""
+    with zipfile.ZipFile(path, "w") as bundle:
+        for name, file in sorted(files.items()):
+            with open(file, "rb") as source, bundle.open(zipfile.ZipInfo(name, _EPOCH), "w", force_zip64=True) as sink:
+                shutil.copyfileobj(source, sink, 1 << 20)
+
+
+def unpack(path: str, folder: Path, suffix: str = "") -> dict[str, str]:
+    """Write the files of a bundle to a folder as ``0``, ``1``, …, each with ``suffix``; return their paths by name."""
+    found: dict[str, str] = {}
+    folder.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path) as bundle:
+        for number, name in enumerate(bundle.namelist()):
+            found[name] = str(folder / f"{number}{suffix}")
+            with bundle.open(name) as source, open(found[name], "wb") as sink:
+                shutil.copyfileobj(source, sink, 1 << 20)
+    return found

@@ -1,0 +1,1 @@
+"""The isolation of actions: namespaces, mounts, system calls and control groups."""

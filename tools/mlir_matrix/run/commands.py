@@ -22,8 +22,6 @@ from mlir_matrix.base.text import now
 from mlir_matrix.cli import options
 from mlir_matrix.cli.output import report_trim, used_pins, warn
 from mlir_matrix.cli.verbs import verb
-from mlir_matrix.expand.select import choose
-from mlir_matrix.fleet.selection import select
 from mlir_matrix.history.spool import Spool
 from mlir_matrix.plan.request import EVERYTHING, Request, SelectionOptions
 from mlir_matrix.results.event_log import EventLog
@@ -230,6 +228,9 @@ def plan_command(
     Without arguments, plan the suite smoke. A glob matches segment by segment. A suite and a glob select the tests of the suite
     that match the glob.
     """
+    from mlir_matrix.expand.select import choose  # not needed for an unchanged run
+    from mlir_matrix.fleet.selection import select
+
     if form == "ids" and selection == EVERYTHING:
         _print_lines(choose(current.catalog, tests, pins=current.pins).ids())
         return 0

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,35 +20,18 @@ from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
 from mlir_matrix.cli.output import note, show, warn
 from mlir_matrix.cli.verbs import verb
-from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.interpreter import SUPPORTED
 from mlir_matrix.environments.package import Provider, provider_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.selection import locked_units, of_release
 from mlir_matrix.environments.session import Session
 from mlir_matrix.environments.state import bytes_in
-from mlir_matrix.execute.progress import shown
-from mlir_matrix.plan.planner import Plan
 from mlir_matrix.plan.request import Limits
-from mlir_matrix.results.report.progress import shown_tests
-from mlir_matrix.results.results import TestResult
-from mlir_matrix.results.run_plan import run_plan
-from mlir_matrix.toolchain.doctor import examine
-from mlir_matrix.toolchain.fetch import fetch, first, resolve_names, verify, without_archives
-from mlir_matrix.toolchain.gc import leftover_downloads, needed_elsewhere, remove_builds, remove_unused, unlink_download
-from mlir_matrix.toolchain.lock import lock_environment, lock_packages
 from mlir_matrix.toolchain.names import selections, tool_places, tool_programs
-from mlir_matrix.toolchain.report import (
-    c_library_rows,
-    damage_lines,
-    doctor_lines,
-    fetched_document,
-    release_lines,
-    release_row,
-    roll_lines,
-    verified_document,
-)
-from mlir_matrix.toolchain.roll import newer, patches, roll
+
+if TYPE_CHECKING:
+    from mlir_matrix.plan.planner import Plan
+    from mlir_matrix.results.results import TestResult
 
 names_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT|COMPONENT[@RELEASE]|SUITE|GLOB]...")
 
@@ -87,6 +71,10 @@ def fetch_command(
     Archives of installed packages are downloaded again only if ``toolchain verify`` found them damaged, not if ``gc --artifacts``
     removed them.
     """
+    from mlir_matrix.execute.progress import shown
+    from mlir_matrix.toolchain.fetch import fetch, first, resolve_names
+    from mlir_matrix.toolchain.report import fetched_document
+
     for other in others:
         if not other.is_dir():
             raise UsageError(f"--from {other}: there is no such folder")
@@ -107,6 +95,7 @@ def fetch_command(
 def _dry_run(current: Session, environments: Iterable[ResolvedEnvironment]) -> list[str]:
     """Return the downloads as comments, and the commands of source builds as lines of a shell."""
     from mlir_matrix.environments.installer import dry_run  # imports urllib3
+    from mlir_matrix.toolchain.fetch import without_archives
 
     packages = current.home.packages
     units = {unit.label: unit for environment in environments for unit in environment.missing(packages)}
@@ -139,6 +128,8 @@ def lock_command(names: tuple[str, ...], tags: tuple[str, ...], form: str, curre
     one lock file for each Python version that all its packages support. A release of Debian packages has one lock file, which
     includes the C library.
     """
+    from mlir_matrix.toolchain.lock import lock_environment, lock_packages
+
     complete, locked = True, []
 
     def tell(path: Path, packages: int, fetch: int, disk: int | None = None) -> None:
@@ -177,6 +168,9 @@ def verify_command(names: tuple[str, ...], form: str, current: Session) -> int:
 
     Exit code: 0 nothing is damaged; 3 something is damaged.
     """
+    from mlir_matrix.toolchain.fetch import verify
+    from mlir_matrix.toolchain.report import damage_lines, verified_document
+
     found = verify(current, names, note)
     show(form, verified_document(found), damage_lines(found))
     if not (found.folders or found.archives):
@@ -196,6 +190,8 @@ def list_command(components: tuple[str, ...], form: str, current: Session) -> No
     Without arguments, list all components. A star marks the pinned release. A rolling release vanishes from its source; a
     downloaded one stays usable.
     """
+    from mlir_matrix.toolchain.report import c_library_rows, release_lines, release_row
+
     known = current.catalog.components
     components = tuple(select_known("component", components, known))
     rows = [
@@ -264,6 +260,11 @@ def roll_command(components: tuple[str, ...], suite: str, limits: Limits, quiet:
     command or the files are wrong, or no test of the suite uses the component; 3 the machine could not try everything, and nothing
     under test failed.
     """
+    from mlir_matrix.results.report.progress import shown_tests
+    from mlir_matrix.results.run_plan import run_plan
+    from mlir_matrix.toolchain.report import roll_lines
+    from mlir_matrix.toolchain.roll import patches, roll
+
     catalog = current.catalog
     components = tuple(select_known("component", components, catalog.components))
     _check_roll(current, components, suite)
@@ -293,6 +294,8 @@ def roll_command(components: tuple[str, ...], suite: str, limits: Limits, quiet:
 
 def _check_roll(current: Session, components: Sequence[str], suite: str) -> None:
     """Raise UsageError for an unknown name; report components without newer releases."""
+    from mlir_matrix.toolchain.roll import newer
+
     catalog, pinned = current.catalog, current.catalog.default_pins("")
     check_known("suite", [suite], catalog.suites)
     for name in components:
@@ -319,6 +322,15 @@ def gc_command(dry_run: bool, artifacts: bool, alone: bool, form: str, current: 
     Files in use are kept. Archives that a lock file names are kept, unless --artifacts is given. Files that other catalogs or
     checkouts with the same cache folder need are kept, unless --alone is given.
     """
+    from mlir_matrix.environments.fetch.artifacts import Artifacts
+    from mlir_matrix.toolchain.gc import (
+        leftover_downloads,
+        needed_elsewhere,
+        remove_builds,
+        remove_unused,
+        unlink_download,
+    )
+
     packages, store = current.home.packages, Artifacts(current.home.artifacts)
     units = locked_units(current)
     rows: list[dict[str, str]] = []
@@ -369,5 +381,8 @@ def doctor_command(form: str, current: Session) -> None:
 
     The report has programs, packages, tests that cannot run, and pinned releases that will vanish from their source.
     """
+    from mlir_matrix.toolchain.doctor import examine
+    from mlir_matrix.toolchain.report import doctor_lines
+
     found = examine(current)
     show(form, found, doctor_lines(found), markup=True)

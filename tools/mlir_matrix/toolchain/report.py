@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
@@ -20,7 +20,9 @@ from mlir_matrix.environments.session import Session
 from mlir_matrix.environments.state import State, cost_of, state_of
 from mlir_matrix.execute.plan_document import units_document
 from mlir_matrix.toolchain.fetch import Damage, first
-from mlir_matrix.toolchain.roll import Break, Roll
+
+if TYPE_CHECKING:
+    from mlir_matrix.toolchain.roll import Break, Roll
 
 #: Broken tests that are listed by name.
 _NAMED_TESTS = 10

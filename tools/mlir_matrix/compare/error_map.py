@@ -7,23 +7,22 @@ of the bound an error takes: white nothing, blue what is within it, yellow to re
 from __future__ import annotations
 
 import base64
+import math
 import struct
 import textwrap
 import zlib
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mlir_matrix.actions.numerics import dtypes
-from mlir_matrix.actions.numerics.criteria import compare_block
+from mlir_matrix.actions.numerics.criteria import Criteria, compare_block
 from mlir_matrix.base.files import write_output
 from mlir_matrix.compare.fast_path import blocks
-
-if TYPE_CHECKING:
-    from mlir_matrix.compare.result import Comparison
 
 #: Pixels of the longer side of the map, at most; a small map is enlarged to about this.
 _SIDE = 640
@@ -43,31 +42,32 @@ _CHARACTER, _TITLE_CHARACTER = 7.0, 9.0
 Pixels = NDArray[np.uint8]
 
 
-def draw(result: Comparison, path: Path) -> None:
-    """Write the map as ``.png`` or, with axes and a legend, as ``.svg``. Raise ValueError where there is no map."""
-    if result.actual is None or "wrong" not in result.record:
-        raise ValueError(f"there is no map of this: {result.reason}")
-    shares = _shares(result)
-    pixels = _colours(shares)
+def draw(path: Path, actual: Any, expected: Any, record: Mapping[str, Any], criteria: Criteria) -> None:
+    """Write the map as ``.png`` or, with axes and a legend, as ``.svg``. Raise ValueError where there is no map.
+
+    ``record`` is what the comparison of these arrays by these criteria found.
+    """
+    if actual is None or "wrong" not in record:
+        raise ValueError(f"there is no map of this: {record['reason']}")
+    pixels = _colours(_shares(actual, expected, record, criteria))
     if path.suffix == ".png":
         write_output(path, _png(_enlarged(pixels)))
     elif path.suffix == ".svg":
-        write_output(path, _svg(result, pixels).encode())
+        write_output(path, _svg(record, actual.shape, pixels).encode())
     else:
         raise ValueError(f"{path}: a map is a .png or .svg file")
 
 
-def _shares(result: Comparison) -> NDArray[np.float64]:
+def _shares(actual: Any, expected: Any, record: Mapping[str, Any], criteria: Criteria) -> NDArray[np.float64]:
     """Return the largest share of the bound in each cell of the map."""
-    record = result.record
-    kind, shape = str(record["dtype"]), result.actual.shape
+    kind, shape = str(record["dtype"]), actual.shape
     columns = shape[-1] if shape else 1
-    rows = max(1, result.actual.size // columns)
+    rows = max(1, actual.size // columns)
     height, width = min(rows, _SIDE), min(columns, _SIDE)
     cells = np.zeros(height * width)
-    for start, left, right in blocks(result.actual, result.expected):
-        expected = right if record.get("golden") else dtypes.decode(right, kind)
-        block = compare_block(start, left, expected, kind, result.criteria)
+    for start, left, right in blocks(actual, expected):
+        wanted = right if record.get("golden") else dtypes.decode(right, kind)
+        block = compare_block(start, left, wanted, kind, criteria)
         row, column = np.divmod(np.arange(start, start + left.size), columns)
         cell = row * height // rows * width + column * width // columns
         np.maximum.at(cells, cell, np.where(block.hopeless, np.inf, np.minimum(block.used, 1e300)))
@@ -102,18 +102,18 @@ def _png(pixels: Pixels) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(body)
 
 
-def _svg(result: Comparison, pixels: Pixels) -> str:
+def _svg(record: Mapping[str, Any], shape: tuple[int, ...], pixels: Pixels) -> str:
     """Return the map with its axes, a legend and a description of the errors."""
-    record, shape = result.record, result.actual.shape
+    elements = math.prod(shape)
     scale = _SIDE / max(pixels.shape[:2])
     height, width = max(12.0, pixels.shape[0] * scale), max(12.0, pixels.shape[1] * scale)
     image = base64.b64encode(_png(_enlarged(pixels))).decode("ascii")
     # What no XML may hold, and names that are no UTF-8, are shown as Python writes them.
     name = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(record["name"])) or "error"
-    title = f"{name}: {record['dtype']} {list(shape)}, {record['wrong']} of {result.elements} elements wrong"
+    title = f"{name}: {record['dtype']} {list(shape)}, {record['wrong']} of {elements} elements wrong"
     across = f"axis {len(shape) - 1}: 0 … {shape[-1] - 1}" if shape else "one element"
     axes = "axis 0" if len(shape) == 2 else f"axes 0 to {len(shape) - 2}"
-    down = f"{axes}: 0 … {result.elements // shape[-1] - 1}" if len(shape) > 1 else ""
+    down = f"{axes}: 0 … {elements // shape[-1] - 1}" if len(shape) > 1 else ""
     total = max(width, 560.0, _TITLE_CHARACTER * len(title)) + 80
     said = (record.get("where") or "nothing is wrong", record.get("looks", ""), record.get("character", ""))
     columns = int((total - 80) / _CHARACTER)

@@ -104,7 +104,7 @@ class Comparison:
         """Write a map of the error: ``.png`` or ``.svg``. Raise ValueError where there is nothing to show."""
         from mlir_matrix.compare.error_map import draw  # few want one
 
-        draw(self, Path(path))
+        draw(Path(path), self.actual, self.expected, self.record, self.criteria)
 
     def __repr__(self) -> str:
         return f"<{'pass' if self.passed else 'mismatch'}: {self.reason}>"

@@ -15,7 +15,6 @@ import pytest
 
 from mlir_matrix.actions.runtime import bytecode
 from mlir_matrix.base.paths import find_home
-from mlir_matrix.plan.session import plan_tests
 
 # First, because what is imported then is compiled. Python itself would not notice a damaged file.
 bytecode.keep_in(str(find_home().bytecode))
@@ -31,7 +30,7 @@ from mlir_matrix.execute.worker_process import Preload, worker_command
 from mlir_matrix.expand.select import choose
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.request import Limits
-from mlir_matrix.plan.session import open_session
+from mlir_matrix.plan.session import open_session, plan_tests
 from mlir_matrix.results.run_plan import run_graph
 from support.groups import Groups, mark, order
 from support.machine import namespaces

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from mlir_matrix.base.paths import Home
 from mlir_matrix.environments.fetch.apt_sources import find_mirrors
 from mlir_matrix.environments.install import debian
+from support.clock import Clock
 from support.fake_bazel import Fakes
 from support.fake_containers import Fake
 from support.right_catalog import RIGHT, Tree
@@ -77,3 +79,11 @@ def without_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("MATRIX_DEB_MIRROR", raising=False)
     monkeypatch.setattr(debian, "find_mirrors", partial(find_mirrors, etc=folder))
     return folder
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The time of this process, which stands still."""
+    made = Clock()
+    monkeypatch.setattr(time, "monotonic", made)
+    return made

@@ -90,7 +90,7 @@ def test_each_python_has_an_environment_of_its_own(checkout: Checkout, tmp_path:
 def test_tests_run_where_compiled_python_is_damaged(tmp_path: Path) -> None:
     """A full disk cut it short."""
     (tmp_path / "tool").symlink_to(find_home().cache / "tool")
-    command = [REPOSITORY / "tools" / "test", "--quiet", "tests/unit/test_digest.py"]
+    command = [REPOSITORY / "tools" / "test", "--quiet", "tests/unit/base/test_digest.py"]
     environment = {**os.environ, "MATRIX_HOME": str(tmp_path)}
     for _ in range(2):
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -10,9 +10,9 @@ from pathlib import Path
 import click
 import pytest
 
-from mlir_matrix import cli
 from mlir_matrix.base.errors import CatalogError, InfrastructureError, MatrixError, UsageError
 from mlir_matrix.catalog.yaml_reader import SourceError
+from mlir_matrix.cli import main as cli
 
 PROGRAM = Path(cli.__file__).parents[1] / "__main__.py"
 
@@ -73,7 +73,7 @@ def test_damaged_compiled_python_is_no_interrupt(tmp_path: Path) -> None:
     command = [sys.executable, "-P", "-s", "-X", f"pycache_prefix={tmp_path}/made", str(PROGRAM), "schema"]
     env = {**os.environ, "MATRIX_HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": ""}
     assert subprocess.run(command, env=env, check=False, capture_output=True).returncode == 0
-    (made,) = (tmp_path / "made").rglob("mlir_matrix/cli/schema.*.pyc")
+    (made,) = (tmp_path / "made").rglob("mlir_matrix/schema/commands.*.pyc")
     os.truncate(made, 100)
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     said = done.stderr.strip().splitlines()

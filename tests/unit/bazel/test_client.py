@@ -9,13 +9,13 @@ from pathlib import Path
 from mlir_matrix.bazel.client import STALL_END_S, STALL_NOTE_S, StallDetector
 from support.clock import Clock
 
-REPOSITORY = Path(__file__).resolve().parents[4]
+REPOSITORY = Path(__file__).resolve().parents[3]
 
 #: A hook of fork, as the module logging has one, in which Ctrl-C arrives: Python drops what is raised there.
 INTERRUPTED_IN_FORK = """
 import os, signal, sys
 from pathlib import Path
-from mlir_matrix.execute.bazel.client import Build
+from mlir_matrix.bazel.client import Build
 folder = Path(sys.argv[1])
 os.register_at_fork(after_in_parent=lambda: os.kill(os.getpid(), signal.SIGINT))
 try:

@@ -173,7 +173,7 @@ def test_it_is_imported_late() -> None:
     code = (
         "import sys; import mlir_matrix.containers.images, mlir_matrix.results.run_plan\n"
         "assert not {'docker', 'requests', 'urllib3'} & set(sys.modules)\n"
-        "import mlir_matrix.containers.commands, mlir_matrix.containers.commands, mlir_matrix.toolchain.commands\n"
+        "import mlir_matrix.containers.commands, mlir_matrix.toolchain.commands\n"
         "assert not {'docker', 'requests', 'urllib3'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": ":".join(sys.path)}, check=True)

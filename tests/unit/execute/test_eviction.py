@@ -230,7 +230,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from mlir_matrix.execute import eviction
-from mlir_matrix.paths import Home
+from mlir_matrix.base.paths import Home
 left = int(sys.argv[2])
 def hook(event, arguments):
     global left

@@ -13,7 +13,7 @@ import pytest
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.paths import find_home
 from mlir_matrix.environments.session import Session
-from mlir_matrix.execute.keys import ACTIONS_FOLDER, tool_modules
+from mlir_matrix.execute.keys import ACTIONS_FOLDER, BACKENDS, tool_modules
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
 from mlir_matrix.fleet.affected import ACTIONS, PROGRAM, Affected, affected_since, concerns_all, find_revision
@@ -283,17 +283,17 @@ def test_what_this_machine_skips_is_still_planned(repository: Path) -> None:
         # What a file beside it was is unknown: a package, or what a library of C is made of.
         *((f"{PROGRAM}/{name}", True) for name in ("new.py", "new/__init__.py", "compare/gate.c", "actions/new.py")),
         # What confines and runs actions; what the program and its actions share.
-        *((f"{ACTIONS}runtime/{name}.py", True) for name in ("child", "isolation", "root", "outcomes")),
+        *((f"{ACTIONS}{name}.py", True) for name in ("runtime/child", "sandbox/isolation", "sandbox/root", "outcomes")),
         *((f"{ACTIONS}{name}.py", True) for name in ("expr/expression", "numerics/formats", "tools/link_kit")),
         # What starts the program, its packages, Bazel's rules, images and machines.
         *((f"tools/{name}", True) for name in ("matrix", "environment.sh", "requirements.txt")),
         *((name, True) for name in ("pyproject.toml", "MODULE.bazel", "toolchains/bazel/rules.bzl", "containers/images.yaml")),
         ("matrix/machines/x86-64-builder.yaml", True),
         # The digests of tools and of files tell; that of the worker is in every tool's.
-        *((f"{ACTIONS}{name}.py", False) for name in ("tools/judge", "tools/by_bindings", "api", "runtime/worker")),
+        *((f"{ACTIONS}{name}.py", False) for name in ("tools/judge", "mlir/by_bindings", "api", "runtime/worker")),
         *((name, False) for name in ("tools/driver/main.c", "matrix/workloads/mlp/jax.py", "recipes/kinds/torch.yaml")),
         # Other verbs, tests, documents.
-        *((f"{PROGRAM}/{name}.py", False) for name in ("bisect/search", "buildbot/steps", "cli/plan", "cli/toolchain/gc")),
+        *((f"{PROGRAM}/{name}.py", False) for name in ("bisect/driver", "buildbot/steps", "golden/commands", "toolchain/gc")),
         *((name, False) for name in ("tools/test", "tools/lint", "tools/requirements-dev.txt", "tools/matrix.md")),
         *((name, False) for name in ("docs/operator.md", "tests/conftest.py", ".ci/run", "benchmarks/cold.py")),
     ],
@@ -321,7 +321,8 @@ def test_every_file_of_the_program_selects_what_it_can_affect() -> None:
             reached.add(module)
             waiting += [*graph.get(module, ()), module.rpartition(".")[0]]
     run = {str(known[module]) for module in reached}
-    covered = {each for file in ACTIONS_FOLDER.glob("tools/*.py") for each in tool_modules(file.stem)}
+    tools = [file.stem for file in ACTIONS_FOLDER.glob("tools/*.py")]
+    covered = {each for tool in tools for backend in BACKENDS for each in tool_modules(tool, backend)}
     harmless, missed = set[str](), []
     for file in imports.PACKAGE.rglob("*"):
         path = f"{PROGRAM}/{file.relative_to(imports.PACKAGE)}"

@@ -23,7 +23,6 @@ from mlir_matrix.containers.images import chosen, ensure, find, pull, reference_
 from mlir_matrix.containers.images import push as push_image
 from mlir_matrix.containers.spec import LABEL_FORMAT, LABEL_NAME, can_draw, draw, is_measured, tag_of
 from mlir_matrix.containers.verify import differences, doubts
-from mlir_matrix.environments.installer import install_missing
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session, remember
 from mlir_matrix.execute.progress import shown
@@ -50,6 +49,8 @@ def build_command(names: tuple[str, ...], push: bool, quiet: bool, form: str, cu
     downloaded. No base image is pulled. An image that is already correct is kept. If containers/images.yaml names a registry,
     images that it has are pulled from there.
     """
+    from mlir_matrix.environments.installer import install_missing
+
     registry = current.catalog.containers.registry
     if push and not registry:
         raise UsageError("--push: no registry is set; add «registry: HOST:PORT/FOLDER» to containers/images.yaml")

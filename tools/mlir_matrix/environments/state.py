@@ -123,3 +123,14 @@ def bytes_in(folder: Path) -> int:
                 found = os.lstat(f"{root}/{name}")
                 sizes[found.st_dev, found.st_ino] = found.st_size
     return sum(sizes.values())
+
+
+def state_words(state: str, to_fetch: int = 0, reason: str = "") -> str:
+    """Return the state of an environment or a release as markup, with the bytes to fetch or the reason."""
+    from rich.markup import escape
+
+    if state == State.INSTALLED:
+        return f"[green]{state}[/]"
+    if state == State.UNAVAILABLE:
+        return f"[yellow]{state}{f': {escape(reason)}' if reason else ''}[/]"
+    return f"{megabytes(to_fetch)} {state}" if state == State.MISSING and to_fetch else state

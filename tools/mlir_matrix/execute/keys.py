@@ -18,6 +18,8 @@ from mlir_matrix.plan.graph import Action, File, Graph
 ACTIONS_FOLDER = Path(__file__).resolve().parent.parent / "actions"
 #: Modules of every action.
 _ALWAYS = ("__init__", "contract", "runtime/bootstrap", "runtime/child", "runtime/worker", "sandbox/isolation")
+#: What runs passes: ``mlir/by_NAME``.
+BACKENDS = ("bindings", "programs")
 _PACKAGE = "mlir_matrix.actions"
 #: An import that may name one of them, with continued lines and parentheses.
 _IMPORT = re.compile(

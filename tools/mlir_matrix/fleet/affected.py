@@ -27,7 +27,7 @@ from mlir_matrix.base.paths import is_installed
 from mlir_matrix.environments.session import Session
 from mlir_matrix.environments.source.process import clean_environment
 from mlir_matrix.environments.source.repository import Repository, local_folder
-from mlir_matrix.execute.keys import ACTIONS_FOLDER, imported_modules, tool_modules, with_imports
+from mlir_matrix.execute.keys import ACTIONS_FOLDER, BACKENDS, imported_modules, tool_modules, with_imports
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.fleet.plan_state import PlanState, StateRequest, name_of, planned_state, tool_of
 from mlir_matrix.plan.graph import Action, File
@@ -50,7 +50,7 @@ _WHOLE = (
 _HARMLESS = (
     *("bisect/", "buildbot/", "expectations/", "explain/", "golden/", "history/migrations/", "schema/", "support/"),
     *("toolchain/", "compare/agreement.py", "history/report.py"),
-    *(f"{room}/commands.py" for room in ("compare", "containers", "fleet", "history", "results")),
+    *(f"{room}/commands.py" for room in ("compare", "containers", "fleet", "history")),
 )
 _NO_STATE: PlanState = {"tests": {}, "actions": [], "environments": {}, "tools": {}, "files": {}}
 
@@ -145,7 +145,8 @@ def why_all(path: str) -> str:
 @cache
 def _modules_of_tools_alone() -> frozenset[str]:
     """Return the modules of actions that digests of tools cover, without those that the program itself imports."""
-    covered = {module for file in ACTIONS_FOLDER.glob("tools/*.py") for module in tool_modules(file.stem)}
+    tools = [file.stem for file in ACTIONS_FOLDER.glob("tools/*.py")]
+    covered = {module for tool in tools for backend in BACKENDS for module in tool_modules(tool, backend)}
     package = ACTIONS_FOLDER.parent
     own = set[str]()
     for file in package.rglob("*.py"):

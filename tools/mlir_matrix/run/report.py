@@ -11,10 +11,9 @@ from mlir_matrix.base.layout import columns, not_run
 from mlir_matrix.base.text import counted, megabytes
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session
-from mlir_matrix.environments.state import Cost, cost_of, state_of
+from mlir_matrix.environments.state import Cost, cost_of, state_of, state_words
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.plan.planner import Plan
-from mlir_matrix.toolchain.report import state_words
 
 #: More tests are counted by cell.
 _FEW = 40

@@ -17,7 +17,7 @@ from mlir_matrix.environments.package import provider_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.selection import c_libraries, of_release
 from mlir_matrix.environments.session import Session
-from mlir_matrix.environments.state import State, cost_of, state_of
+from mlir_matrix.environments.state import State, cost_of, state_of, state_words
 from mlir_matrix.execute.plan_document import units_document
 from mlir_matrix.toolchain.fetch import Damage, first
 
@@ -252,12 +252,3 @@ def _environment_row(entry: dict[str, Any]) -> tuple[str, str, str, str]:
         megabytes(entry.get("disk", 0)),
         state_words(entry["state"], entry.get("to_fetch", 0), entry.get("reason", "")),
     )
-
-
-def state_words(state: str, to_fetch: int = 0, reason: str = "") -> str:
-    """Return the state of an environment or a release as markup, with the bytes to fetch or the reason."""
-    if state == State.INSTALLED:
-        return f"[green]{state}[/]"
-    if state == State.UNAVAILABLE:
-        return f"[yellow]{state}{f': {escape(reason)}' if reason else ''}[/]"
-    return f"{megabytes(to_fetch)} {state}" if state == State.MISSING and to_fetch else state

@@ -1,4 +1,4 @@
-"""Drive probes: scan a short axis whole, or search a long one for the change of each test.
+"""Drive probes: scan a short axis whole and find where behaviour changes, or search a long one for the change of each test.
 
 The searches of several tests share probes: what one asks for is observed for all.
 """

@@ -1,4 +1,4 @@
-"""Find what tests computed at a point: digests of outputs, of the IR after a step, and times."""
+"""Find what tests computed at a point: digests of outputs and of the IR after a step, and levels of times apart from noise."""
 
 from __future__ import annotations
 

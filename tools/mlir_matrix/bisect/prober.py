@@ -1,4 +1,4 @@
-"""Probe points of an axis: run tests there, and keep how each ended before the next probe begins."""
+"""Probe points of an axis: run tests there, keep how each ended, and print objects and IR again for a comparison."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ask a person what to make of results: ``matrix bisect --interactive``."""
+"""Run a bisection in a folder of its own, which has its log and its reports; ask a person what to make of results if wanted."""
 
 from __future__ import annotations
 

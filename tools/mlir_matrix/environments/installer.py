@@ -1,4 +1,4 @@
-"""Install the packages of environments: in parallel, each once, in the order of the request.
+"""Install environments: their packages in parallel, each once, in the order of the request.
 
 Each package gets a folder of its own, which is moved into place when complete. A killed installation leaves nothing half
 done, and interrupted downloads resume.

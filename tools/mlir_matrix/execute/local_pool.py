@@ -1,4 +1,4 @@
-"""Worker processes of this machine."""
+"""Worker processes of this machine, and how they are started."""
 
 from __future__ import annotations
 

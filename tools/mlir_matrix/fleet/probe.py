@@ -1,4 +1,4 @@
-"""Probe this machine: processor, memory, disk, devices, programs. Compare it with a machine file."""
+"""Probe this machine: processor, memory, disk, devices, programs, isolation. Compare it with a machine file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calibrate tolerances: run tests on many draws of their inputs and propose bounds for the layers that decide them."""
+"""Calibrate tolerances: plan and run tests on many draws of their inputs, and propose bounds for the layers that decide them."""
 
 from __future__ import annotations
 

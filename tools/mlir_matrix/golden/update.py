@@ -1,4 +1,4 @@
-"""Compare goldens with their references, write and report them."""
+"""Plan the actions that compute goldens, compare them with the stored ones, and write them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find tests that are flaky, become slower, or whose errors grow; and the recent durations of all tests.
+"""Find tests that are flaky, become slower, or whose errors grow, by plain formulas; and the recent durations of all tests.
 
 The statistics are stated in docs/history.md.
 """

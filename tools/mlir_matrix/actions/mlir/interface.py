@@ -1,4 +1,4 @@
-"""Compare the types of a hand-written ``@main`` with the workload's declaration."""
+"""The entry point of kernels, limits of the driver, and whether a hand-written ``@main`` has the types that its workload declares."""
 
 from __future__ import annotations
 

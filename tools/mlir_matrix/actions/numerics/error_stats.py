@@ -1,6 +1,6 @@
-"""Sum up the errors of a comparison: norms, the cosine, and the kind of error.
+"""Sum up the errors of a comparison: norms, the cosine, the kind of error, and where wrong elements are (a tail, a row, a lane).
 
-They are taken from the differences, so that nothing cancels: the residue of ``a - s * e`` for the best scale ``s``, say, is a sum
+Norms are taken from the differences, so that nothing cancels: the residue of ``a - s * e`` for the best scale ``s``, say, is a sum
 of squares of ``a - e`` less one square, not of numbers a million times larger.
 """
 

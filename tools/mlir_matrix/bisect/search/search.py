@@ -1,4 +1,4 @@
-"""Search a history for the change that made a test bad: which points to probe next, and what is known.
+"""Search a history for the change that made a test bad: which points to probe next, how often a bad point fails, what is known.
 
 One change, the culprit, makes itself and all its descendants bad. Observations divide the candidates into blocks, whose
 members have the same observed descendants; so all members of a block are equally likely but for their weights. All state

@@ -1,4 +1,4 @@
-"""Turn a report in Markdown into a page for browsers that loads nothing else."""
+"""Escape text of others for Markdown, and turn a report in Markdown into a page for browsers that loads nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The interface between plans and tools: the request of an action, ``${name}`` in passes and schedules, and exceptions for failures."""
+"""The interface between plans and tools: the request of an action, ``${name}`` in passes and schedules, and failures."""
 
 from __future__ import annotations
 

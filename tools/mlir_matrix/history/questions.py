@@ -1,4 +1,4 @@
-"""Answer questions about runs, results documents and tests. Whole tables are read by SQL alone; rows become objects for what is shown."""
+"""Answer questions about runs and tests. Whole tables are read by SQL alone; rows become objects for what is shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The entry point of kernels, limits of the driver, and whether a hand-written ``@main`` has the types that its workload declares."""
+"""The entry point of kernels, limits of the driver, and whether a hand-written ``@main`` has the declared types."""
 
 from __future__ import annotations
 

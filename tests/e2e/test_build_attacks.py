@@ -38,7 +38,7 @@ BUILD = """
 import json, sys
 from pathlib import Path
 from mlir_matrix.environments.fetch.artifacts import Artifacts
-from mlir_matrix.environments.install.installer import Installer
+from mlir_matrix.environments.installer import Installer
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.source.package import Compiler, SourceBuild

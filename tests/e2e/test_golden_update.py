@@ -355,7 +355,7 @@ CPUS: dict[str, Mapping[str, str | None]] = {
 _OTHER = """
 import json, sys
 sys.path.insert(0, sys.argv.pop(1))
-from mlir_matrix.actions.runtime.isolation import CLEAN_ENVIRONMENT
+from mlir_matrix.actions.sandbox.isolation import CLEAN_ENVIRONMENT
 for name, value in json.loads(sys.argv.pop(1)).items():
     CLEAN_ENVIRONMENT.pop(name)
     CLEAN_ENVIRONMENT.update({name: value} if value else {})

@@ -262,7 +262,7 @@ def test_an_action_runs_it(house: House, catalog: Path, tmp_path: Path) -> None:
     folder = built(house, catalog, "0.2.0").parents[1]
     (tmp_path / "module.mlir").write_text(MODULE)
     code = (
-        "import subprocess; from mlir_matrix.actions.runtime import contract, programs;"
+        "import subprocess; from mlir_matrix.actions import contract; from mlir_matrix.actions.runtime import programs;"
         f"contract.prefixes[{str(folder)!r}] = '0.2.0'; assert programs.release('mlir-count') == '0.2.0';"
         "print(subprocess.run([*programs.command('mlir-count'), 'module.mlir'], capture_output=True, text=True).stdout)"
     )

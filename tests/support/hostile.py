@@ -118,7 +118,7 @@ JAX: dict[str, tuple[str, str, str]] = {
         "open('VICTIM/new', 'w').write('x')" + GOOD, "import-failed", "Read-only file system|No such file or directory",
     ),
     "writes_our_code": (
-        "import os\nfrom mlir_matrix.actions.tools import import_common as ingress\nos.open(ingress.__file__, os.O_WRONLY)" + GOOD,
+        "import os\nfrom mlir_matrix.actions.runtime import source as ingress\nos.open(ingress.__file__, os.O_WRONLY)" + GOOD,
         "import-failed", "Read-only file system",
     ),
     "writes_its_inputs": (

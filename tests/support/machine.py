@@ -28,7 +28,7 @@ def program(name: str) -> str:
 @cache
 def namespaces() -> bool:
     """Whether this machine lets a worker isolate what it runs, as it does by namespaces of the kernel."""
-    code = "from mlir_matrix.actions.runtime import isolation; spaces = isolation.enter([]); assert spaces and not spaces.lost"
+    code = "from mlir_matrix.actions.sandbox import isolation; spaces = isolation.enter([]); assert spaces and not spaces.lost"
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-S", "-c", code]
         env = {"PYTHONPATH": str(_TOOLS), "PYTHONDONTWRITEBYTECODE": "1"}

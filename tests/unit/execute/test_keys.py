@@ -82,8 +82,8 @@ def test_types_of_parameters_are_in_no_key() -> None:
 
 def test_only_the_backend_that_is_used_counts() -> None:
     by_bindings, by_programs = (tool_modules("passes", backend).keys() for backend in ("bindings", "programs"))
-    assert by_bindings - by_programs == {"tools/by_bindings", "tools/bindings"}
-    assert by_programs - by_bindings == {"tools/by_programs"}
+    assert by_bindings - by_programs == {"mlir/by_bindings", "mlir/bindings"}
+    assert by_programs - by_bindings == {"mlir/by_programs"}
     assert (
         len({action_key(action(params={"backend": name}), READS, environment="e") for name in ("bindings", "programs")})
         == 2
@@ -93,9 +93,8 @@ def test_only_the_backend_that_is_used_counts() -> None:
 def test_every_module_that_a_tool_imports_is_seen() -> None:
     """By every tool, also indirectly or inside a function: Python's own search finds no more."""
     tools = [file for file in sorted(ACTIONS_FOLDER.glob("tools/*.py")) if "\ndef run(action" in file.read_text()]
-    always = [
-        ACTIONS_FOLDER / f"runtime/{name}.py" for name in ("bootstrap", "worker", "child", "isolation", "contract")
-    ]
+    names = ("contract", "runtime/bootstrap", "runtime/child", "runtime/worker", "sandbox/isolation")
+    always = [ACTIONS_FOLDER / f"{name}.py" for name in names]
     for file in [*tools, *always]:
         finder = ModuleFinder(path=[str(ACTIONS_FOLDER.parents[1])])
         finder.run_script(str(file))

@@ -16,6 +16,8 @@ from typing import Any, Generic, TypeVar
 INPUT_FOLDER, OUTPUT_FOLDER = "in", "out"
 #: Beside the outputs, in no digest: times and what else differs from run to run.
 METRICS = "metrics.json"
+#: What workers import beside tools where an action uses MLIR's bindings by itself, as a module of ``mlir_matrix.actions``.
+BACKEND = "mlir.backend"
 #: The folders of this environment's programs, as the worker's command line says, each with the release that it is of; the
 #: first that has a program counts.
 prefixes: dict[str, str] = {}

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mlir_matrix.actions.contract import BACKEND
 from mlir_matrix.actions.runtime.bytecode import options
 from mlir_matrix.actions.sandbox.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.base.errors import InfrastructureError
@@ -70,7 +71,7 @@ class Preload(NamedTuple):
         self.modules.update(names if ours else (re.split("[.:]", name)[0] for name in names))
         if action.tool == PYTHON_FILE and "bindings" in action.params:
             # Makes a context of the bindings, which every child finds ready.
-            self.tools.add("backend")
+            self.tools.add(BACKEND)
 
 
 def serving(preload: Preload, devices: Iterable[str] = ()) -> list[str]:

@@ -148,7 +148,7 @@ def test_two_packages_never_share_a_process(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_importing_the_adapter_imports_no_package() -> None:
     code = (
-        "import sys; from mlir_matrix.actions.tools import bindings; bindings.installed();"
+        "import sys; from mlir_matrix.actions.mlir import bindings; bindings.installed();"
         "assert not {'numpy', 'torch_mlir.ir', 'mlir.ir'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})
@@ -159,7 +159,7 @@ def test_a_context_is_used_again_only_if_it_is_as_good_as_new(environments: Any,
     environment = environments.require("mlir")
     script = (
         "import os\n"
-        "from mlir_matrix.actions.tools import bindings\n"
+        "from mlir_matrix.actions.mlir import bindings\n"
         "bindings.preload(); bindings.preload()\n"
         "assert len(os.listdir('/proc/self/task')) == 1\n"
         "package = bindings.load()\n"

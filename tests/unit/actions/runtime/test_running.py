@@ -27,7 +27,8 @@ PROGRAMS = {
     "ended child": CHILD.format(COMPUTE) + WAIT,
     "grandchild of a thread": THREAD.format(CHILD.format(CHILD.format(COMPUTE + WAIT))),
 }
-ENDLESS = "print(flush=True)\nwhile True: pass\n"
+#: The kernel counts in ticks, so it computes for some before it says that it runs.
+ENDLESS = COMPUTE + "print(flush=True)\nwhile True: pass\n"
 
 
 @contextmanager
@@ -37,12 +38,14 @@ def running(program: str, *, folder: str = "", nice: int = 0) -> Iterator[Runnin
         assert process.stdout is not None
         process.stdout.readline()
         pidfd = os.pidfd_open(process.pid)
-        yield Running(
-            request_id=1, folder=folder, stage="run", pid=process.pid, pidfd=pidfd, space=None, started=0.0, looked=0.0,
-            deadline=0.0, timeout_s=60, staged=None, memory_mb=1,
-        )  # fmt: skip
-        os.close(pidfd)
-        process.kill()
+        try:
+            yield Running(
+                request_id=1, folder=folder, stage="run", pid=process.pid, pidfd=pidfd, space=None, started=0.0,
+                looked=0.0, deadline=0.0, timeout_s=60, staged=None, memory_mb=1,
+            )  # fmt: skip
+        finally:
+            os.close(pidfd)
+            process.kill()
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

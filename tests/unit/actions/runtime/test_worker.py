@@ -30,7 +30,8 @@ BOOTSTRAP = Path(__file__).parents[4] / "tools/mlir_matrix/actions/runtime/boots
 CALLED = [f"{name}@0=/usr/bin/{name}" for name in ("date", "mkdir", "mkfifo", "rm", "setsid", "sleep")]
 #: Takes the namespaces away: what a container may forbid.
 BARE = (
-    "import sys; sys.path.insert(0, sys.argv.pop(1)); from mlir_matrix.actions.runtime import isolation, worker; "
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); from mlir_matrix.actions.runtime import worker; "
+    "from mlir_matrix.actions.sandbox import isolation; "
     "isolation.enter = lambda _: None; sys.exit(worker.main(sys.argv[1:]))"
 )
 

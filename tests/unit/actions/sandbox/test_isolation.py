@@ -27,7 +27,7 @@ ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)
 """
 PREPARE = """
 import ctypes, json, os, resource, signal, socket, sys, time
-from mlir_matrix.actions.runtime import isolation
+from mlir_matrix.actions.sandbox import isolation
 found = {}
 import codecs; codecs.lookup("ascii"), codecs.lookup("idna")
 """

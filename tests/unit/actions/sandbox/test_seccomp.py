@@ -16,7 +16,7 @@ TOOLS = Path(__file__).parents[4] / "tools"
 CALLS = {"x86_64": (425, 250, 272, 435, 0x40000000 + 41), "aarch64": (425, 219, 97, 435)}
 CODE = """
 import ctypes, json, os, socket
-from mlir_matrix.actions.runtime import seccomp
+from mlir_matrix.actions.sandbox import seccomp
 libc = ctypes.CDLL(None, use_errno=True)
 libc.prctl(38, 1, 0, 0, 0)
 found = {"restricted": seccomp.restrict()}

@@ -202,7 +202,7 @@ class Worker:
         if self._alone and not self._foreign:
             # Bazel starts workers without naming their tools.
             params = layout["request"]["params"]
-            tools = [layout["request"]["tool"], *(["backend"] if "bindings" in params else [])]
+            tools = [layout["request"]["tool"], *([contract.BACKEND] if "bindings" in params else [])]
             _preload(tuple(tools), tuple(layout["preload"]))
         return Staged(layout, root)
 
@@ -393,7 +393,9 @@ def _preload(tools: Sequence[str], modules: Sequence[str]) -> None:
     gc.disable()
     try:
         for tool in tools:
-            module = importlib.import_module(f"mlir_matrix.actions.tools.{tool}")
+            module = importlib.import_module(
+                f"mlir_matrix.actions.{tool if tool == contract.BACKEND else f'tools.{tool}'}"
+            )
             preload = getattr(module, "preload", None)
             if preload is not None:
                 preload()

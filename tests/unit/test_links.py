@@ -9,6 +9,7 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 _README = REPOSITORY / "README.md"
+_INDEX = REPOSITORY / "docs" / "README.md"
 PAGES = [_README, *sorted({*REPOSITORY.glob("*.md")} - {_README}), *sorted((REPOSITORY / "docs").glob("*.md"))]
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -43,8 +44,9 @@ def test_links_of_a_page_resolve(page: Path) -> None:
         assert not anchor or anchor in anchors(target), link
 
 
-def test_the_readme_leads_to_every_page() -> None:
-    named = {(REPOSITORY / link.partition("#")[0]).resolve() for link in links(_README)}
+def test_the_readme_and_the_index_lead_to_every_page() -> None:
+    named = {(page.parent / link.partition("#")[0]).resolve() for page in (_README, _INDEX) for link in links(page)}
+    assert _INDEX in {(REPOSITORY / link.partition("#")[0]).resolve() for link in links(_README)}
     assert set(PAGES[1:]) <= named
 
 

@@ -15,7 +15,7 @@ from mlir_matrix.base.errors import UsageError
 from mlir_matrix.catalog.models import base, machines, suites, toolchains
 from mlir_matrix.schema import export
 
-REPOSITORY = Path(__file__).parents[4]
+REPOSITORY = Path(__file__).parents[3]
 CHECKED_IN = REPOSITORY / "docs" / "schemas"
 
 

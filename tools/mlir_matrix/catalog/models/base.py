@@ -223,7 +223,7 @@ class Tensor(Document):
     """Each entry is a size or the name of a dimension in ``dims``."""
     dtype: Dtype
     formula: Text
-    """For example ``uniform(-1, 1) / sqrt(K)``; docs/workloads.md lists the functions."""
+    """For example ``uniform(-1, 1) / sqrt(K)``; docs/workload-keys.md lists the functions."""
     seed: StrictInt = 0
 
 

@@ -251,13 +251,13 @@ def test_slips(user: Callable[..., House]) -> None:
 
 
 def test_the_page_shows_what_happens(docker: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of operator.md the blocks that need a daemon."""
+    """Of containers.md the blocks that need a daemon."""
     (tmp_path / "tools").symlink_to(REPOSITORY / "tools")
     monkeypatch.setenv("DOCKER_HOST", docker.host)
-    shown = [block for block in blocks(REPOSITORY / "docs" / "operator.md") if block.words == ("console", "daemon")]
+    shown = [block for block in blocks(REPOSITORY / "docs" / "containers.md") if block.words == ("console", "daemon")]
     assert shown
     home = new_home(tmp_path / "home")
     for image in docker.docker("image", "ls", "--quiet", "--filter", "label=mlir-matrix.format").split():
         docker.docker("image", "rm", "--force", image)
     for block in shown:
-        perform(block, tmp_path, home, f"operator.md:{block.line}")
+        perform(block, tmp_path, home, f"containers.md:{block.line}")

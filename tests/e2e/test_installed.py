@@ -99,7 +99,10 @@ def test_the_wheel_has_what_a_checkout_has(wheel: Path) -> None:
 def test_links_of_the_readme_lead_somewhere_on_a_package_index(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         readme = archive.read(f"mlir_matrix-{__version__}.dist-info/METADATA").decode()
-    assert "](https://github.com/llvm/mlir-matrix/blob/main/docs/operator.md#tests-that-a-change-can-affect)" in readme
+    assert (
+        "](https://github.com/llvm/mlir-matrix/blob/main/docs/selecting-tests.md#tests-that-a-change-can-affect)"
+        in readme
+    )
     assert set(re.findall(r"\]\((\w*:?)", readme)) == {"https:"}
 
 

@@ -9,10 +9,12 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 _README = REPOSITORY / "README.md"
+_INDEX = REPOSITORY / "docs" / "README.md"
 PAGES = [_README, *sorted({*REPOSITORY.glob("*.md")} - {_README}), *sorted((REPOSITORY / "docs").glob("*.md"))]
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_PICTURE = REPOSITORY / "docs" / "how-it-works.svg"
 #: Paths of sources. Placeholders, such as NAME, are in capitals.
 _SOURCE = re.compile(r"`([a-z0-9_.-]+(?:/[a-z0-9_.-]+)*(?:/|/[a-z0-9_-]+\.(?:py|yaml|txt|bzl)))`")
 #: Pages and schemas, by their path in the repository.
@@ -42,8 +44,9 @@ def test_links_of_a_page_resolve(page: Path) -> None:
         assert not anchor or anchor in anchors(target), link
 
 
-def test_the_readme_leads_to_every_page() -> None:
-    named = {(REPOSITORY / link.partition("#")[0]).resolve() for link in links(_README)}
+def test_the_readme_and_the_index_lead_to_every_page() -> None:
+    named = {(page.parent / link.partition("#")[0]).resolve() for page in (_README, _INDEX) for link in links(page)}
+    assert _INDEX in {(REPOSITORY / link.partition("#")[0]).resolve() for link in links(_README)}
     assert set(PAGES[1:]) <= named
 
 
@@ -56,11 +59,19 @@ def test_pages_and_schemas_that_sources_name_exist() -> None:
     assert not [name for name in named if not (REPOSITORY / name).exists()]
 
 
-@pytest.mark.parametrize("page", ["maintainer.md", "internals.md"])
+@pytest.mark.parametrize("page", ["how-it-works.md", "maintainer.md", "internals.md"])
 def test_sources_that_a_page_names_exist(page: str) -> None:
     text = _FENCED.sub("", (REPOSITORY / "docs" / page).read_text(encoding="utf-8"))
     # Folders below an action's or the cache's are no sources.
-    named = {path for path in _SOURCE.findall(text) if page == "maintainer.md" or not path.endswith("/")}
+    named = {path for path in _SOURCE.findall(text) if page != "internals.md" or not path.endswith("/")}
     assert len(named) > 5
     package = REPOSITORY / "tools" / "mlir_matrix"
     assert not [path for path in named if not (REPOSITORY / path).exists() and not any(package.rglob(path))]
+
+
+def test_sources_in_the_picture_exist() -> None:
+    texts = re.findall(r'<text class="file"[^>]*>(.+)</text>', _PICTURE.read_text(encoding="utf-8"))
+    named = [path for text in texts for path in text.split(" · ")]
+    assert len(named) > 10
+    package = REPOSITORY / "tools" / "mlir_matrix"
+    assert not [path for path in named if not (package / path).exists()]

@@ -67,7 +67,7 @@ def test_examples_are_taken_by_the_verb(name: str, tmp_path: Path, monkeypatch: 
 
 def test_the_table_of_verbs_is_true() -> None:
     """The documented options of each verb are those that it takes."""
-    page = (REPOSITORY / "docs" / "operator.md").read_text()
+    page = (REPOSITORY / "docs" / "verbs.md").read_text()
     table = page.partition("| verb | names |")[2].partition("\n\n")[0].splitlines()
     columns = re.findall("`(--[^`]+)`", table[0])
     documented = {}

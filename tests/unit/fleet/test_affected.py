@@ -199,7 +199,7 @@ def test_the_repository_of_a_revision(repository: Path, tmp_path: Path, monkeypa
 @pytest.mark.parametrize(
     ("file", "affected"),
     [
-        ("docs/operator.md", lambda test: False),
+        ("docs/selecting-tests.md", lambda test: False),
         ("tools/mlir_matrix/golden/commands.py", lambda test: False),
         ("tools/mlir_matrix/plan/planner.py", lambda test: True),
         ("tools/mlir_matrix/execute/lookup.py", lambda test: True),
@@ -295,7 +295,7 @@ def test_what_this_machine_skips_is_still_planned(repository: Path) -> None:
         # Other verbs, tests, documents.
         *((f"{PROGRAM}/{name}.py", False) for name in ("bisect/driver", "buildbot/steps", "golden/commands", "toolchain/gc")),
         *((name, False) for name in ("tools/test", "tools/lint", "tools/requirements-dev.txt", "tools/matrix.md")),
-        *((name, False) for name in ("docs/operator.md", "tests/conftest.py", ".ci/run", "benchmarks/cold.py")),
+        *((name, False) for name in ("docs/selecting-tests.md", "tests/conftest.py", ".ci/run", "benchmarks/cold.py")),
     ],
 )  # fmt: skip
 def test_what_concerns_all_tests(path: str, whole: bool) -> None:

@@ -137,8 +137,8 @@ def test_a_workload_over_a_limit_is_unsupported(tree: Any, file: str, old: str, 
 
 
 def test_limits_are_documented() -> None:
-    page = (REPOSITORY / "docs" / "recipe-author.md").read_text()
-    text = page.partition("### Limits\n")[2]
+    page = (REPOSITORY / "docs" / "catalog-files.md").read_text()
+    text = page.partition("## Limits\n")[2]
     schemas = [TypeAdapter(each).json_schema() for each in (base.NameGlob, base.Glob, base.Text)]
     pattern, glob, prose = (schema["maxLength"] for schema in schemas)
     for limit in (

@@ -223,7 +223,7 @@ class Tensor(Document):
     """Each entry is a size or the name of a dimension in ``dims``."""
     dtype: Dtype
     formula: Text
-    """For example ``uniform(-1, 1) / sqrt(K)``; docs/recipe-author.md lists the functions."""
+    """For example ``uniform(-1, 1) / sqrt(K)``; docs/workload-keys.md lists the functions."""
     seed: StrictInt = 0
 
 
@@ -472,7 +472,7 @@ class Layer(Document):
     max_ulp: StrictInt | StrictFloat | Text | None = None
     """An element is also correct within this many representable numbers of the expected value. A number or an expression."""
     derived: StrictBool = False
-    """True if the bound of each element is what the error analysis of the reference gives (docs/recipe-author.md); the others
+    """True if the bound of each element is what the error analysis of the reference gives (docs/workloads.md); the others
     then are for elements of which it knows nothing."""
     rationale: Text
 

@@ -414,7 +414,8 @@ def read_outcomes(file: Path) -> dict[str, Ended]:
             f"{file}: schema {printable(str(schema))}; expected {SCHEMA}, written by: matrix run --results FILE"
         )
     try:
-        results = [_result(entry) for entry in document["tests"]]
+        renamed = [{_OTHERS.get(key, key): value for key, value in entry.items()} for entry in document["tests"]]
+        results = [TestResult(**entry) for entry in renamed]
         found = check(make_recording(new_id(), results, document["run"], [], {}))
     except (SpoolError, KeyError, TypeError, AttributeError, ValueError) as error:
         raise UsageError(
@@ -425,7 +426,3 @@ def read_outcomes(file: Path) -> dict[str, Ended]:
         test: Ended(state, found.behaviours[at][1], found.behaviours[at][3], seen=found.ended)
         for test, at, state in columns
     }
-
-
-def _result(entry: dict[str, Any]) -> TestResult:
-    return TestResult(**{_OTHERS.get(name, name): value for name, value in entry.items()})

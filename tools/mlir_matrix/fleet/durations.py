@@ -99,7 +99,8 @@ def _add(file: Path, executions: Iterable[Execution], ended: str) -> None:
         database.execute("BEGIN IMMEDIATE")
         database.execute(_CREATE)
         database.execute(f"PRAGMA user_version = {VERSION}")
-        known = {test: (recent, failed) for test, recent, failed in _rows(database)}
+        rows_before = database.execute("SELECT test, recent, last_failure FROM tests")
+        known = {test: (recent, failed) for test, recent, failed in rows_before}
         rows = {}
         for each in executions:
             recent, failed = known.get(each.test, ("", ""))
@@ -115,10 +116,6 @@ def _add(file: Path, executions: Iterable[Execution], ended: str) -> None:
             rows[each.test] = (each.test, recent, ended, failed)
         database.executemany("REPLACE INTO tests VALUES (?, ?, ?, ?)", rows.values())
         database.execute("COMMIT")
-
-
-def _rows(database: sqlite3.Connection) -> Iterator[tuple[str, str, str]]:
-    return database.execute("SELECT test, recent, last_failure FROM tests")
 
 
 @contextmanager

@@ -39,44 +39,25 @@ _SAFE = "new runs stay on this machine until it has them"
 _LOCK = 0x6D6C6972
 
 
-def _integers(*names: str) -> Iterator[sa.ColumnClause[int]]:
-    return (sa.column(name, sa.Integer) for name in names)
-
-
-def _texts(*names: str) -> Iterator[sa.ColumnClause[str]]:
-    return (sa.column(name, sa.String) for name in names)
+def _table(name: str, columns: str) -> sa.TableClause:
+    return sa.table(name, *map(sa.column, columns.split()))
 
 
 #: The tables as the migrations make them.
-runs = sa.table(
-    "runs",
-    *_integers("key"),
-    *_texts("id", "same_as", "host", "version", "command", "arguments", "catalogs", "started", "ended", "stored"),
-    *_integers("interrupted", "total", "executed", "unexpected"),
-)
-tests = sa.table("tests", *_integers("key"), *_texts("id"))
-behaviours = sa.table("behaviours", *_integers("key"), *_texts("digest", "outcome", "stage", "text"))
-sets = sa.table("sets", *_integers("key"), *_texts("digest", "pins", "environments"))
-results = sa.table(
-    "results",
-    *_integers("test", "run", "nr", "behaviour", "state", "executed", "ms"),
-    sa.column("error_used"),
-    sa.column("max_ulp"),
-    *_integers("pins", "inputs"),
-)
-months = sa.table(
-    "months",
-    *_integers("test"),
-    *_texts("month"),
-    *_integers("results", "executed", "unexpected", "ms"),
-    sa.column("error_used"),
-)
-pushed = sa.table("pushed", *_texts("target", "run"))
+_FROM_RUN = "id same_as host version command arguments catalogs started ended interrupted"
+runs = _table("runs", f"key {_FROM_RUN} stored total executed unexpected")
+tests = _table("tests", "key id")
+behaviours = _table("behaviours", "key digest outcome stage text")
+sets = _table("sets", "key digest pins environments")
+results = _table("results", "test run nr behaviour state executed ms error_used max_ulp pins inputs")
+months = _table("months", "test month results executed unexpected ms error_used")
+pushed = _table("pushed", "target run")
 
 
 def among(column: sa.ColumnElement[Any], values: Iterable[int]) -> sa.ColumnElement[bool]:
     """Return the condition that a column has one of these numbers; as literals, because SQLite has at most 32,766 parameters."""
-    return column.in_(sa.bindparam(None, list(values), expanding=True, literal_execute=True))
+    numbers = sa.bindparam(None, list(values), sa.Integer, expanding=True, literal_execute=True)
+    return column.in_(numbers)
 
 
 class ServerAway(InfrastructureError):
@@ -212,7 +193,7 @@ class Store:
     def _add(self, connection: sa.Connection, run: Checked, stored: str) -> bool:
         names, behaviour, states, ran, *rest, pins, inputs = run.columns
         counts = {"total": len(names), "executed": sum(ran), "unexpected": states.count(BAD)}
-        row = {column.name: getattr(run, column.name) for column in runs.c if hasattr(run, column.name)}
+        row = {name: getattr(run, name) for name in _FROM_RUN.split()}
         statement = self.insert(runs).on_conflict_do_nothing().returning(runs.c.key)
         key = connection.scalar(statement, {**row, **counts, "stored": stored})
         if key is None:
@@ -227,12 +208,12 @@ class Store:
         # Rows of a table come in its order.
         rows = sorted(zip(*places, strict=True))
         if self.is_server:
-            with connection.connection.cursor().copy(
-                f"COPY results ({', '.join(results.c.keys())}) FROM STDIN"
-            ) as copy:
+            columns = ", ".join(results.c.keys())
+            with connection.connection.cursor().copy(f"COPY results ({columns}) FROM STDIN") as copy:
                 for each in rows:
                     copy.write_row(each)
         elif rows:
+            # Without a dictionary for each row.
             connection.exec_driver_sql(str(sa.insert(results).compile(connection)), rows)
         return True
 
@@ -247,7 +228,7 @@ class Store:
         new = sorted({row for row in rows if row[0] not in known})
         if new:
             columns = table.c.keys()[1:]
-            # What is returned is sent in few statements.
+            # SQLAlchemy sends many rows in one statement where it returns something.
             statement = self.insert(table).on_conflict_do_nothing().returning(name, key)
             connection.execute(statement, [dict(zip(columns, row, strict=True)) for row in new])
             known |= _found(connection, table, names)

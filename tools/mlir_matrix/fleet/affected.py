@@ -259,13 +259,12 @@ def _write_files(session: Session, revision: Revision, tree: Path) -> _Program:
         if planner:
             return _Program(folder=old, roots=roots, actions="", planner=planner, interpreter=("-B",), cause=cause)
         notes.append(f"{differs[0]} changed since then, and that revision cannot be asked for its plan")
-    interpreter = options(session.home.bytecode)
     return _Program(
         folder=own,
         roots=roots,
         actions=actions,
         planner=_PLANNERS[0],
-        interpreter=interpreter,
+        interpreter=options(session.home.bytecode),
         cause=cause,
         notes=notes,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import sqlite3
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mlir_matrix.base.digest import digest_value
 from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.files import read_document
 from mlir_matrix.base.names import SEGMENTS, printable
 from mlir_matrix.expand.expansion import Test
 
@@ -191,17 +191,7 @@ def _quietest(seconds: Sequence[float]) -> float:
 
 def read_snapshot(file: Path) -> Snapshot:
     """Read a file that ``matrix history export`` wrote. Raise UsageError."""
-    try:
-        document = json.loads(file.read_bytes())
-    except OSError as error:
-        raise UsageError(f"{file}: cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError):
-        raise UsageError(f"{file}: not JSON; make it with: matrix history export") from None
-    schema = document.get("schema") if isinstance(document, dict) else None
-    if schema != SCHEMA:
-        raise UsageError(
-            f"{file}: schema {printable(str(schema))}; expected {SCHEMA}, written by: matrix history export"
-        )
+    document = read_document(file, SCHEMA, "matrix history export")
     records = document.get("tests")
     if not isinstance(records, dict):
         raise UsageError(f"{file}: 'tests' is no object; make it again with: matrix history export")

@@ -19,7 +19,7 @@ from mlir_matrix.environments.machine import HOST, x86_level
 from mlir_matrix.expand.select import choose, granted
 from mlir_matrix.fleet.affected import affected_since, find_revision
 from mlir_matrix.fleet.changed_files import affected_by
-from mlir_matrix.fleet.choose import Choice, Left, choose_for, timed_actions
+from mlir_matrix.fleet.choose import Choice, Left, choose_for, left_out, timed_actions
 from mlir_matrix.fleet.durations import Estimates, read_snapshot, read_summary
 from mlir_matrix.fleet.machines import find_machine
 from mlir_matrix.fleet.shards import identifiers_digest, shards
@@ -251,9 +251,7 @@ def _by_shard(selected: Selected, shard: tuple[int, int], options: SelectionOpti
     parts = shards(whole, count, None if history is None else Estimates(history).seconds)
     places = {test.id: number for number, part in enumerate(parts, 1) for test in part}
     selected.tests = [
-        test
-        if places.get(test.id, index) == index
-        else replace(test, selected=False, outcome=None, expectation=None, reason=f"in shard {places[test.id]}/{count}")
+        test if places.get(test.id, index) == index else left_out(test, f"in shard {places[test.id]}/{count}")
         for test in selected.tests
     ]
     selected.elsewhere = any(test.selected for test in whole) and not any(test.selected for test in parts[index - 1])

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 
 from mlir_matrix.actions.runtime.outcomes import Outcome
 from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.files import read_document
 from mlir_matrix.base.names import is_glob, printable, test_glob
 from mlir_matrix.base.paths import launcher
 from mlir_matrix.base.text import catalog_options
@@ -402,17 +403,7 @@ _OTHERS = {"property": "tested_property"}
 
 def read_outcomes(file: Path) -> dict[str, Ended]:
     """Read a file of ``matrix run --results``. Raise UsageError."""
-    try:
-        document = json.loads(file.read_bytes())
-    except OSError as error:
-        raise UsageError(f"{file}: cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError):
-        raise UsageError(f"{file}: not JSON; make it with: matrix run --results FILE") from None
-    schema = document.get("schema") if isinstance(document, dict) else None
-    if schema != SCHEMA:
-        raise UsageError(
-            f"{file}: schema {printable(str(schema))}; expected {SCHEMA}, written by: matrix run --results FILE"
-        )
+    document = read_document(file, SCHEMA, "matrix run --results FILE")
     try:
         renamed = [{_OTHERS.get(key, key): value for key, value in entry.items()} for entry in document["tests"]]
         results = [TestResult(**entry) for entry in renamed]

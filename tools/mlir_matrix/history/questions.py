@@ -41,7 +41,7 @@ MOST_TESTS, STRIP = 200, 30
 _PREFIX = re.compile(r"[0-9a-f]{4,32}")
 _LATEST = re.compile(r"latest(?:~(\d{1,6}))?")
 #: Of the runs that decided a test, the last one counts; there, a bad result does.
-LAST_DECIDED = sa.func.max(results.c.run * 2 + 1 - results.c.state)
+_LAST_DECIDED = sa.func.max(results.c.run * 2 + 1 - results.c.state)
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class Questions:
             if test not in found or state < found[test].state:
                 found[test] = Ended(state, *words[behaviour], seen=run["last_seen"])
         ends = (
-            sa.select(results.c.test, LAST_DECIDED.label("last"))
+            sa.select(results.c.test, _LAST_DECIDED.label("last"))
             .where(results.c.state < UNKNOWN, results.c.run <= named)
             .group_by(results.c.test)
             .subquery("ends")
@@ -266,7 +266,7 @@ class Questions:
         Each has the last good run, and the first bad one after it; those that went bad last come first, and the others are cut.
         """
         of_tests = sa.select(results.c.test).where(results.c.state < UNKNOWN).group_by(results.c.test)
-        names = self.among([row.test for row in self.rows(of_tests.having(LAST_DECIDED % 2 == 1))], patterns)
+        names = self.among([row.test for row in self.rows(of_tests.having(_LAST_DECIDED % 2 == 1))], patterns)
         ended = (
             of_tests.add_columns(results.c.run, sa.func.min(results.c.state).label("state"))
             .where(among(results.c.test, names))

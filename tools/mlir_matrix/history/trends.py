@@ -86,9 +86,9 @@ class Trends:
     def _series(self, column: sa.ColumnElement[Any], *having: Any) -> Iterator[tuple[int, list[int], list[int]]]:
         """Return runs and values of the executions of each test, as integers."""
         result = self._in_order
-        joined = sa.select(result.test, _joined(result.run), _joined(column)).group_by(result.test)
+        joined = sa.select(result.test, _joined(result.run), _joined(column))
         executed = joined.where(result.executed == 1, result.state < UNKNOWN)
-        for test, at, values in self._rows(executed.having(sa.and_(*having))):
+        for test, at, values in self._rows(executed.group_by(result.test).having(sa.and_(*having))):
             yield test, list(map(int, at.split(","))), list(map(int, values.split(",")))
 
     def slower(self, patterns: Sequence[str]) -> list[SlowerTest]:
@@ -148,10 +148,9 @@ class Trends:
         is_bad = result.state == BAD
         executed = sa.case((result.executed == 1, sa.case((is_bad, -result.ms), else_=result.ms)))
         last_bad = sa.func.max(sa.case((is_bad, result.run), else_=0))
-        decided = sa.select(result.test, _joined(executed), sa.func.max(result.run), last_bad).where(
-            result.state < UNKNOWN
-        )
-        statement = decided.group_by(result.test).having(sa.func.max(result.executed) == 1)
+        columns = (result.test, _joined(executed), sa.func.max(result.run), last_bad)
+        decided = sa.select(*columns).where(result.state < UNKNOWN).group_by(result.test)
+        statement = decided.having(sa.func.max(result.executed) == 1)
         found = {}
         for test, times, last, bad in self._rows(statement):
             seconds = typical_seconds([*map(int, times.rsplit(",", RECENT)[-RECENT:])]) / 1000

@@ -17,7 +17,7 @@ from mlir_matrix.fleet.durations import read_snapshot, read_summary
 from mlir_matrix.history.questions import Questions
 from mlir_matrix.history.spool import Spool
 from mlir_matrix.history.store import Store
-from mlir_matrix.history.transfer import ingest
+from mlir_matrix.history.transfer import ingest, prune
 from mlir_matrix.history.trends import Trends
 from support.downstream import Downstream
 from support.house import REPOSITORY, ROOMS, House, wait_until
@@ -205,7 +205,7 @@ def test_machines_push_while_the_server_goes_away(server: Postgres, tmp_path: Pa
 
 
 def test_both_databases_give_the_same_answers(server: Postgres, tmp_path: Path) -> None:
-    """A question is one text of SQL for both."""
+    """A question is one statement for both, and so is what removes old results."""
     with psycopg.connect(f"postgresql://{server.where}", autocommit=True) as connection:
         connection.execute("CREATE DATABASE other")
     urls = (f"sqlite:///{tmp_path / 'history.sqlite'}", "postgresql://" + server.where.replace("/postgres?", "/other?"))
@@ -235,6 +235,10 @@ def test_both_databases_give_the_same_answers(server: Postgres, tmp_path: Path) 
                 questions.runs(), questions.show(["jax/**"]), questions.first_bad([]), questions.outcomes("latest~2"),
                 trends.flaky([]), trends.slower([]), trends.growing([]), trends.snapshot("").tests,
             ])  # fmt: skip
+        answers[-1].append(prune(store, TIMES[20], TIMES[301]))
+        with store.reading() as connection:
+            shown, _ = Questions(store, connection).show(["jax/**"])
+            answers[-1].append([month for test in shown for month in test["months"]])
         store.close()
     assert answers[0] == answers[1]
     assert all(answers[0])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from mlir_matrix.base.errors import DiskFullError, InfrastructureError, UsageError
 from mlir_matrix.base.paths import INSTALLED
@@ -139,3 +141,19 @@ def unwritable(what: str, error: OSError) -> InfrastructureError:
     if error.errno in _FULL:
         return DiskFullError(f"{what}: the disk is full{place}; no incomplete file was kept")
     return InfrastructureError(f"{what}: {error.strerror or error}{place}")
+
+
+def read_document(file: Path, schema: str, command: str) -> dict[str, Any]:
+    """Read a JSON document that a command wrote. Raise UsageError unless it has the schema."""
+    from mlir_matrix.base.names import printable
+
+    try:
+        found = json.loads(file.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise UsageError(f"{file}: not JSON; make it with: {command}") from None
+    written = found.get("schema") if isinstance(found, dict) else None
+    if written != schema:
+        raise UsageError(f"{file}: schema {printable(str(written))}; expected {schema}, written by: {command}")
+    return found  # type: ignore[no-any-return] # JSON

@@ -74,13 +74,19 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return found[0] if found else None
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return the end of an error about an unknown name: the nearest known name, else all if they are few."""
+def did_you_mean(name: str, known: Iterable[str], *, listed: bool = True) -> str:
+    """Return the end of an error about an unknown name: the nearest known name, else, if ``listed``, all if they are few."""
     candidates = sorted(known)
     found = nearest(name, candidates)
     if found is not None:
         return f"; did you mean '{found}'?"
-    return f"; known: {', '.join(candidates)}" if 0 < len(candidates) <= 12 else ""
+    return f"; known: {', '.join(candidates)}" if listed and 0 < len(candidates) <= 12 else ""
+
+
+def should_be_called(right: str, known: Iterable[str]) -> str:
+    """Return a question about the known name that probably should be the right one."""
+    near = nearest(right, known)
+    return f"; should '{near}' be called '{right}'?" if near else ""
 
 
 def check_known(kind: str, names: Iterable[str], known: Collection[str], option: str = "") -> None:

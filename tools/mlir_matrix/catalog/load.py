@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from mlir_matrix.base.names import did_you_mean, nearest
+from mlir_matrix.base.names import did_you_mean, nearest, should_be_called
 from mlir_matrix.catalog.catalog import Catalog, Entry, LocatedLayer
 from mlir_matrix.catalog.corpora import CorpusError, members_of, with_program
 from mlir_matrix.catalog.folders import Item, Root, named, stem
@@ -208,7 +208,7 @@ class _Loader:
             if inner.is_folder:
                 self.problems.add(inner.shown, f"a folder is not expected in {section.noun}'s folder")
         if main is None or main.is_folder:
-            self.problems.add(item.shown, f"{section.file} is missing{_perhaps(section.file, files)}")
+            self.problems.add(item.shown, f"{section.file} is missing{should_be_called(section.file, files)}")
             return
         document = self._document(main, section.model)
         cases: dict[str, Path] = {}
@@ -250,7 +250,7 @@ class _Loader:
                 self.general.extend(self._layers(item, None))
             elif not item.is_folder:
                 fix = "golden/ holds tolerances.yaml and a folder for each workload"
-                self.problems.add(item.shown, f"unknown file; {fix}{_perhaps(TOLERANCES, [item.name])}")
+                self.problems.add(item.shown, f"unknown file; {fix}{should_be_called(TOLERANCES, [item.name])}")
 
     def _layers(self, item: Item, workload: str | None) -> Iterable[LocatedLayer]:
         found = self._document(item, base.Tolerances)
@@ -274,9 +274,3 @@ def read_document(path: Path, shown: str, model: type[D], problems: Problems) ->
         for keys, sentence in sentences(model, source.data, error):
             problems.add(source.file, sentence, source.place(*keys))
         return None
-
-
-def _perhaps(right: str, found: Iterable[str]) -> str:
-    """Return a question about the file that probably should have the right name."""
-    near = nearest(right, found)
-    return f"; should '{near}' be called '{right}'?" if near else ""

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from pydantic import BaseModel, ValidationError
 
 from mlir_matrix.base.errors import CatalogError
-from mlir_matrix.base.names import NAME_PATTERN, did_you_mean, nearest, printable, why_not_a_name
+from mlir_matrix.base.names import NAME_PATTERN, did_you_mean, printable, why_not_a_name
 from mlir_matrix.catalog.models import base
 from mlir_matrix.catalog.yaml_reader import Key, Place, located
 
@@ -90,8 +90,7 @@ def _sentence(model: type[BaseModel], path: Path, details: Sequence[Mapping[str,
             return f"{subject} is too long: {len(detail['input'])}, {detail['ctx']['max_length']} at most"
     if "literal_error" in by_type and isinstance(value, str):
         choices = _choices(expected)
-        near = nearest(value, choices)
-        meant = f"; did you mean '{near}'?" if near else ""
+        meant = did_you_mean(value, choices, listed=False)
         return f"{subject}: '{printable(value)}' is none of {', '.join(choices)}{meant}"
     if any(kind.endswith(("_type", "_error")) and kind != "value_error" for kind in by_type):
         return _wrong_type(subject, expected, value)

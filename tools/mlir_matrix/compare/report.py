@@ -58,16 +58,13 @@ def _output(output: Mapping[str, Any]) -> list[str]:
 def _kinds(output: Mapping[str, Any]) -> list[str]:
     words = (("over_bound", "over the bound"), ("nan_mismatches", "NaN"), ("inf_mismatches", "infinite"))
     kinds = [f"{output[key]} {what}" for key, what in words if output[key]]
+    elements = max(1, output["elements"])
     alone = [
-        f"{output[f'over_{name}']} ({_share(output[f'over_{name}'], output)}) over {name}"
+        f"{output[f'over_{name}']} ({_percent(output[f'over_{name}'] / elements)}) over {name}"
         for name, bound in (("atol", "atol"), ("rtol", "rtol"), ("ulp", "ulp_bound"))
         if output["compare"] != "exact" and output.get(bound) and not output.get("own_bounds")
     ]
     return ["  of these  " + ", ".join(kinds)] + (["  alone     " + ", ".join(alone)] if len(alone) > 1 else [])
-
-
-def _share(count: int, output: Mapping[str, Any]) -> str:
-    return _percent(count / max(1, output["elements"]))
 
 
 def _budget(output: Mapping[str, Any]) -> str:

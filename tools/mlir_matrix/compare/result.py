@@ -8,15 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from mlir_matrix.actions.numerics.census import Census
 from mlir_matrix.actions.numerics.criteria import Criteria
 from mlir_matrix.compare.report import render
-
-#: What a comparison has where elements were compared one by one and some of them, or all by wish, were looked at.
-_CENSUS = frozenset({
-    "wrong_percent", "over_bound", "over_atol", "over_rtol", "over_ulp", "nan_mismatches", "inf_mismatches", "nan_expected",
-    "max_abs", "max_rel", "max_ulp", "error_used", "atol_needed", "rtol_needed", "ulp_needed", "norms", "cosine", "abs_decades",
-    "rel_decades_over_atol", "abs_decades_over_rtol", "worst", "where", "character", "looks",
-})  # fmt: skip
 
 
 class Comparison:
@@ -86,7 +80,7 @@ class Comparison:
                 return self._counts[name]
             if name in self.record:
                 return self.record[name]
-        if name in _CENSUS:
+        if name == "looks" or name in Census((0,), "f32", criteria=Criteria()).result():
             more = "; full=True takes the census where nothing is wrong, too" if self else ""
             raise AttributeError(f"this comparison has no {name!r}: {self.reason}{more}")
         raise AttributeError(f"a comparison has no {name!r}")

@@ -74,8 +74,8 @@ def _compiled(library: ctypes.CDLL, actual: Any, expected: Any, *, any_space: bo
         values = np.empty((2, _CHUNK)), np.empty((2, _CHUNK), dtype=np.int64)
         library.matrix_text(
             ctypes.c_void_p(left.ctypes.data), ctypes.c_int64(left.size), ctypes.c_void_p(right.ctypes.data),
-            ctypes.c_int64(right.size), ctypes.c_int(any_space), convert, *(_address(row) for pair in values for row in pair),
-            ctypes.c_int64(_CHUNK), ctypes.byref(state),
+            ctypes.c_int64(right.size), ctypes.c_int(any_space), convert,
+            *(ctypes.c_void_p(row.ctypes.data) for pair in values for row in pair), ctypes.c_int64(_CHUNK), ctypes.byref(state),
         )  # fmt: skip
         found = state.pairs - before
         parts.append((values[0][0][:found], values[0][1][:found], values[1][0][:found], values[1][1][:found]))
@@ -87,10 +87,6 @@ def _compiled(library: ctypes.CDLL, actual: Any, expected: Any, *, any_space: bo
     return Texts(
         actual=actuals, expected=expecteds, lines=lines + 1, columns=columns + 1, words=state.words, differs=differs
     )
-
-
-def _address(array: NDArray[Any]) -> ctypes.c_void_p:
-    return ctypes.c_void_p(array.ctypes.data)
 
 
 def _differs(kind: int, line: int, column: int, actual: bytes, expected: bytes) -> str:

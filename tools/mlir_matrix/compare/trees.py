@@ -46,10 +46,9 @@ def compare_paths(actual: Path, expected: Path, how: How) -> Iterator[Found]:
     if actual.is_dir() != expected.is_dir():
         folder, file = (actual, expected) if actual.is_dir() else (expected, actual)
         raise UsageError(f"{folder} is a folder and {file} is a file: give two files or two folders")
-    yield from _folders(actual, expected, how) if actual.is_dir() else _files(actual, expected, how)
-
-
-def _files(actual: Path, expected: Path, how: How) -> Iterator[Found]:
+    if actual.is_dir():
+        yield from _folders(actual, expected, how)
+        return
     try:
         yield from _pair("", actual, expected, how)
     except OSError as error:

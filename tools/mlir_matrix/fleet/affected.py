@@ -224,7 +224,8 @@ def _started(
         "actions": program.actions,
     }
     (folder / "request").write_text(json.dumps(request))
-    words = [sys.executable, "-P", "-s", *program.interpreter, "-m", _module(program.planner)]
+    module = f"mlir_matrix.{program.planner.removesuffix('.py').replace('/', '.')}"
+    words = [sys.executable, "-P", "-s", *program.interpreter, "-m", module]
     variables = {"PYTHONPATH": program.folder, "MATRIX_ROOT": program.roots[0], "PYDANTIC_DISABLE_PLUGINS": "1"}
     environment = clean_environment() | variables
     with open(folder / "request") as asked, open(folder / "errors", "w") as errors:
@@ -259,20 +260,15 @@ def _write_files(session: Session, revision: Revision, tree: Path) -> _Program:
         if planner:
             return _Program(folder=old, roots=roots, actions="", planner=planner, interpreter=("-B",), cause=cause)
         notes.append(f"{differs[0]} changed since then, and that revision cannot be asked for its plan")
-    interpreter = options(session.home.bytecode)
     return _Program(
         folder=own,
         roots=roots,
         actions=actions,
         planner=_PLANNERS[0],
-        interpreter=interpreter,
+        interpreter=options(session.home.bytecode),
         cause=cause,
         notes=notes,
     )
-
-
-def _module(path: str) -> str:
-    return f"mlir_matrix.{path.removesuffix('.py').replace('/', '.')}"
 
 
 def _unplanned_changes(revision: Revision, number: int) -> list[str]:

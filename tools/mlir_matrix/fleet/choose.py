@@ -75,7 +75,7 @@ def choose_for(
         for kind, why in zip((Left.CANNOT, Left.UNWANTED), whys, strict=True):
             if test.selected and not reason and (reason := why(test)):
                 left[test.id] = kind
-        (able if test.selected and not reason else others).append(_left_out(test, reason) if reason else test)
+        (able if test.selected and not reason else others).append(left_out(test, reason) if reason else test)
     rows = _ordered(machine, able, history, date)
     chosen, over, seconds, required = _fit(machine, rows, Estimates(history).seconds, actions)
     left |= {test.id: Left.OVER for test in over}
@@ -91,7 +91,8 @@ def timed_actions(plan: Plan, test: Test) -> list[str]:
     return [name for name in plan.graph.needed_by(plan.verdicts[test.id]) if actions[name].tool not in BUILDING]
 
 
-def _left_out(test: Test, reason: str) -> Test:
+def left_out(test: Test, reason: str) -> Test:
+    """Return a test that does not run, for a reason."""
     return replace(test, selected=False, outcome=None, expectation=None, reason=reason)
 
 
@@ -261,5 +262,5 @@ def _fit(
         else:
             ran = f"last run {last[:10]}" if last else "never run"
             what = f"takes {cost / minute:.2g} min ({ran}), {used / minute:.3g} min are taken"
-            over.append(_left_out(test, f"over the budget of {budget:g} min ({position}): {what}"))
+            over.append(left_out(test, f"over the budget of {budget:g} min ({position}): {what}"))
     return chosen, over, used, required

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import sqlite3
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mlir_matrix.base.digest import digest_value
 from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.files import read_document
 from mlir_matrix.base.names import SEGMENTS, printable
 from mlir_matrix.expand.expansion import Test
 
@@ -99,7 +99,8 @@ def _add(file: Path, executions: Iterable[Execution], ended: str) -> None:
         database.execute("BEGIN IMMEDIATE")
         database.execute(_CREATE)
         database.execute(f"PRAGMA user_version = {VERSION}")
-        known = {test: (recent, failed) for test, recent, failed in _rows(database)}
+        rows_before = database.execute("SELECT test, recent, last_failure FROM tests")
+        known = {test: (recent, failed) for test, recent, failed in rows_before}
         rows = {}
         for each in executions:
             recent, failed = known.get(each.test, ("", ""))
@@ -115,10 +116,6 @@ def _add(file: Path, executions: Iterable[Execution], ended: str) -> None:
             rows[each.test] = (each.test, recent, ended, failed)
         database.executemany("REPLACE INTO tests VALUES (?, ?, ?, ?)", rows.values())
         database.execute("COMMIT")
-
-
-def _rows(database: sqlite3.Connection) -> Iterator[tuple[str, str, str]]:
-    return database.execute("SELECT test, recent, last_failure FROM tests")
 
 
 @contextmanager
@@ -194,17 +191,7 @@ def _quietest(seconds: Sequence[float]) -> float:
 
 def read_snapshot(file: Path) -> Snapshot:
     """Read a file that ``matrix history export`` wrote. Raise UsageError."""
-    try:
-        document = json.loads(file.read_bytes())
-    except OSError as error:
-        raise UsageError(f"{file}: cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError):
-        raise UsageError(f"{file}: not JSON; make it with: matrix history export") from None
-    schema = document.get("schema") if isinstance(document, dict) else None
-    if schema != SCHEMA:
-        raise UsageError(
-            f"{file}: schema {printable(str(schema))}; expected {SCHEMA}, written by: matrix history export"
-        )
+    document = read_document(file, SCHEMA, "matrix history export")
     records = document.get("tests")
     if not isinstance(records, dict):
         raise UsageError(f"{file}: 'tests' is no object; make it again with: matrix history export")

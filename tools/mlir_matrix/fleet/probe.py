@@ -125,7 +125,7 @@ def _differences(has: Has, here: Has) -> Iterator[tuple[tuple[str | int, ...], o
     elif cpu.level is not None and not _reaches(cpu.level):
         yield ("cpu", "level"), cpu.level, here.cpu.level
     else:
-        yield from _missing(("cpu", "features"), cpu.features, _features())
+        yield from _missing(("cpu", "features"), cpu.features, set(host().features))
     for key, stated, found in (
         ("cores", has.cores, here.cores),
         ("memory-gib", has.memory_gib, here.memory_gib),
@@ -154,10 +154,6 @@ def _missing(
     for number, name in enumerate(stated):
         if name not in found:
             yield (*keys, number), name, "none; leave it out"
-
-
-def _features() -> set[str]:
-    return set(host().features)
 
 
 def _reaches(level: str) -> bool:

@@ -8,12 +8,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import UsageError
-from mlir_matrix.base.paths import Home
 from mlir_matrix.base.text import counted, now
 from mlir_matrix.catalog.pins import read_pins
 from mlir_matrix.cli.output import warn
@@ -21,8 +19,8 @@ from mlir_matrix.environments.machine import HOST, x86_level
 from mlir_matrix.expand.select import choose, granted
 from mlir_matrix.fleet.affected import affected_since, find_revision
 from mlir_matrix.fleet.changed_files import affected_by
-from mlir_matrix.fleet.choose import Choice, Left, choose_for, timed_actions
-from mlir_matrix.fleet.durations import Estimates, Snapshot, read_snapshot, read_summary
+from mlir_matrix.fleet.choose import Choice, Left, choose_for, left_out, timed_actions
+from mlir_matrix.fleet.durations import Estimates, read_snapshot, read_summary
 from mlir_matrix.fleet.machines import find_machine
 from mlir_matrix.fleet.shards import identifiers_digest, shards
 from mlir_matrix.plan.request import SelectionOptions
@@ -148,11 +146,6 @@ def _check(options: SelectionOptions) -> None:
         raise UsageError("--changed-since and --changed exclude each other: git knows which files changed")
 
 
-def _records(file: Path | None, home: Home) -> Snapshot:
-    """Return what is recorded of tests: in a file, else on this machine."""
-    return read_snapshot(file) if file else read_summary(home.state, warn)
-
-
 def by_machine(
     current: Session,
     machine: Entry[Machine],
@@ -167,7 +160,8 @@ def by_machine(
     words = [f"{name}={release}" for name, release in wants.pins.items() if name not in current.pins.overrides]
     current = current.with_pins(read_pins(current.catalog, words, f"machine {machine.name}"))
     arguments = arguments or wants.suites
-    history, date = _records(options.history, current.home), options.date or now()
+    history = read_snapshot(options.history) if options.history else read_summary(current.home.state, warn)
+    date = options.date or now()
     chosen = choose(current.catalog, arguments, pins=current.pins).tests(excluded=excluded)
     tests, change, lines, plan = _by_change(current, arguments, chosen, options)
     plan = plan or plan_tests(current, (test for test in tests if test.selected))
@@ -257,7 +251,7 @@ def _by_shard(selected: Selected, shard: tuple[int, int], options: SelectionOpti
     parts = shards(whole, count, None if history is None else Estimates(history).seconds)
     places = {test.id: number for number, part in enumerate(parts, 1) for test in part}
     selected.tests = [
-        test if places.get(test.id, index) == index else _elsewhere(test, places[test.id], count)
+        test if places.get(test.id, index) == index else left_out(test, f"in shard {places[test.id]}/{count}")
         for test in selected.tests
     ]
     selected.elsewhere = any(test.selected for test in whole) and not any(test.selected for test in parts[index - 1])
@@ -270,7 +264,3 @@ def _by_shard(selected: Selected, shard: tuple[int, int], options: SelectionOpti
         "tests": identifiers_digest([test.id for test in whole]),
     }
     selected.lines.append(f"shard {index}/{count}: {len(parts[index - 1])} of {len(whole)} tests")
-
-
-def _elsewhere(test: Test, number: int, count: int) -> Test:
-    return replace(test, selected=False, outcome=None, expectation=None, reason=f"in shard {number}/{count}")

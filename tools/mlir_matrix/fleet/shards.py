@@ -29,7 +29,9 @@ def shards(tests: Sequence[Test], count: int, seconds: Callable[[Test], float] |
     found: list[list[Test]] = [[] for _ in range(count)]
     for test in tests:
         at = places.get(test.id)
-        found[_hashed(test.id) % count if at is None else at].append(test)
+        if at is None:
+            at = int(digest_bytes(test.id.encode())[:12], 16) % count
+        found[at].append(test)
     return found
 
 
@@ -48,10 +50,6 @@ def _families(
         families += [(load, family)] if load <= most else [(costs[test.id], [test]) for test in family]
     for load, family in sorted(families, key=lambda each: (-each[0], each[1][0].id)):
         yield family, load
-
-
-def _hashed(identifier: str) -> int:
-    return int(digest_bytes(identifier.encode())[:12], 16)
 
 
 def identifiers_digest(identifiers: Sequence[str]) -> str:

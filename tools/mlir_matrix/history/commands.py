@@ -119,51 +119,33 @@ def show_command(tests: tuple[str, ...], question: str | None, form: str, url: s
     An outcome is a character: "." a pass, "-" not run, else its first letter, in capitals if it is unexpected.
     """
     with asked(url) as (name, questions):
+        found: Any
+        kind, rows = f"history-{question}", "tests"
         if question == "first-bad":
-            worst, total = questions.first_bad(tests)
-            summary: dict[str, Any] = {"tests": total, "shown": len(worst)}
-            document = {
-                "schema": "mlir-matrix/history-first-bad/v1",
-                "database": name,
-                "summary": summary,
-                "tests": worst,
-            }
-            shown = text.first_bad_text(worst, total)
+            found, total = questions.first_bad(tests)
+            summary = {"tests": total, "shown": len(found)}
+            shown = text.first_bad_text(found, total)
         elif question:
-            found = _asked(question, questions)(tests)
+            from mlir_matrix.history.trends import Trends
+
+            trends = Trends(questions)
+            answers = {"flaky": trends.flaky, "slower": trends.slower, "error-growing": trends.growing}
+            found = answers[question](tests)
             summary = {"tests": len(found)}
-            document = {
-                "schema": f"mlir-matrix/history-{question}/v1",
-                "database": name,
-                "summary": summary,
-                "tests": found,
-            }
             shown = _LINES[question](found)
         elif tests:
             found, matched = questions.show(tests)
             unexpected = sum(each["bad"] for each in found)
+            kind = "history"
             summary = {"matched": matched, "shown": len(found), "unexpected": unexpected}
-            document = {"schema": "mlir-matrix/history/v1", "database": name, "summary": summary, "tests": found}
-            shown = text.shown_text(document)  # type: ignore[arg-type] # it has these keys
+            shown = text.shown_text(found, summary)
         else:
-            runs = questions.runs()
-            document = {
-                "schema": "mlir-matrix/history-runs/v1",
-                "database": name,
-                "summary": {"runs": len(runs)},
-                "runs": runs,
-            }
-            shown = text.runs_text(runs)
+            found = questions.runs()
+            kind, rows = "history-runs", "runs"
+            summary = {"runs": len(found)}
+            shown = text.runs_text(found)
+    document = {"schema": f"mlir-matrix/{kind}/v1", "database": name, "summary": summary, rows: found}
     show(form, document, shown, markup=True)
-
-
-def _asked(question: str, questions: Questions) -> Callable[[tuple[str, ...]], Any]:
-    """Return what answers a question about tests."""
-    from mlir_matrix.history.trends import Trends
-
-    trends = Trends(questions)
-    answers = {"flaky": trends.flaky, "slower": trends.slower, "error-growing": trends.growing}
-    return answers[question]
 
 
 @verb("diff", "matrix history diff latest~1 latest", "matrix history diff monday.json tuesday.json --format json")

@@ -1,4 +1,4 @@
-"""Answer questions about runs and tests. Whole tables are read by SQL alone; rows become objects for what is shown."""
+"""Answer questions about runs and tests. The database reads whole tables; rows become objects for what is shown."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ import sqlalchemy as sa
 
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.files import read_document
 from mlir_matrix.base.names import is_glob, printable, test_glob
 from mlir_matrix.base.paths import launcher
 from mlir_matrix.base.text import catalog_options
 from mlir_matrix.history.checked import BAD, GOOD, UNKNOWN, check
 from mlir_matrix.history.record import make_recording
 from mlir_matrix.history.spool import SpoolError, new_id
-from mlir_matrix.history.store import Store
+from mlir_matrix.history.store import Store, among, behaviours, months, results, runs, sets, tests
 from mlir_matrix.results.results import SCHEMA, TestResult
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 MOST_TESTS, STRIP = 200, 30
 _PREFIX = re.compile(r"[0-9a-f]{4,32}")
 _LATEST = re.compile(r"latest(?:~(\d{1,6}))?")
+#: Of the runs that decided a test, the last one counts; there, a bad result does.
+_LAST_DECIDED = sa.func.max(results.c.run * 2 + 1 - results.c.state)
 
 
 @dataclass(frozen=True)
@@ -74,45 +77,43 @@ class Questions:
         self.store, self._connection = store, connection
         self._runs: dict[int, RecordedRun] = {}
 
-    def rows(self, statement: str, **values: Any) -> Sequence[Any]:
-        return self.store.rows(self._connection, statement, **values)
+    def rows(self, statement: sa.Select[Any], **values: object) -> Sequence[Any]:
+        return self._connection.execute(statement, values).all()
 
     # Runs
 
-    def runs(self, keys: Iterable[int] | None = None, most: int = 20) -> list[RecordedRun]:
-        """Return runs by their keys, or the last ones; those that repeat the results of others are counted there."""
-        if keys is None:
-            rows = self.rows("SELECT * FROM runs WHERE same_as IS NULL ORDER BY key DESC LIMIT :most", most=most)
-        else:
-            rows = self.rows("SELECT * FROM runs WHERE key IN :keys", keys=list(keys))
-        again = {
-            same: (count, last)
-            for same, count, last in self.rows(
-                "SELECT same_as, count(*), max(ended) FROM runs WHERE same_as IN :ids GROUP BY same_as",
-                ids=[row.id for row in rows],
-            )
-        }  # fmt: skip
-        return [_run(row, *again.get(row.id, (0, row.ended))) for row in rows]
+    def runs(self, most: int = 20) -> list[RecordedRun]:
+        """Return the last runs; those that repeat the results of others are counted there."""
+        last = sa.select(runs).where(runs.c.same_as.is_(None)).order_by(runs.c.key.desc()).limit(most)
+        return list(self._recorded(last).values())
 
     def named(self, keys: Iterable[int]) -> dict[int, RecordedRun]:
         """Return runs by their keys; each is read once."""
         wanted = set(keys) - self._runs.keys()
         if wanted:
-            numbers = dict(self.rows("SELECT id, key FROM runs WHERE key IN :keys", keys=list(wanted)))
-            self._runs |= {numbers[run["id"]]: run for run in self.runs(wanted)}
+            self._runs |= self._recorded(sa.select(runs).where(among(runs.c.key, wanted)))
         return self._runs
+
+    def _recorded(self, statement: sa.Select[Any]) -> dict[int, RecordedRun]:
+        rows = self.rows(statement)
+        same_as = runs.c.same_as
+        repeats = sa.select(same_as, sa.func.count(), sa.func.max(runs.c.ended)).group_by(same_as)
+        repeated = same_as.in_(sa.select(statement.subquery().c.id))
+        again = {same: (count, last) for same, count, last in self.rows(repeats.where(repeated))}
+        return {row.key: _run(row, *again.get(row.id, (0, row.ended))) for row in rows}
 
     def run_key(self, word: str) -> tuple[int, int]:
         """Return the run that ``latest``, ``latest~N`` or a beginning of an identifier names, and the one with its results.
 
         Raise UsageError.
         """
+        statement = sa.select(runs.c.key, runs.c.same_as)
         if found := _LATEST.fullmatch(word):
-            rows = self.rows("SELECT key, same_as FROM runs ORDER BY key DESC LIMIT 1 OFFSET :n", n=int(found[1] or 0))
+            rows = self.rows(statement.order_by(runs.c.key.desc()).limit(1).offset(int(found[1] or 0)))
             if not rows:
                 raise UsageError(f"{word}: the history has fewer runs: matrix history show")
         elif _PREFIX.fullmatch(word):
-            rows = self.rows("SELECT key, same_as FROM runs WHERE id LIKE :start", start=f"{word}%")
+            rows = self.rows(statement.where(runs.c.id.startswith(word)))
             if len(rows) != 1:
                 count = "no run" if not rows else f"{len(rows)} runs"
                 raise UsageError(f"{word}: {count} of the history begin with it; list them: matrix history show")
@@ -123,7 +124,7 @@ class Questions:
         named, same_as = rows[0]
         key = named
         if same_as:
-            rows = self.rows("SELECT key FROM runs WHERE id = :id", id=same_as)
+            rows = self.rows(sa.select(runs.c.key).where(runs.c.id == same_as))
             if not rows:
                 raise UsageError(f"{word}: it repeats run {same_as[:12]}, which this history does not have")
             key = rows[0][0]
@@ -133,50 +134,52 @@ class Questions:
         """Return a run, and how each test ended in it or before; what it did not decide is as it was. Raise UsageError."""
         named, key = self.run_key(word)
         run = self.named([key])[key]
-        behaviours = self.behaviours()
-        rows = self.rows(
-            "SELECT id, behaviour, state FROM results JOIN tests ON tests.key = test WHERE run = :key", key=key
-        )
+        words = self.behaviours()
+        with_names = results.join(tests, tests.c.key == results.c.test)
+        statement = sa.select(tests.c.id, results.c.behaviour, results.c.state).select_from(with_names)
+        rows = self.rows(statement.where(results.c.run == key))
         if len(rows) < run["tests"]:
             raise UsageError(f"{word}: its results were removed: matrix history prune")
         found: dict[str, Ended] = {}
         for test, behaviour, state in rows:
             if test not in found or state < found[test].state:
-                found[test] = Ended(state, *behaviours[behaviour], seen=run["last_seen"])
-        decided = self.rows(
-            """
-            SELECT id, run, behaviour, state FROM (
-                SELECT test AS decided, max(run * 2 + 1 - state) AS last FROM results WHERE state < 2 AND run <= :named
-                GROUP BY test
-            ) AS ends
-            JOIN results ON test = decided AND run = last / 2 AND state = 1 - last % 2 JOIN tests ON tests.key = test
-            """,
-            named=named,
+                found[test] = Ended(state, *words[behaviour], seen=run["last_seen"])
+        ends = (
+            sa.select(results.c.test, _LAST_DECIDED.label("last"))
+            .where(results.c.state < UNKNOWN, results.c.run <= named)
+            .group_by(results.c.test)
+            .subquery("ends")
         )
-        runs = self.named({row.run for row in decided})
+        decided = self.rows(
+            sa.select(tests.c.id, results.c.run, results.c.behaviour, results.c.state)
+            .select_from(with_names)
+            .join(ends, ends.c.test == results.c.test)
+            .where(results.c.run == ends.c.last // 2, results.c.state == 1 - ends.c.last % 2)
+        )
+        recorded = self.named({row.run for row in decided})
         for test, at, behaviour, state in decided:
             here = test in found and found[test].here
             if test not in found or found[test].state == UNKNOWN:
-                seen = runs[at]["last_seen"]
-                found[test] = Ended(state, *behaviours[behaviour], seen=seen, here=here, kept=True)
+                seen = recorded[at]["last_seen"]
+                found[test] = Ended(state, *words[behaviour], seen=seen, here=here, kept=True)
         return run, found
 
     def behaviours(self) -> dict[int, tuple[str, str]]:
-        return {key: (outcome, text) for key, outcome, text in self.rows("SELECT key, outcome, text FROM behaviours")}
+        statement = sa.select(behaviours.c.key, behaviours.c.outcome, behaviours.c.text)
+        return {key: (outcome, text) for key, outcome, text in self.rows(statement)}
 
     # Tests
 
     def tests(self, patterns: Sequence[str]) -> dict[int, str]:
         """Return the names of tests that patterns match, by key. Raise UsageError if one matches none."""
         found: dict[int, str] = {}
+        statement = sa.select(tests.c.key, tests.c.id)
         for pattern in patterns:
             if not is_glob(pattern):
-                matched = dict(self.rows("SELECT key, id FROM tests WHERE id = :id", id=pattern))
+                matched = dict(self.rows(statement.where(tests.c.id == pattern)))
             else:
                 start = re.split(r"[*?\[{]", pattern)[0]
-                rows = self.rows(
-                    "SELECT key, id FROM tests WHERE substr(id, 1, :n) = :start", n=len(start), start=start
-                )
+                rows = self.rows(statement.where(sa.func.substr(tests.c.id, 1, len(start)) == start))
                 matched = {key: test for key, test in rows if test_glob(pattern).matches(test)}
             if not matched:
                 raise UsageError(f"{printable(pattern)}: the history has no such test")
@@ -188,71 +191,69 @@ class Questions:
         wanted = set(keys)
         if patterns:
             return {key: name for key, name in self.tests(patterns).items() if key in wanted}
-        return dict(self.rows("SELECT key, id FROM tests WHERE key IN :keys", keys=list(wanted)))
+        return dict(self.rows(sa.select(tests.c.key, tests.c.id).where(among(tests.c.key, wanted))))
 
     def show(self, patterns: Sequence[str]) -> tuple[list[ShownTest], int]:
         """Return the last outcomes of tests, and how many tests the patterns match. Raise UsageError."""
         matched = self.tests(patterns)
         shown = dict(list(matched.items())[:MOST_TESTS])
-        behaviours = self.behaviours()
-        counts = {
-            row.test: row
-            for row in self.rows(
-                "SELECT test, count(*) AS results, sum(CASE WHEN state = 0 THEN 1 ELSE 0 END) AS unexpected, "
-                "min(run) AS first FROM results WHERE test IN :tests GROUP BY test", tests=list(shown),
+        words = self.behaviours()
+        statement = (
+            sa.select(
+                results.c.test,
+                sa.func.count().label("results"),
+                sa.func.sum(sa.case((results.c.state == BAD, 1), else_=0)).label("unexpected"),
+                sa.func.min(results.c.run).label("first"),
             )
-        }  # fmt: skip
-        last = (
-            "SELECT run, behaviour, state, executed, ms, pins FROM results WHERE test = :test "
-            "ORDER BY run DESC, nr DESC LIMIT :n"
+            .where(among(results.c.test, shown))
+            .group_by(results.c.test)
         )
-        rows = {test: self.rows(last, test=test, n=STRIP) for test in shown}
-        decided = {
-            test: self.rows(
-                "SELECT run, behaviour, state FROM results WHERE test = :test AND state < 2 ORDER BY run DESC, state LIMIT 1",
-                test=test,
-            ) for test in shown
-        }  # fmt: skip
-        sets = {row.pins for each in rows.values() for row in each[:1]}
+        counts = {row.test: row for row in self.rows(statement)}
+        of_test = sa.select(results).where(results.c.test == sa.bindparam("test"))
+        newest = of_test.order_by(results.c.run.desc(), results.c.nr.desc()).limit(STRIP)
+        rows = {test: self.rows(newest, test=test) for test in shown}
+        last = of_test.where(results.c.state < UNKNOWN).order_by(results.c.run.desc(), results.c.state).limit(1)
+        decided = {test: self.rows(last, test=test) for test in shown}
+        used = {row.pins for each in rows.values() for row in each[:1]}
         pins = {
             key: json.loads(text)
-            for key, text in self.rows("SELECT key, pins FROM sets WHERE key IN :keys", keys=list(sets))
+            for key, text in self.rows(sa.select(sets.c.key, sets.c.pins).where(among(sets.c.key, used)))
         }
-        runs = self.named(
+        recorded = self.named(
             [
                 *(row.run for found in (rows, decided) for each in found.values() for row in each),
                 *(each.first for each in counts.values()),
             ]
         )
-        months = self._months(shown)
+        summaries = self._months(shown)
         found: list[ShownTest] = []
         for test, name in shown.items():
             # Old results may have been removed.
             if rows[test]:
-                newest = rows[test][0]
-                last_decided = next(iter(decided[test]), newest)
+                latest = rows[test][0]
+                last_decided = next(iter(decided[test]), latest)
                 seconds = [row.ms / 1000 for row in rows[test] if row.executed and row.state != UNKNOWN]
                 found.append({
                     "id": name,
                     "recent": [
                         {
-                            "run": runs[row.run]["id"], "outcome": Outcome(behaviours[row.behaviour][0]),
+                            "run": recorded[row.run]["id"], "outcome": Outcome(words[row.behaviour][0]),
                             "unexpected": row.state == BAD, "executed": bool(row.executed),
                         }
                         for row in reversed(rows[test])
                     ],
-                    "behaviour": behaviours[last_decided.behaviour][1] or behaviours[last_decided.behaviour][0],
-                    "bad": last_decided.state == BAD, "decided": runs[last_decided.run]["last_seen"] if decided[test] else None,
+                    "behaviour": words[last_decided.behaviour][1] or words[last_decided.behaviour][0],
+                    "bad": last_decided.state == BAD, "decided": recorded[last_decided.run]["last_seen"] if decided[test] else None,
                     "results": counts[test].results, "unexpected": counts[test].unexpected,
-                    "first_seen": runs[counts[test].first]["started"], "last_seen": runs[newest.run]["last_seen"],
+                    "first_seen": recorded[counts[test].first]["started"], "last_seen": recorded[latest.run]["last_seen"],
                     "seconds": round(median(seconds), 4) if seconds else None,
-                    "pins": pins[newest.pins], "host": runs[newest.run]["host"], "months": months.get(test, []),
+                    "pins": pins[latest.pins], "host": recorded[latest.run]["host"], "months": summaries.get(test, []),
                 })  # fmt: skip
         return found, len(matched)
 
-    def _months(self, tests: Iterable[int]) -> dict[int, list[MonthOfTest]]:
+    def _months(self, keys: Iterable[int]) -> dict[int, list[MonthOfTest]]:
         found: dict[int, list[MonthOfTest]] = defaultdict(list)
-        for row in self.rows("SELECT * FROM months WHERE test IN :tests ORDER BY month", tests=list(tests)):
+        for row in self.rows(sa.select(months).where(among(months.c.test, keys)).order_by(months.c.month)):
             found[row.test].append({
                 "month": row.month, "results": row.results, "executed": row.executed, "unexpected": row.unexpected,
                 "seconds": round(row.ms / 1000 / row.results, 4), "error_used": row.error_used,
@@ -264,34 +265,47 @@ class Questions:
 
         Each has the last good run, and the first bad one after it; those that went bad last come first, and the others are cut.
         """
-        # Of the runs that decided a test, the last one counts; there, a bad result does.
-        bad = "SELECT test FROM results WHERE state < 2 GROUP BY test HAVING max(run * 2 + 1 - state) % 2 = 1"
-        names = self.among([row.test for row in self.rows(bad)], patterns)
-        ends = self.rows(
-            """
-            SELECT test, good, (
-                SELECT min(run) FROM results WHERE test = ends.test AND state = 0 AND run > coalesce(good, 0)) AS bad
-            FROM (
-                SELECT test, max(CASE WHEN state = 1 THEN run END) AS good FROM (
-                    SELECT test, run, min(state) AS state FROM results WHERE state < 2 AND test IN :tests GROUP BY test, run
-                ) AS ended GROUP BY test
-            ) AS ends
-            """,
-            tests=list(names),
-        )  # fmt: skip
-        behaviours = self.behaviours()
+        of_tests = sa.select(results.c.test).where(results.c.state < UNKNOWN).group_by(results.c.test)
+        names = self.among([row.test for row in self.rows(of_tests.having(_LAST_DECIDED % 2 == 1))], patterns)
+        ended = (
+            of_tests.add_columns(results.c.run, sa.func.min(results.c.state).label("state"))
+            .where(among(results.c.test, names))
+            .group_by(results.c.run)
+            .subquery("ended")
+        )
+        good = (
+            sa.select(ended.c.test, sa.func.max(sa.case((ended.c.state == GOOD, ended.c.run))).label("good"))
+            .group_by(ended.c.test)
+            .subquery("good")
+        )
+        bad = (
+            sa.select(sa.func.min(results.c.run))
+            .where(
+                results.c.test == good.c.test, results.c.state == BAD, results.c.run > sa.func.coalesce(good.c.good, 0)
+            )
+            .scalar_subquery()
+        )
+        words = self.behaviours()
+        ends = self.rows(sa.select(good.c.test, good.c.good, bad.label("bad")))
         ends = sorted(ends, key=lambda row: (-row.bad, names[row.test]))
         shown = ends[:MOST_TESTS]
-        runs = self.named([run for row in shown for run in (row.good, row.bad) if run is not None])
+        recorded = self.named([run for row in shown for run in (row.good, row.bad) if run is not None])
+        statement = (
+            sa.select(results.c.behaviour, sets.c.pins)
+            .join(sets, sets.c.key == results.c.pins)
+            .where(
+                results.c.test == sa.bindparam("test"),
+                results.c.run == sa.bindparam("run"),
+                results.c.state == sa.bindparam("state"),
+            )
+        )
         found: list[FirstBadTest] = []
         for row in shown:
             at = {
-                run: self.rows(
-                    "SELECT behaviour, (SELECT pins FROM sets WHERE key = results.pins) FROM results "
-                    "WHERE test = :test AND run = :run AND state = :state", test=row.test, run=run, state=state,
-                )[0]
-                for run, state in ((row.good, GOOD), (row.bad, BAD)) if run is not None
-            }  # fmt: skip
+                run: self.rows(statement, test=row.test, run=run, state=state)[0]
+                for run, state in ((row.good, GOOD), (row.bad, BAD))
+                if run is not None
+            }
             pins = {run: json.loads(text) for run, (_, text) in at.items()}
             before = pins.get(row.good, {})
             moved = {
@@ -300,10 +314,10 @@ class Questions:
                 if name in before and before[name] != now
             }
             found.append({
-                "id": names[row.test], "behaviour": behaviours[at[row.bad][0]][1] or behaviours[at[row.bad][0]][0],
-                "last_good": runs[row.good] if row.good is not None else None, "first_bad": runs[row.bad],
-                "commits": _moved(runs.get(row.good), runs[row.bad]), "pins": moved,
-                "bisect": _bisect(names[row.test], moved, runs[row.bad]),
+                "id": names[row.test], "behaviour": words[at[row.bad][0]][1] or words[at[row.bad][0]][0],
+                "last_good": recorded[row.good] if row.good is not None else None, "first_bad": recorded[row.bad],
+                "commits": _moved(recorded.get(row.good), recorded[row.bad]), "pins": moved,
+                "bisect": _bisect(names[row.test], moved, recorded[row.bad]),
             })  # fmt: skip
         return found, len(ends)
 
@@ -389,19 +403,10 @@ _OTHERS = {"property": "tested_property"}
 
 def read_outcomes(file: Path) -> dict[str, Ended]:
     """Read a file of ``matrix run --results``. Raise UsageError."""
+    document = read_document(file, SCHEMA, "matrix run --results FILE")
     try:
-        document = json.loads(file.read_bytes())
-    except OSError as error:
-        raise UsageError(f"{file}: cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError):
-        raise UsageError(f"{file}: not JSON; make it with: matrix run --results FILE") from None
-    schema = document.get("schema") if isinstance(document, dict) else None
-    if schema != SCHEMA:
-        raise UsageError(
-            f"{file}: schema {printable(str(schema))}; expected {SCHEMA}, written by: matrix run --results FILE"
-        )
-    try:
-        results = [_result(entry) for entry in document["tests"]]
+        renamed = [{_OTHERS.get(key, key): value for key, value in entry.items()} for entry in document["tests"]]
+        results = [TestResult(**entry) for entry in renamed]
         found = check(make_recording(new_id(), results, document["run"], [], {}))
     except (SpoolError, KeyError, TypeError, AttributeError, ValueError) as error:
         raise UsageError(
@@ -412,7 +417,3 @@ def read_outcomes(file: Path) -> dict[str, Ended]:
         test: Ended(state, found.behaviours[at][1], found.behaviours[at][3], seen=found.ended)
         for test, at, state in columns
     }
-
-
-def _result(entry: dict[str, Any]) -> TestResult:
-    return TestResult(**{_OTHERS.get(name, name): value for name, value in entry.items()})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
@@ -11,7 +11,7 @@ from mlir_matrix.base.layout import columns, section
 from mlir_matrix.base.text import counted, shortened
 
 if TYPE_CHECKING:
-    from mlir_matrix.history.documents import Diff, FirstBadTest, RecentOutcome, RecordedRun, Shown
+    from mlir_matrix.history.documents import Diff, FirstBadTest, RecentOutcome, RecordedRun, ShownTest
 
 _DAY = 10
 _SHORT = 12
@@ -66,10 +66,10 @@ def _letter(each: RecentOutcome) -> str:
     return each["outcome"][0].upper() if each["unexpected"] else str(each["outcome"][0])
 
 
-def shown_text(found: Shown) -> Iterator[str]:
+def shown_text(tests: Sequence[ShownTest], summary: Mapping[str, int]) -> Iterator[str]:
     """Return a line a test, and what is kept of old results of a single one."""
     rows = []
-    for test in found["tests"]:
+    for test in tests:
         bad = test["bad"]
         marks = strip(test["recent"])
         last = escape(shortened(test["behaviour"], 60))
@@ -83,16 +83,16 @@ def shown_text(found: Shown) -> Iterator[str]:
     yield from columns(
         ("test", "outcomes", "last", "first seen", "last seen", "seconds", "pins", "host"), rows, right=(5,)
     )
-    if len(found["tests"]) == 1:
+    if len(tests) == 1:
         months = [
             f"{each['month']}: {counted(each['results'], 'result')}, {each['unexpected']} unexpected, {each['seconds']:.2f} s each"
-            for each in found["tests"][0]["months"]
+            for each in tests[0]["months"]
         ]
         yield from section("removed results", months)
-    hidden = found["summary"]["matched"] - found["summary"]["shown"]
+    hidden = summary["matched"] - summary["shown"]
     yield ""
     yield (
-        f"{counted(found['summary']['shown'], 'test')}, {_bad(found['summary']['unexpected'])} unexpected when last decided"
+        f"{counted(summary['shown'], 'test')}, {_bad(summary['unexpected'])} unexpected when last decided"
         + (f"; {hidden} more match" if hidden else "")
     )
 

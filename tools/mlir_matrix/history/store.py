@@ -1,4 +1,4 @@
-"""Keep runs in a database: SQLite or PostgreSQL, by one code. Only ``matrix history`` imports this module.
+"""Keep runs in a database, SQLite or PostgreSQL, by SQLAlchemy Core. Only ``matrix history`` imports this module.
 
 Each run is one transaction, and its identifier is unique: what is added twice is there once. Keys of runs are in the order in
 which the database got them, because clocks of machines disagree.
@@ -6,20 +6,20 @@ which the database got them, because clocks of machines disagree.
 
 from __future__ import annotations
 
-import itertools
-import json
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import alembic.command
 import sqlalchemy as sa
 from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
 from alembic.util import CommandError
 from sqlalchemy import exc
+from sqlalchemy.dialects import sqlite
 
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.names import printable
@@ -37,9 +37,27 @@ _MANY = 5000
 _SAFE = "new runs stay on this machine until it has them"
 #: Any number: the lock of those who make tables.
 _LOCK = 0x6D6C6972
-_RESULT = "test, run, nr, behaviour, state, executed, ms, error_used, max_ulp, pins, inputs"
-_GIVEN = "id, same_as, host, version, command, arguments, catalogs, started, ended, interrupted"
-_RUN = f"{_GIVEN}, stored, total, executed, unexpected"
+
+
+def _table(name: str, columns: str) -> sa.TableClause:
+    return sa.table(name, *map(sa.column, columns.split()))
+
+
+#: The tables as the migrations make them.
+_FROM_RUN = "id same_as host version command arguments catalogs started ended interrupted"
+runs = _table("runs", f"key {_FROM_RUN} stored total executed unexpected")
+tests = _table("tests", "key id")
+behaviours = _table("behaviours", "key digest outcome stage text")
+sets = _table("sets", "key digest pins environments")
+results = _table("results", "test run nr behaviour state executed ms error_used max_ulp pins inputs")
+months = _table("months", "test month results executed unexpected ms error_used")
+pushed = _table("pushed", "target run")
+
+
+def among(column: sa.ColumnElement[Any], values: Iterable[int]) -> sa.ColumnElement[bool]:
+    """Return the condition that a column has one of these numbers; as literals, because SQLite has at most 32,766 parameters."""
+    numbers = sa.bindparam(None, list(values), sa.Integer, expanding=True, literal_execute=True)
+    return column.in_(numbers)
 
 
 class ServerAway(InfrastructureError):
@@ -63,11 +81,17 @@ class Store:
         self.is_server = kind == "postgresql"
         #: For messages: without the password.
         self.name = parsed.render_as_string(hide_password=True) if self.is_server else str(parsed.database)
+        #: INSERT with ON CONFLICT, as the database has it.
+        self.insert: Any
         if self.is_server:
+            from sqlalchemy.dialects.postgresql import insert
+
+            self.insert = insert
             self._engine = sa.create_engine(
                 parsed.set(drivername="postgresql+psycopg"), connect_args={"connect_timeout": 10}
             )
         else:
+            self.insert = sqlite.insert
             # Opening the file takes less than 1 ms. A pool would keep it open, also after a store that nobody closes.
             self._engine = sa.create_engine(
                 parsed.set(drivername="sqlite"), poolclass=sa.NullPool, connect_args={"timeout": _PATIENCE}
@@ -97,20 +121,19 @@ class Store:
         with self._clearly(), self._engine.connect().execution_options(reading=True) as connection:
             if self.is_server:
                 # A question reads whole tables: it needs more memory than most, and takes less time than to compile it.
-                connection.exec_driver_sql("SET LOCAL work_mem = '64MB'; SET LOCAL jit = off")
+                settings = (("work_mem", "64MB"), ("jit", "off"))
+                connection.execute(sa.select(*(sa.func.set_config(*setting, True) for setting in settings)))
             yield connection
 
     def _revision(self, connection: sa.Connection) -> str | None:
-        if not sa.inspect(connection).has_table("alembic_version"):
-            return None
-        return connection.scalar(sa.text("SELECT version_num FROM alembic_version"))  # type: ignore[no-any-return] # text
+        return MigrationContext.configure(connection).get_current_revision()
 
     def _migrate(self, connection: sa.Connection) -> None:
         """Make the tables, or bring them to this version, in the same transaction."""
         if self._current:
             return
         if self.is_server:
-            connection.execute(sa.text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
         found = self._revision(connection)
         if found != REVISION:
             config = Config(attributes={"connection": connection})
@@ -169,82 +192,53 @@ class Store:
 
     def _add(self, connection: sa.Connection, run: Checked, stored: str) -> bool:
         names, behaviour, states, ran, *rest, pins, inputs = run.columns
-        given = (getattr(run, name) for name in _GIVEN.split(", "))
-        values = (*given, stored, len(names), sum(ran), states.count(BAD))
-        marks = ", ".join(["%s" if self.is_server else "?"] * len(values))
-        statement = f"INSERT INTO runs ({_RUN}) VALUES ({marks}) ON CONFLICT (id) DO NOTHING RETURNING key"
-        key = connection.exec_driver_sql(statement, values).scalar()
+        counts = {"total": len(names), "executed": sum(ran), "unexpected": states.count(BAD)}
+        row = {name: getattr(run, name) for name in _FROM_RUN.split()}
+        statement = self.insert(runs).on_conflict_do_nothing().returning(runs.c.key)
+        key = connection.scalar(statement, {**row, **counts, "stored": stored})
         if key is None:
             return False
-        tests = self._places(connection, "tests", "id", names)
-        behaviours = self._places(connection, "behaviours", "digest, outcome, stage, text", run.behaviours)
-        sets = self._places(connection, "sets", "digest, pins, environments", run.sets)
-        places = [map(behaviours.__getitem__, behaviour), states, ran, *rest, map(sets.__getitem__, pins), inputs]
+        of_tests = self._places(connection, tests, [(name,) for name in names])
+        of_behaviours = self._places(connection, behaviours, run.behaviours)
+        of_sets = self._places(connection, sets, run.sets)
+        places = (
+            of_tests, [key] * len(names), range(len(names)), map(of_behaviours.__getitem__, behaviour), states, ran, *rest,
+            map(of_sets.__getitem__, pins), inputs,
+        )  # fmt: skip
         # Rows of a table come in its order.
-        rows = sorted(zip(tests, itertools.repeat(key), itertools.count(), *places))
+        rows = sorted(zip(*places, strict=True))
         if self.is_server:
-            with connection.connection.cursor().copy(f"COPY results ({_RESULT}) FROM STDIN") as copy:
-                for row in rows:
-                    copy.write_row(row)
+            columns = ", ".join(results.c.keys())
+            with connection.connection.cursor().copy(f"COPY results ({columns}) FROM STDIN") as copy:
+                for each in rows:
+                    copy.write_row(each)
         elif rows:
-            connection.exec_driver_sql(f"INSERT INTO results ({_RESULT}) VALUES (?,?,?,?,?,?,?,?,?,?,?)", rows)
+            # Without a dictionary for each row.
+            connection.exec_driver_sql(str(sa.insert(results).compile(connection)), rows)
         return True
 
-    def _places(self, connection: sa.Connection, table: str, columns: str, values: Sequence[Any]) -> list[int]:
-        """Return the keys of values, which are added where they are new; each is a text, or begins with one."""
-        texts = values if columns == "id" else [value[0] for value in values]
-        known = self._keys.setdefault(table, {})
-        for _ in range(2):
-            with suppress(KeyError):
-                return list(map(known.__getitem__, texts))
-            known |= self._found(connection, table, columns, texts)
+    def _places(self, connection: sa.Connection, table: sa.TableClause, rows: Sequence[tuple[str, ...]]) -> list[int]:
+        """Return the keys of rows, which begin with their names, and are added where they are new."""
+        key, name, *_ = table.c
+        names = [row[0] for row in rows]
+        known = self._keys.setdefault(table.name, {})
+        if not known.keys() >= set(names):
+            known |= _found(connection, table, names)
         # In the same order everywhere, so that no two processes wait for each other.
-        missing = sorted({each for each, text in zip(values, texts, strict=True) if text not in known})
-        rows = [[each] for each in missing] if columns == "id" else missing
-        made = ", ".join(map(self._part, range(columns.count(",") + 1)))
-        source = f"SELECT {made} FROM {self._listed} WHERE true ON CONFLICT DO NOTHING"
-        connection.execute(sa.text(f"INSERT INTO {table} ({columns}) {source}"), {"values": json.dumps(rows)})
-        known |= self._found(connection, table, columns, texts)
-        return list(map(known.__getitem__, texts))
-
-    def _found(self, connection: sa.Connection, table: str, columns: str, texts: Sequence[str]) -> dict[str, int]:
-        """Return the keys of those texts that are known, or of all that are known."""
-        column = columns.partition(",")[0]
-        if len(texts) > _MANY:
-            rows = connection.exec_driver_sql(f"SELECT {column}, key FROM {table}")
-        else:
-            given = f"SELECT {self._part(0)} FROM {self._listed}"
-            statement = sa.text(f"SELECT {column}, key FROM {table} WHERE {column} IN ({given})")
-            rows = connection.execute(statement, {"values": json.dumps([[each] for each in texts])})
-        return dict(map(tuple, rows))
-
-    def rows(self, connection: sa.Connection, statement: str, **values: Any) -> Sequence[Any]:
-        """Return the rows of a question; ``IN :name`` takes a list of any length."""
-        for name, value in values.items():
-            if isinstance(value, list):
-                # One parameter: SQLite has at most 32,766.
-                each = f"= ANY(:{name})" if self.is_server else f"IN (SELECT value FROM json_each(:{name}))"
-                statement = statement.replace(f"IN :{name}", each)
-                values[name] = value if self.is_server else json.dumps(value)
-        return connection.execute(sa.text(statement), values).all()
+        new = sorted({row for row in rows if row[0] not in known})
+        if new:
+            columns = table.c.keys()[1:]
+            # SQLAlchemy sends many rows in one statement where it returns something.
+            statement = self.insert(table).on_conflict_do_nothing().returning(name, key)
+            connection.execute(statement, [dict(zip(columns, row, strict=True)) for row in new])
+            known |= _found(connection, table, names)
+        return [known[each] for each in names]
 
     @property
-    def _listed(self) -> str:
-        """The lists in the parameter ``values``, a list in JSON."""
-        return "json_array_elements(CAST(:values AS json)) AS each" if self.is_server else "json_each(:values) AS each"
-
-    def _part(self, number: int) -> str:
-        return f"each.value ->> {number}" if self.is_server else f"json_extract(each.value, '$[{number}]')"
-
-    def joined(self, column: str) -> str:
-        """An aggregate: the integers of a group of :attr:`in_order`, separated by commas."""
-        return f"array_to_string(array_agg({column}), ',')" if self.is_server else f"group_concat({column})"
-
-    @property
-    def in_order(self) -> str:
+    def in_order(self) -> sa.FromClause:
         """The results, those of a test in the order of runs. SQLite has them in this order."""
-        ordered = "(SELECT * FROM results ORDER BY test, run, nr) AS results"
-        return ordered if self.is_server else "results"
+        ordered = sa.select(results).order_by(results.c.test, results.c.run, results.c.nr)
+        return ordered.subquery("ordered") if self.is_server else results
 
     def close(self) -> None:
         self._engine.dispose()
@@ -255,6 +249,15 @@ class Store:
             connection = self._engine.raw_connection()
             connection.cursor().execute("VACUUM")
             connection.close()
+
+
+def _found(connection: sa.Connection, table: sa.TableClause, names: Collection[str]) -> dict[str, int]:
+    """Return the keys of those rows that are known, or of all that are known."""
+    key, name, *_ = table.c
+    statement = sa.select(name, key)
+    if len(names) <= _MANY:
+        statement = statement.where(name.in_(names))
+    return dict(map(tuple, connection.execute(statement)))
 
 
 def _prepare(connection: Any, _record: object) -> None:

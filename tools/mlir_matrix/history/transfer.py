@@ -10,9 +10,9 @@ import sqlalchemy as sa
 
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.files import unwritable
-from mlir_matrix.history.checked import Checked, check
+from mlir_matrix.history.checked import BAD, UNKNOWN, Checked, check
 from mlir_matrix.history.spool import NewerRunError, Spool, SpoolError, read_recording
-from mlir_matrix.history.store import Store
+from mlir_matrix.history.store import Store, behaviours, months, pushed, results, runs, sets, tests
 
 Warn = Callable[[str], object]
 
@@ -53,81 +53,99 @@ def ingest(spool: Spool, store: Store, stored: str, warn: Warn) -> int:
 
 def push(local: Store, server: Store, stored: str) -> tuple[int, int]:
     """Add the runs of a database to another one; return how many were new there, and how many it had. Raise InfrastructureError."""
-    target = {"target": server.name}
+    known = sa.select(pushed.c.run).where(pushed.c.target == server.name)
     with local.reading() as connection:
         waiting = connection.execute(
-            sa.text(
-                "SELECT key FROM runs WHERE id NOT IN (SELECT run FROM pushed WHERE target = :target) ORDER BY key"
-            ), target,
-        ).scalars().all()  # fmt: skip
+            sa.select(runs.c.key, runs.c.id).where(runs.c.id.not_in(known)).order_by(runs.c.key)
+        ).all()
     counts = [0, 0]
-    for key in waiting:
+    mark = local.insert(pushed).on_conflict_do_nothing()
+    for key, name in waiting:
         run = _load(local, key)
         if run is not None:
             counts[0 if server.add(run, stored) else 1] += 1
         with local.writing() as connection:
-            mark = (
-                "INSERT INTO pushed (target, run) SELECT :target, id FROM runs WHERE key = :key ON CONFLICT DO NOTHING"
-            )
-            connection.execute(sa.text(mark), {**target, "key": key})
+            connection.execute(mark, {"target": server.name, "run": name})
     return counts[0], counts[1]
 
 
 def _load(store: Store, key: int) -> Checked | None:
     """Read a run as it was added; None if results of it were removed."""
     with store.reading() as connection:
-        run = connection.execute(sa.text("SELECT * FROM runs WHERE key = :key"), {"key": key}).one()
+        run = connection.execute(sa.select(runs).where(runs.c.key == key)).one()
+        # All but the test, the run and the number of a result.
         rows = connection.execute(
-            sa.text(
-                "SELECT t.id, behaviour, state, executed, ms, error_used, max_ulp, pins, inputs FROM results "
-                "JOIN tests t ON t.key = test WHERE run = :key ORDER BY nr"
-            ), {"key": key},
-        ).all()  # fmt: skip
+            sa.select(tests.c.id, *list(results.c)[3:])
+            .join_from(results, tests, tests.c.key == results.c.test)
+            .where(results.c.run == key)
+            .order_by(results.c.nr)
+        ).all()
         if len(rows) < run.total:
             return None
         tables = []
-        for place, names in ((1, "behaviours"), (7, "sets")):
-            wanted = "digest, outcome, stage, text" if place == 1 else "digest, pins, environments"
-            used = sorted({row[place] for row in rows})
-            found = store.rows(connection, f"SELECT key, {wanted} FROM {names} WHERE key IN :used", used=used)
-            tables.append({row[0]: (number, tuple(row[1:])) for number, row in enumerate(found)})
-    behaviours, sets = tables
+        for table, column in ((behaviours, results.c.behaviour), (sets, results.c.pins)):
+            used = sa.select(column).where(results.c.run == key)
+            found = connection.execute(sa.select(table).where(table.c.key.in_(used)))
+            tables.append({row.key: (number, tuple(row[1:])) for number, row in enumerate(found)})
+    used_behaviours, used_sets = tables
     columns: list[Sequence[Any]] = list(zip(*rows, strict=True)) or [()] * 9
-    columns[1] = [behaviours[each][0] for each in columns[1]]
-    columns[7] = [sets[each][0] for each in columns[7]]
+    columns[1] = [used_behaviours[each][0] for each in columns[1]]
+    columns[7] = [used_sets[each][0] for each in columns[7]]
     return Checked(
         id=run.id, same_as=run.same_as, host=run.host, version=run.version, command=run.command, arguments=run.arguments,
         catalogs=run.catalogs, started=run.started, ended=run.ended, interrupted=run.interrupted, columns=columns,
-        behaviours=[each for _, each in behaviours.values()], sets=[each for _, each in sets.values()],
+        behaviours=[each for _, each in used_behaviours.values()], sets=[each for _, each in used_sets.values()],
     )  # fmt: skip
 
 
-_SUMMARISE = """
-    INSERT INTO months (test, month, results, executed, unexpected, ms, error_used)
-    SELECT test, substr(ended, 1, 7), count(*), sum(results.executed), sum(CASE WHEN state = 0 THEN 1 ELSE 0 END),
-        sum(ms), max(error_used)
-    FROM results JOIN runs ON runs.key = run WHERE {old}
-    GROUP BY test, substr(ended, 1, 7)
-    ON CONFLICT (test, month) DO UPDATE SET results = months.results + excluded.results,
-        executed = months.executed + excluded.executed, unexpected = months.unexpected + excluded.unexpected,
-        ms = months.ms + excluded.ms,
-        error_used = CASE WHEN excluded.error_used > coalesce(months.error_used, -1) THEN excluded.error_used
-            ELSE months.error_used END
-"""
-#: Results of runs that ended before a time, and that no later run repeats; but not how a test ended that is still bad.
-_OLD = """
-    run IN (SELECT key FROM runs WHERE ended < :before AND stored < :now AND id NOT IN (
-        SELECT same_as FROM runs AS later WHERE same_as IS NOT NULL AND later.ended >= :before))
-    AND (state <> 0 OR (test, run) NOT IN (SELECT test, max(run) FROM results WHERE state < 2 GROUP BY test))
-"""
+def _old(before: str, now: str) -> sa.ColumnElement[bool]:
+    """Return the condition of results of runs that ended before a time, and that no later run repeats.
+
+    How a test ended that is still bad stays.
+    """
+    ended, later, decided = runs.alias("ended"), runs.alias("later"), results.alias("decided")
+    repeated = sa.select(later.c.same_as).where(later.c.same_as.is_not(None), later.c.ended >= before)
+    old = sa.select(ended.c.key).where(ended.c.ended < before, ended.c.stored < now, ended.c.id.not_in(repeated))
+    last = (
+        sa.select(decided.c.test, sa.func.max(decided.c.run)).where(decided.c.state < UNKNOWN).group_by(decided.c.test)
+    )
+    is_last = sa.tuple_(results.c.test, results.c.run).in_(last)
+    return results.c.run.in_(old) & ((results.c.state != BAD) | ~is_last)
+
+
+def _summarise(store: Store, old: sa.ColumnElement[bool]) -> sa.Executable:
+    """Return the statement that adds results to the summaries of tests and months."""
+    month = sa.func.substr(runs.c.ended, 1, 7)
+    summary = (
+        sa.select(
+            results.c.test,
+            month,
+            sa.func.count(),
+            sa.func.sum(results.c.executed),
+            sa.func.sum(sa.case((results.c.state == BAD, 1), else_=0)),
+            sa.func.sum(results.c.ms),
+            sa.func.max(results.c.error_used),
+        )
+        .join_from(results, runs, runs.c.key == results.c.run)
+        .where(old)
+        .group_by(results.c.test, month)
+    )
+    statement = store.insert(months).from_select(months.c.keys(), summary)
+    new = statement.excluded
+    is_larger = new.error_used > sa.func.coalesce(months.c.error_used, -1)
+    sums = {name: months.c[name] + new[name] for name in ("results", "executed", "unexpected", "ms")}
+    largest = sa.case((is_larger, new.error_used), else_=months.c.error_used)
+    return statement.on_conflict_do_update(  # type: ignore[no-any-return] # INSERT of either database
+        index_elements=["test", "month"], set_={**sums, "error_used": largest}
+    )
 
 
 def prune(store: Store, before: str, now: str) -> int:
     """Replace the results of old runs by monthly summaries; return how many results are gone. Raise InfrastructureError."""
-    times = {"before": before, "now": now}
+    old = _old(before, now)
     with store.writing() as connection:
-        connection.execute(sa.text(_SUMMARISE.format(old=_OLD)), times)
-        removed = connection.execute(sa.text(f"DELETE FROM results WHERE {_OLD}"), times).rowcount
+        connection.execute(_summarise(store, old))
+        removed = connection.execute(sa.delete(results).where(old)).rowcount
     if removed and not store.is_server:
         with suppress(InfrastructureError):
             store.shrink()

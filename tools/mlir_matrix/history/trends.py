@@ -13,9 +13,12 @@ from statistics import fmean as mean
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+import sqlalchemy as sa
+
 from mlir_matrix.fleet.durations import RECENT, Recorded, Snapshot, typical_seconds
-from mlir_matrix.history.checked import UNKNOWN
+from mlir_matrix.history.checked import BAD, UNKNOWN
 from mlir_matrix.history.questions import Questions
+from mlir_matrix.history.store import among, results, runs, tests
 
 if TYPE_CHECKING:
     from mlir_matrix.history.documents import FlakyTest, GrowingTest, SlowerTest
@@ -29,65 +32,75 @@ _ERRORS, _LEAST_ERRORS, _GROWTH = 30, 8, 0.05
 _CHANCE = 0.01
 
 
+def _joined(column: sa.ColumnElement[Any]) -> sa.ColumnElement[str]:
+    """Return the integers of a group, separated by commas."""
+    return sa.func.aggregate_strings(sa.cast(column, sa.String), ",")
+
+
 class Trends:
     """Looks at the executions of tests over runs."""
 
     def __init__(self, questions: Questions) -> None:
         self._questions = questions
         self._rows = questions.rows
+        self._in_order = questions.store.in_order.c
 
     def flaky(self, patterns: Sequence[str]) -> list[FlakyTest]:
         """Return the tests that ended in different ways while all that they depend on was equal."""
-        of = "FROM results WHERE executed = 1 AND state < 2 AND inputs IS NOT NULL"
-        differ = "HAVING min(behaviour) <> max(behaviour)"
-        tests = [row.test for row in self._rows(f"SELECT test {of} GROUP BY test {differ}")]
-        groups = self._rows(f"SELECT test, inputs {of} AND test IN :tests GROUP BY test, inputs {differ}", tests=tests)
+        executions = sa.select(results.c.test).where(
+            results.c.executed == 1, results.c.state < UNKNOWN, results.c.inputs.is_not(None)
+        )
+        differ = sa.func.min(results.c.behaviour) != sa.func.max(results.c.behaviour)
+        keys = [row.test for row in self._rows(executions.group_by(results.c.test).having(differ))]
+        by_inputs = executions.add_columns(results.c.inputs).group_by(results.c.test, results.c.inputs)
+        groups = self._rows(by_inputs.where(among(results.c.test, keys)).having(differ))
         names = self._questions.among({row.test for row in groups}, patterns)
         contradicted = {(row.test, row.inputs) for row in groups}
-        rows = self._rows(f"SELECT test, inputs, behaviour, run {of} AND test IN :tests", tests=list(names))
+        columns = (results.c.inputs, results.c.behaviour, results.c.run)
+        rows = self._rows(executions.add_columns(*columns).where(among(results.c.test, names)))
         seen: dict[int, list[Any]] = defaultdict(list)
         for row in rows:
             if (row.test, row.inputs) in contradicted:
                 seen[row.test].append(row)
-        behaviours, runs = self._questions.behaviours(), self._questions.named(row.run for row in rows)
+        words, recorded = self._questions.behaviours(), self._questions.named(row.run for row in rows)
         found: list[FlakyTest] = []
         for test, each in seen.items():
             counts = Counter(row.behaviour for row in each)
             # Of each state of the inputs, the behaviour that came most often is the usual one.
-            by_inputs: dict[int, Counter[int]] = defaultdict(Counter)
+            of_inputs: dict[int, Counter[int]] = defaultdict(Counter)
             for row in each:
-                by_inputs[row.inputs][row.behaviour] += 1
-            others = sum(group.total() - max(group.values()) for group in by_inputs.values())
+                of_inputs[row.inputs][row.behaviour] += 1
+            others = sum(group.total() - max(group.values()) for group in of_inputs.values())
             low, high = wilson(others, len(each))
             found.append({
                 "id": names[test], "executions": len(each), "differing": others, "rate": round(others / len(each), 4),
                 "interval": [round(low, 4), round(high, 4)],
                 "behaviours": [
-                    {"behaviour": behaviours[key][1] or behaviours[key][0], "executions": count}
+                    {"behaviour": words[key][1] or words[key][0], "executions": count}
                             for key, count in counts.most_common(5)
                 ],
-                "last_run": max(runs[row.run]["ended"] for row in each),
+                "last_run": max(recorded[row.run]["ended"] for row in each),
             })  # fmt: skip
         return sorted(found, key=lambda each: (-each["rate"], each["id"]))
 
-    def _series(self, column: str, having: str) -> Iterator[tuple[int, list[int], list[int]]]:
+    def _series(self, column: sa.ColumnElement[Any], *having: Any) -> Iterator[tuple[int, list[int], list[int]]]:
         """Return runs and values of the executions of each test, as integers."""
-        joined, source = self._questions.store.joined, self._questions.store.in_order
-        statement = (
-            f"SELECT test, {joined('run')}, {joined(column)} FROM {source} WHERE executed = 1 AND state < 2 {having}"
-        )
-        for test, runs, values in self._rows(statement):
-            yield test, list(map(int, runs.split(","))), list(map(int, values.split(",")))
+        result = self._in_order
+        joined = sa.select(result.test, _joined(result.run), _joined(column))
+        executed = joined.where(result.executed == 1, result.state < UNKNOWN)
+        for test, at, values in self._rows(executed.group_by(result.test).having(sa.and_(*having))):
+            yield test, list(map(int, at.split(","))), list(map(int, values.split(",")))
 
     def slower(self, patterns: Sequence[str]) -> list[SlowerTest]:
         """Return the tests whose last executions on a host took longer than those before."""
-        hosts = dict(self._rows("SELECT key, host FROM runs WHERE executed > 0"))
+        hosts = dict(self._rows(sa.select(runs.c.key, runs.c.host).where(runs.c.executed > 0)))
         found = []
+        ms = self._in_order.ms
         # Most tests cannot be slower by so much.
-        having = f"GROUP BY test HAVING count(*) >= {_LATER + _LEAST} AND max(ms) >= {_FACTOR} * min(ms) + {_MORE_MS}"
-        for test, runs, values in self._series("ms", having):
+        may_be_slower = sa.func.max(ms) >= _FACTOR * sa.func.min(ms) + _MORE_MS
+        for test, at, values in self._series(ms, sa.func.count() >= _LATER + _LEAST, may_be_slower):
             by_host: dict[str, list[int]] = defaultdict(list)
-            for run, value in zip(runs, values, strict=True):
+            for run, value in zip(at, values, strict=True):
                 by_host[hosts[run]].append(value)
             for host, series in by_host.items():
                 later, earlier = series[-_LATER:], series[-_LATER - _EARLIER : -_LATER]
@@ -108,13 +121,11 @@ class Trends:
     def growing(self, patterns: Sequence[str]) -> list[GrowingTest]:
         """Return the tests whose error uses more and more of its bound."""
         found = []
-        having = (
-            "AND error_used IS NOT NULL GROUP BY test "
-            f"HAVING max(error_used) - min(error_used) >= {_GROWTH} AND count(*) >= {_LEAST_ERRORS}"
-        )
+        error = self._in_order.error_used
         # Ten-thousandths of the bound; a larger error is a mismatch anyway.
-        used = "CAST(round(CASE WHEN error_used > 10 THEN 10 ELSE error_used END * 10000) AS integer)"
-        for test, _, values in self._series(used, having):
+        used = sa.cast(sa.func.round(sa.case((error > 10, 10), else_=error) * 10_000), sa.Integer)
+        may_grow = sa.func.max(error) - sa.func.min(error) >= _GROWTH
+        for test, _, values in self._series(used, may_grow, sa.func.count(error) >= _LEAST_ERRORS):
             series = [value / 10_000 for value in values[-_ERRORS:]]
             half = len(series) // 2
             # A line that grows by so much has half of it between the means of its halves.
@@ -131,13 +142,15 @@ class Trends:
 
     def snapshot(self, taken: str) -> Snapshot:
         """Return the recent executions of all tests; the last run of a test may have taken its result from the cache."""
-        ended = dict(self._rows("SELECT key, ended FROM runs"))
-        names = dict(self._rows("SELECT key, id FROM tests"))
-        joined = self._questions.store.joined("CASE WHEN executed = 1 THEN CASE state WHEN 0 THEN -ms ELSE ms END END")
-        statement = f"""
-            SELECT test, {joined}, max(run), max(CASE WHEN state = 0 THEN run ELSE 0 END)
-            FROM {self._questions.store.in_order} WHERE state < {UNKNOWN} GROUP BY test HAVING max(executed) = 1
-        """
+        ended = dict(self._rows(sa.select(runs.c.key, runs.c.ended)))
+        names = dict(self._rows(sa.select(tests.c.key, tests.c.id)))
+        result = self._in_order
+        is_bad = result.state == BAD
+        executed = sa.case((result.executed == 1, sa.case((is_bad, -result.ms), else_=result.ms)))
+        last_bad = sa.func.max(sa.case((is_bad, result.run), else_=0))
+        columns = (result.test, _joined(executed), sa.func.max(result.run), last_bad)
+        decided = sa.select(*columns).where(result.state < UNKNOWN).group_by(result.test)
+        statement = decided.having(sa.func.max(result.executed) == 1)
         found = {}
         for test, times, last, bad in self._rows(statement):
             seconds = typical_seconds([*map(int, times.rsplit(",", RECENT)[-RECENT:])]) / 1000

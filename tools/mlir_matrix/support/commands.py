@@ -132,14 +132,11 @@ def _read(documents: Sequence[Path], patterns: Sequence[str]) -> list[TestResult
         )
     found = {name: result for name, result in every.items() if result.target != "ir"}
     if patterns:
-        found = {name: found[name] for name in found if any(_matches(pattern, name) for pattern in patterns)}
+        globs = [test_glob(pattern) for pattern in patterns if is_glob(pattern)]
+        found = {name: found[name] for name in found if name in patterns or any(glob.matches(name) for glob in globs)}
     if not found:
         raise UsageError(f"{' '.join(map(str, documents))}: no test {' '.join(patterns) or 'with a target'}")
     return list(found.values())
-
-
-def _matches(pattern: str, name: str) -> bool:
-    return test_glob(pattern).matches(name) if is_glob(pattern) else pattern == name
 
 
 def _operators(current: Session, plan: Plan, limits: Limits, *, quiet: bool) -> dict[str, frozenset[str]]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
-from mlir_matrix.base.names import did_you_mean, nearest, printable
+from mlir_matrix.base.names import did_you_mean, printable, should_be_called
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.messages import got
 from mlir_matrix.catalog.models.base import (
@@ -62,8 +62,7 @@ def _one_tool(checker: Checker, entry: Tooled, what: str, tool: str) -> None:
     if tool == COMMAND and file in entry.files:
         checker.wrong(entry, f"'command' and {file} exclude each other; remove one of them", "command")
     if tool == PYTHON_FILE and file not in entry.files:
-        near = nearest(file, entry.files)
-        hint = f"; should '{near}' be called '{file}'?" if near else ""
+        hint = should_be_called(file, entry.files)
         checker.wrong(entry, f"a {what} needs the file {file} beside it or the key 'command'{hint}")
 
 
@@ -98,8 +97,8 @@ def _files(checker: Checker, entry: Tooled, tool: str) -> None:
     if tool in (PYTHON_FILE, COMMAND):
         unread = "is not read: 'files' does not name it"
     for name in entry.files.keys() - {*named.values(), own}:
-        near = nearest(name, {*named.values(), own})
-        checker.problems.add(entry.source.beside(name), unread + (f"; did you mean '{near}'?" if near else ""))
+        meant = did_you_mean(name, {*named.values(), own}, listed=False)
+        checker.problems.add(entry.source.beside(name), unread + meant)
 
 
 def _commands(checker: Checker, entry: Tooled, names: set[str]) -> None:

@@ -382,7 +382,7 @@ def test_what_a_killed_git_left(home: Path, repository: Repository) -> None:
 BUILD = """
 import sys, threading
 from pathlib import Path
-from mlir_matrix.environments.install.integrity import damaged_files
+from mlir_matrix.environments.installed.integrity import damaged_files
 from mlir_matrix.environments.source.process import Runner
 threading.Thread(
     target=lambda: Runner(Path(sys.argv[1]), threading.Event(), print).run(sys.argv[2:], "it fails")

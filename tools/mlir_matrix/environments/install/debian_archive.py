@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from email.message import Message
 from email.parser import HeaderParser
 from pathlib import Path
-from typing import BinaryIO, NoReturn, Protocol, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.names import printable
@@ -30,6 +30,9 @@ if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     from backports import zstd
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsRead
 
 #: Most bytes before the content of a member. A path has at most 4096 bytes, and so has the target of a link.
 _MOST_HEADER = 1 << 16
@@ -100,8 +103,10 @@ class DebReader:
     def content(self, size: int) -> Iterator[memoryview]:
         """Yield the content of the last member in pieces."""
         while size > 0:
-            while not self._rest:
-                self._rest = memoryview(self._next() or self._truncated())
+            if not self._rest:
+                self._rest = memoryview(self._next())
+            if not self._rest:
+                raise self._bad("is truncated")
             piece = self._rest[:size]
             self._rest = self._rest[size:]
             self._position += len(piece)
@@ -131,16 +136,13 @@ class DebReader:
         if member.size < 0 or (kind != "file" and member.size):
             raise self._bad(f"is a {kind} with a size of {member.size} bytes")
 
-    def _next(self) -> bytes | None:
+    def _next(self) -> bytes:
         try:
-            return next(self._chunks, None)
+            return next(self._chunks, b"")
         except EOFError:
-            self._truncated()
+            raise self._bad("is truncated") from None
         except _DAMAGED as error:
             raise self._bad(f"is damaged ({error})") from None
-
-    def _truncated(self) -> NoReturn:
-        raise self._bad("is truncated") from None
 
     def _bad(self, problem: str) -> BadArchive:
         return BadArchive(self._archive, problem, self._current)
@@ -190,12 +192,8 @@ class _Part(io.RawIOBase):
         return len(data)
 
 
-class _Readable(Protocol):
-    def read(self, size: int, /) -> bytes | None: ...
-
-
 #: By suffix of the data archive.
-_OPEN: dict[str, Callable[[_Part], _Readable]] = {
+_OPEN: dict[str, Callable[[_Part], SupportsRead[bytes]]] = {
     ".gz": lambda part: gzip.GzipFile(fileobj=part),
     ".bz2": bz2.BZ2File,
     ".zst": zstd.ZstdFile,
@@ -203,7 +201,7 @@ _OPEN: dict[str, Callable[[_Part], _Readable]] = {
 }
 
 
-def _chunks(file: _Readable) -> Generator[bytes, None, None]:
+def _chunks(file: SupportsRead[bytes]) -> Generator[bytes, None, None]:
     while data := file.read(_READ):
         yield data
 

@@ -11,9 +11,9 @@ import hashlib
 import os
 import tarfile
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from mlir_matrix.base.files import check, unwritable
 from mlir_matrix.environments.install.debian_archive import KINDS, BadArchive, DebReader, open_deb
@@ -145,7 +145,7 @@ def make_links(prefix: Path, links: Iterable[UnpackedLink]) -> dict[str, str]:
             raise BadArchive(link.archive, f"link that leads out of the prefix, to '{link.target}'", path)
     for path, link in made.items():
         place = os.path.join(prefix, path)
-        if any(parent in targets for parent in _parents(path)):
+        if any(str(parent) in targets for parent in PurePosixPath(path).parents):
             raise BadArchive(link.archive, "path through another link", path)
         try:
             os.makedirs(os.path.dirname(place), exist_ok=True)
@@ -187,8 +187,3 @@ def leads_out(path: str, targets: Mapping[str, str]) -> bool:
             here.pop()
             waiting.extend(target.split("/")[::-1])
     return False
-
-
-def _parents(path: str) -> Iterator[str]:
-    while path := path.rpartition("/")[0]:
-        yield path

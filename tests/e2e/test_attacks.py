@@ -456,7 +456,7 @@ HOSTILE_FINDS["bazel"] = {**HOSTILE_FINDS["local"], "write": READ_ONLY, "read": 
 _PACKAGES = ("c-library-x86_64-linux-musl-", "numpy-", "packaging-", "torch-mlir-", "ziglang-")
 #: What the program itself imports for such a run.
 _MODULES = (
-    "annotated_types", "archspec", "backports", "certifi", "click", "markdown_it", "mdurl", "pip", "pydantic",
+    "annotated_types", "archspec", "backports", "certifi", "click", "markdown_it", "mdurl", "packaging", "pip", "pydantic",
     "pydantic_core", "pygments", "rich", "typing_extensions.py", "typing_inspection", "urllib3", "yaml",
 )  # fmt: skip
 

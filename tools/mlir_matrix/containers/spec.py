@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from packaging.utils import canonicalize_name
+
 from mlir_matrix.actions.sandbox.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.base.digest import canonical, digest_bytes
 from mlir_matrix.base.paths import Home
@@ -136,10 +138,10 @@ def draw(environment: ResolvedEnvironment, settings: Containers, home: Home, *, 
 
 def in_order(environment: ResolvedEnvironment, first: Iterable[str]) -> list[Package]:
     """Return packages in the order of layers. Daemons share a layer if all layers below it are the same."""
-    place = {name: number for number, name in enumerate(first)}
+    place = {canonicalize_name(name): number for number, name in enumerate(first)}
 
     def key(unit: Package) -> tuple[bool, int, str]:
-        name = unit.label.partition(" ")[0].lower().replace("_", "-")
+        name = canonicalize_name(unit.label.partition(" ")[0])
         return unit is not environment.interpreter.prefix, place.get(name, len(place)), unit.label
 
     return sorted(environment.folders.values(), key=key)

@@ -1,6 +1,6 @@
 """Packages, of which environments consist: wheels, Debian releases, source builds and host tools.
 
-A package is a value. ``install.installer`` installs it and ``install.integrity`` checks what was installed.
+A package is a value. ``installer`` installs it and ``installed.integrity`` checks what was installed.
 """
 
 from __future__ import annotations

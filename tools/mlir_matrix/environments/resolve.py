@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
+from packaging.utils import canonicalize_name
+
 from mlir_matrix.base.digest import digest_value
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import PATCHER, Component, Release
@@ -147,11 +149,14 @@ def resolve(
     if interpreter is None:
         return UnavailableEnvironment(name=name, reason=_no_interpreter(name, releases, locked, sealed=sealed))
     packages = read_lock(locked[interpreter.tag], wanted) if wanted else ()
+    named = {canonicalize_name(each) for each in wanted}
     return ResolvedEnvironment(
         name=name,
         interpreter=interpreter,
         # Large ones first: the wheels that the environment is named for are most of its bytes.
-        packages=tuple(sorted(packages, key=lambda each: (-(each.size or 0), _normal(each.name) not in wanted))),
+        packages=tuple(
+            sorted(packages, key=lambda each: (-(each.size or 0), canonicalize_name(each.name) not in named))
+        ),
         prefixes=prefixes,
         foreign=bool(wanted) and _is_foreign(packages, locked[interpreter.tag], lock_folders[0], interpreter.tag),
         nearest=dict(_nearest(releases)),
@@ -163,10 +168,6 @@ def _is_foreign(packages: Sequence[WheelPackage], lock: Path, first: Path, tag: 
     if lock.parent == first:
         return False
     return not {package for path in lock_files(first, tag) for package in read_lock(path)}.issuperset(packages)
-
-
-def _normal(name: str) -> str:
-    return name.lower().replace("_", "-")
 
 
 def _nearest(releases: Releases) -> Iterator[tuple[str, str]]:

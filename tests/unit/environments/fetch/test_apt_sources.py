@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import urllib.parse
 from pathlib import Path
 
 import hypothesis
 import pytest
 from hypothesis import strategies
+from urllib3.util import parse_url
 
 from mlir_matrix.base.errors import InfrastructureError, UnavailableError
 from mlir_matrix.environments.fetch.apt_sources import (
@@ -138,7 +138,7 @@ def test_how_apt_goes_there(monkeypatch: pytest.MonkeyPatch) -> None:
         authorities="/etc/own.pem",
     )
     addresses = ("http://x.invalid/f", "http://own.invalid/f", "https://own.invalid/f")
-    asked = [found.proxy(urllib.parse.urlsplit(address)) for address in addresses]
+    asked = [found.proxy(parse_url(address)) for address in addresses]
     assert asked == ["http://apt:1/", "", "http://environment:2/"]
 
 

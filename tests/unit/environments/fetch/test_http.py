@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import http.server
+import ipaddress
 import os
 import ssl
 import threading
-import urllib.parse
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from urllib3.util import parse_url
 
 from mlir_matrix.environments.fetch.http import (
     HttpStatusError,
@@ -212,7 +218,7 @@ def test_which_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     routes = Routes(proxies={"http": "one", "http://own.invalid": "two", "http://direct.invalid": "DIRECT"})
 
     def proxy(address: str) -> str:
-        return routes.proxy(urllib.parse.urlsplit(address))
+        return routes.proxy(parse_url(address))
 
     assert proxy("http://x.invalid/f") == "one"
     assert proxy("http://own.invalid:80/f") == "two"
@@ -238,10 +244,58 @@ def test_routes_are_asked_for_where_they_matter(server: Behaviour, tmp_path: Pat
     assert asked == [1]
 
 
-def test_authorities_of_ones_own(tmp_path: Path, server: Behaviour) -> None:
-    """They replace the machine's; an invalid file is an error."""
-    (tmp_path / "none.pem").write_text("")
+def test_an_address_of_a_proxy_that_is_invalid() -> None:
+    with pytest.raises(OSError, match="'\\[x' is not a valid host or port"):
+        read("http://host.invalid/f", routes=Routes(proxies={"http": "http://[x"}))
+
+
+def certify(folder: Path) -> Path:
+    """Write a certificate of 127.0.0.1, signed by itself, with its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
+    now = datetime.now(UTC)
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, now - timedelta(days=1), now + timedelta(days=1))
+    address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+    builder = builder.add_extension(x509.SubjectAlternativeName([address]), critical=False)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    path = folder / "certificate.pem"
+    path.write_bytes(
+        builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
+        + key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    )
+    return path
+
+
+def test_authorities_of_ones_own(tmp_path: Path) -> None:
+    """They replace the machine's, which do not know the server; an invalid file is an error."""
+
+    class Server(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(DATA)
+
+        def log_message(self, format: str, *args: object) -> None:
+            return
+
+    certificate = certify(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server)
+    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    address = f"https://127.0.0.1:{server.server_port}/f"
+    try:
+        assert read(address, routes=Routes(proxies={}, authorities=str(certificate))) == DATA
+        with pytest.raises(OSError, match="certificate verify failed"):
+            read(address, routes=Routes(proxies={}))
+        with pytest.raises(OSError, match="No such file or directory"):
+            read(address, routes=Routes(proxies={}, authorities=str(tmp_path / "none.pem")))
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_authorities_matter_to_https_alone(tmp_path: Path, server: Behaviour) -> None:
     routes = Routes(proxies={}, authorities=str(tmp_path / "none.pem"))
-    with pytest.raises((ssl.SSLError, OSError)):
-        read(server.address.replace("http", "https"), routes=routes)
-    assert read(f"{server.address}/f", routes=routes) == DATA, "which matters to https alone"
+    assert read(f"{server.address}/f", routes=routes) == DATA

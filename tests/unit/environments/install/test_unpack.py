@@ -96,6 +96,12 @@ HOSTILE = {
     "another device": [Member("./dev/null", type=tarfile.CHRTYPE)],
     "a pipe": [Member("./p", type=tarfile.FIFOTYPE)],
     "an extended header": [Member("./p", b"10 path=/x\n", type=tarfile.XHDTYPE)],
+    "a path in an extended header": [Member("./p", b"9 path=x\n", type=tarfile.XHDTYPE), Member("./q", b"x")],
+    "a path in a global header": [Member("./p", b"9 path=x\n", type=tarfile.XGLTYPE), Member("./q", b"x")],
+    "a sparse file": [Member("./s", type=tarfile.GNUTYPE_SPARSE)],
+    "a large extended header": [Member("./p", bytes(100_000), type=tarfile.XHDTYPE), Member("./q", b"x")],
+    "a long name": [Member("./p", b"n" * 100_000, type=tarfile.GNUTYPE_LONGNAME), Member("./q", b"x")],
+    "a thousand names": [Member("./p", b"n", type=tarfile.GNUTYPE_LONGNAME)] * 1000 + [Member("./q", b"x")],
     "what is ours": [Member("./.matrix/prefix.json", b"{}")],
     "the prefix itself": [link("./", "/")],
     "a folder with content": [Member("./d", b"x", type=tarfile.SYMTYPE, target="y")],
@@ -171,6 +177,8 @@ def test_damaged(prefix: Path, tmp_path: Path, suffix: str, change: str) -> None
         (b"!<arch>\nx", "is damaged or truncated at byte 8"), (ar(("data.tar.lzma", b"")), "unsupported compression"),
         (ar(("data.tar", b"x" * 512)), "invalid tar record"), (ar(("data.tar", b"")), "is truncated"),
         (packed(tar([Member("a", b"x")])[:700], ""), "is truncated"),
+        (packed(tar([Member("a", b"x")])[:1024], ""), "x: a: is truncated"),
+        (packed(tar([Member("a", b"x")])[:1024] + b"x" * 1024, ""), "x: a: invalid tar record after it"),
     ],
 )  # fmt: skip
 def test_no_package(prefix: Path, tmp_path: Path, data: bytes, problem: str) -> None:

@@ -156,6 +156,7 @@ def test_another_package(tmp_path: Path, stated: dict[str, bytes], words: str) -
     [
         ("Zope.Interface_x", "5.0", b"name: zope-interface.x\r\nVERSION: 5.0.0 \r\n\r\nVersion: 6\r\n"),
         ("torch", "2.13.0", b"Name: torch\nVersion: 2.13.0+cpu\n"),
+        ("w", "2026.1rc1", b"Name: w\nVersion: 2026.01-RC.1\n"),
     ],
 )
 def test_other_spellings_of_the_same_package(tmp_path: Path, name: str, version: str, stated: bytes) -> None:

@@ -11,7 +11,6 @@ import functools
 import os
 import re
 import socket
-import ssl
 import stat
 import threading
 import urllib.parse
@@ -24,13 +23,12 @@ from typing import Any
 
 import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.util import make_headers
+from urllib3.util import Url, make_headers, parse_url
 
 from mlir_matrix.base.text import harmless
 
 TIMEOUT = 30.0
 _MOST_REDIRECTS = 5
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _SCHEMES = ("http", "https", "file")
 #: Kept connections to one host: at least one for each thread that downloads.
 _MOST_KEPT = 16
@@ -73,11 +71,11 @@ class Routes:
     #: A file of certificates that replaces the machine's.
     authorities: str = ""
 
-    def proxy(self, parts: urllib.parse.SplitResult) -> str:
+    def proxy(self, url: Url) -> str:
         """Return the proxy for a URL; empty for none."""
-        host = parts.hostname or ""
-        found = self.proxies.get(f"{parts.scheme}://{host}") or self.proxies.get(parts.scheme, "")
-        return "" if found in _NO_PROXY or urllib.request.proxy_bypass(host) else found
+        host = url.host or ""
+        found = self.proxies.get(f"{url.scheme}://{host}") or self.proxies.get(url.scheme or "", "")
+        return "" if found in _NO_PROXY or urllib.request.proxy_bypass(host.strip("[]")) else found
 
 
 class Transport:
@@ -87,7 +85,7 @@ class Transport:
         self._timeout = timeout
         self._find_routes = routes
         self._guard = threading.Lock()
-        self._pools: dict[tuple[str, str], urllib3.PoolManager] = {}
+        self._managers: dict[str, urllib3.PoolManager] = {}
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._closed = False
 
@@ -98,14 +96,15 @@ class Transport:
     def open(self, address: str, start: int = 0) -> Stream:
         """Request ``address`` from byte ``start`` on. Raise HttpStatusError, ProxyError, OSError."""
         for _ in range(_MOST_REDIRECTS):
-            parts = _split(address)
-            if parts.scheme == "file":
-                return _open_file(parts, start)
-            response = self._ask(parts, start, self._routes.proxy(parts))
-            if response.status not in _REDIRECTS:
+            url = _parse(address)
+            if url.scheme == "file":
+                return _open_file(url, start)
+            response = self._ask(url, start, self._routes.proxy(url))
+            location = response.get_redirect_location()
+            if not location:
                 return _stream(response, start)
             response.drain_conn()
-            address = _moved(address, response.headers.get("Location", ""))
+            address = _moved(address, location)
         raise HttpStatusError(508, "too many redirections")
 
     def abort(self) -> None:
@@ -121,26 +120,24 @@ class Transport:
     def close(self) -> None:
         """Close all connections that no thread uses."""
         with self._guard:
-            managers = list(self._pools.values())
-            self._pools.clear()
+            managers = list(self._managers.values())
+            self._managers.clear()
         for manager in managers:
             for key in manager.pools.keys():  # noqa: SIM118 - it is no dict, and cannot be iterated
                 manager.pools[key].close()
 
-    def _ask(self, parts: urllib.parse.SplitResult, start: int, proxy: str) -> urllib3.BaseHTTPResponse:
-        pool = self._pool(parts.scheme, proxy)
-        headers = {"User-Agent": "mlir-matrix", "Accept-Encoding": "identity"}
-        if login := _login(parts):
-            headers |= make_headers(basic_auth=login)
+    def _ask(self, url: Url, start: int, proxy: str) -> urllib3.BaseHTTPResponse:
+        headers = make_headers(user_agent="mlir-matrix", accept_encoding="identity", basic_auth=_login(url))
         if start:
             headers["Range"] = f"bytes={start}-"
         # Without the login, because a proxy gets the whole URL.
-        address = urllib.parse.urlunsplit((parts.scheme, _host(parts), parts.path or "/", parts.query, ""))
-        ask = functools.partial(
-            pool.urlopen, "GET", address, headers=headers, redirect=False, retries=False, preload_content=False,
-            decode_content=False, enforce_content_length=False,
-        )  # fmt: skip
+        address = url._replace(auth=None, fragment=None).url
         try:
+            manager = self._manager(proxy)
+            ask = functools.partial(
+                manager.urlopen, "GET", address, headers=headers, redirect=False, retries=False, preload_content=False,
+                decode_content=False, enforce_content_length=False,
+            )  # fmt: skip
             try:
                 return ask()
             except urllib3.exceptions.ProtocolError:
@@ -155,34 +152,22 @@ class Transport:
                 raise ProxyError(_reason(error), proxy) from None
             raise OSError(_reason(error)) from None
 
-    def _pool(self, scheme: str, proxy: str) -> urllib3.PoolManager:
+    def _manager(self, proxy: str) -> urllib3.PoolManager:
         with self._guard:
-            if (scheme, proxy) not in self._pools:
-                self._pools[scheme, proxy] = self._new_pool(scheme, proxy)
-            return self._pools[scheme, proxy]
+            if proxy not in self._managers:
+                self._managers[proxy] = self._new_manager(proxy)
+            return self._managers[proxy]
 
-    def _new_pool(self, scheme: str, proxy: str) -> urllib3.PoolManager:
-        via = _proxy_parts(proxy) if proxy else None
-        options: dict[str, Any] = {"maxsize": _MOST_KEPT, "timeout": self._timeout}
-        secure = "https" in (scheme, via.scheme if via else "")
-        context = ssl.create_default_context(cafile=self._routes.authorities or None) if secure else None
-        if context:
-            options["ssl_context"] = context
-        if via:
-            login = _login(via)
-            headers = make_headers(proxy_basic_auth=login) if login else None
-            pool: urllib3.PoolManager = urllib3.ProxyManager(
-                f"{via.scheme}://{_host(via)}", proxy_headers=headers, proxy_ssl_context=context, **options
-            )
-        else:
-            pool = urllib3.PoolManager(**options)
-        # abort() must reach every socket, also one that waits for a proxy.
-        note = {"opened": staticmethod(self._opened)}
-        pool.pool_classes_by_scheme = {
-            "http": type("_Pool", (urllib3.HTTPConnectionPool,), {"ConnectionCls": type("_C", (_Http,), note)}),
-            "https": type("_Pool", (urllib3.HTTPSConnectionPool,), {"ConnectionCls": type("_C", (_Https,), note)}),
-        }
-        return pool
+    def _new_manager(self, proxy: str) -> urllib3.PoolManager:
+        authorities = self._routes.authorities or None
+        options: dict[str, Any] = {"maxsize": _MOST_KEPT, "timeout": self._timeout, "ca_certs": authorities}
+        manager = urllib3.PoolManager(**options)
+        if proxy:
+            url = _parse_proxy(proxy)
+            login = make_headers(proxy_basic_auth=_login(url))
+            manager = urllib3.ProxyManager(url._replace(auth=None).url, proxy_headers=login, **options)
+        manager.pool_classes_by_scheme = _pool_classes(self._opened)
+        return manager
 
     def _opened(self, opened: socket.socket) -> None:
         with self._guard:
@@ -196,41 +181,45 @@ class Transport:
             raise ConnectionAbortedError("cancelled")
 
 
-class _Http(HTTPConnection):
-    opened: Callable[[socket.socket], None]
+def _pool_classes(opened: Callable[[socket.socket], None]) -> dict[str, type[urllib3.HTTPConnectionPool]]:
+    """Return classes of pools that call ``opened`` with every socket, also with one that waits for a proxy."""
 
-    def _new_conn(self) -> socket.socket:
-        made = super()._new_conn()
-        self.opened(made)
-        return made
+    class Http(HTTPConnection):
+        def _new_conn(self) -> socket.socket:
+            made = super()._new_conn()
+            opened(made)
+            return made
+
+    class Https(Http, HTTPSConnection):
+        def connect(self) -> None:
+            super().connect()
+            # TLS has wrapped the first socket.
+            assert self.sock is not None
+            opened(self.sock)
+
+    class HttpPool(urllib3.HTTPConnectionPool):
+        ConnectionCls = Http
+
+    class HttpsPool(urllib3.HTTPSConnectionPool):
+        ConnectionCls = Https
+
+    return {"http": HttpPool, "https": HttpsPool}
 
 
-class _Https(_Http, HTTPSConnection):
-    def connect(self) -> None:
-        super().connect()
-        # TLS has wrapped the first socket.
-        assert self.sock is not None
-        self.opened(self.sock)
-
-
-def _host(parts: urllib.parse.SplitResult) -> str:
-    """Return the host and port of an address, without the login that may be in it."""
-    return parts.netloc.rpartition("@")[2]
-
-
-def _proxy_parts(proxy: str) -> urllib.parse.SplitResult:
+def _parse_proxy(proxy: str) -> Url:
     """Parse the address of a proxy, which may be a host alone. Raise ProxyError."""
-    parts = urllib.parse.urlsplit(proxy if "://" in proxy else f"http://{proxy}")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ProxyError(f"'{parts.scheme}' proxies are not supported; expected http or https", proxy)
-    return parts
+    url = parse_url(proxy if "://" in proxy else f"http://{proxy}")
+    if url.scheme not in ("http", "https") or not url.host:
+        raise ProxyError(f"'{url.scheme}' proxies are not supported; expected http or https", proxy)
+    return url
 
 
-def _login(parts: urllib.parse.SplitResult) -> str:
-    """Return ``user:password`` of an address; empty without one."""
-    if parts.username is None:
-        return ""
-    return f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
+def _login(url: Url) -> str | None:
+    """Return ``user:password`` of a URL; None without a user."""
+    if url.auth is None:
+        return None
+    user, _, password = url.auth.partition(":")
+    return urllib.parse.unquote(f"{user}:{password}")
 
 
 def shown(address: str) -> str:
@@ -246,14 +235,14 @@ def origin(address: str) -> str:
     return f"{before}{separator}{after.partition('/')[0]}"
 
 
-def _split(address: str) -> urllib.parse.SplitResult:
+def _parse(address: str) -> Url:
     try:
-        parts = urllib.parse.urlsplit(address)
+        url = parse_url(address)
     except ValueError as error:
         raise HttpStatusError(400, f"invalid URL: {error}") from None
-    if parts.scheme not in _SCHEMES:
-        raise HttpStatusError(400, f"unsupported scheme '{parts.scheme}'; expected one of {', '.join(_SCHEMES)}")
-    return parts
+    if url.scheme not in _SCHEMES:
+        raise HttpStatusError(400, f"unsupported scheme '{url.scheme}'; expected one of {', '.join(_SCHEMES)}")
+    return url
 
 
 def _moved(address: str, location: str) -> str:
@@ -262,7 +251,7 @@ def _moved(address: str, location: str) -> str:
         target = urllib.parse.urljoin(address, location)
     except ValueError as error:
         raise HttpStatusError(400, f"redirected to an invalid URL: {error}") from None
-    schemes = [_split(each).scheme for each in (address, target)]
+    schemes = [_parse(each).scheme for each in (address, target)]
     if schemes[1] == "file" or schemes == ["https", "http"]:
         raise HttpStatusError(400, f"redirected from {schemes[0]} to {schemes[1]}, which is not allowed")
     return target
@@ -302,10 +291,10 @@ def _reason(error: BaseException) -> str:
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
-def _open_file(parts: urllib.parse.SplitResult, start: int) -> Stream:
+def _open_file(url: Url, start: int) -> Stream:
     try:
         # Otherwise, opening a pipe would block.
-        descriptor = os.open(urllib.request.url2pathname(parts.path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(urllib.request.url2pathname(url.path or ""), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError, ValueError):
         raise HttpStatusError(404, "no such file") from None
     except OSError as error:

@@ -1,7 +1,7 @@
-"""Read a Debian package: the records of its data archive, one after the other, and its control fields.
+"""Read a Debian package: the members of its data archive, one after the other, and its control fields.
 
-The format is that of dpkg: an ar file whose members ``control.tar.*`` and ``data.tar.*`` are tar archives in GNU's format.
-Devices, sparse files and extended headers, which may be of any size, are in no package and are refused.
+The format is that of dpkg: an ar file with the tar archives ``control.tar.*`` and ``data.tar.*`` in GNU's format.
+No package has devices, sparse files or extended headers: they are refused.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ import tarfile
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from email.message import Message
 from email.parser import HeaderParser
 from pathlib import Path
-from typing import Literal, NoReturn, Protocol
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.names import printable
@@ -32,8 +31,11 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-_BLOCK = 512
-_LONGEST_NAME = 1 << 16
+if TYPE_CHECKING:
+    from _typeshed import SupportsRead
+
+#: Most bytes before the content of a member. A path has at most 4096 bytes, and so has the target of a link.
+_MOST_HEADER = 1 << 16
 _READ = 1 << 20
 #: Larger archives are decompressed by ``xz``, which uses all cores for the blocks of 24 MiB that dpkg writes. Half of a
 #: release is one or two archives, so that otherwise one core would work after all others are idle.
@@ -43,8 +45,8 @@ _MEMORY = 512 << 20
 #: Errors of decompressors for damaged data; EOFError for a truncated archive.
 _DAMAGED = (lzma.LZMAError, zlib.error, zstd.ZstdError, ValueError, OSError, EOFError)
 
-Kind = Literal["file", "folder", "link", "hard link"]
-_KINDS: dict[bytes, Kind] = {
+#: Kinds of members, as messages name them.
+KINDS = {
     tarfile.REGTYPE: "file",
     tarfile.AREGTYPE: "file",
     tarfile.DIRTYPE: "folder",
@@ -65,100 +67,82 @@ class BadArchive(InfrastructureError):
         super().__init__(f"{where}: {problem}; the package was not installed")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Record:
-    """A member of the data archive; ``name`` and ``target`` as in the archive."""
-
-    name: str
-    kind: Kind
-    target: str
-    size: int
-    executable: bool
-
-
 class DebReader:
-    """An archive in an open Debian package; read the :meth:`content` of each record before the next one."""
+    """An archive in an open Debian package, and the file that tarfile reads, which only goes forward.
+
+    Read the :meth:`content` of each member before the next one.
+    """
 
     def __init__(self, chunks: Iterator[bytes], archive: str, part: str) -> None:
         self._chunks = chunks
         self._archive = archive
         self._rest = memoryview(b"")
+        self._position = 0
+        self._last = b""
+        self._header_bytes = 0
         self._current = self._part = part
 
-    def records(self) -> Iterator[Record]:
+    def members(self) -> Iterator[tarfile.TarInfo]:
         """Yield every member. Raise BadArchive."""
-        long_name = long_target = None
-        while (header := self._take(_BLOCK)).count(0) != _BLOCK:
-            try:
-                info = tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
-            except tarfile.HeaderError:
-                raise self._bad("invalid tar record after it") from None
-            if info.type == tarfile.GNUTYPE_LONGNAME:
-                long_name = self._long(info.size)
-            elif info.type == tarfile.GNUTYPE_LONGLINK:
-                long_target = self._long(info.size)
-            else:
-                yield self._record(info, long_name, long_target)
-                long_name = long_target = None
+        try:
+            for member in tarfile.TarFile(fileobj=cast("BinaryIO", self), encoding="utf-8", errors="surrogateescape"):
+                self._current = member.name
+                self._check(member)
+                self._header_bytes = 0
+                yield member
+            if any(self._last):
+                # tarfile takes an invalid record for the end, which is a block of zeros.
+                raise ValueError
+        except (tarfile.TarError, ArithmeticError, LookupError, ValueError):
+            raise self._bad("invalid tar record after it") from None
         self._current = self._part
         # Checksums come last: read to the end.
         while self._next():
             pass
 
     def content(self, size: int) -> Iterator[memoryview]:
-        """Yield the content of the last record in pieces."""
-        padding = -size % _BLOCK
-        while size:
-            piece = self._piece(size)
+        """Yield the content of the last member in pieces."""
+        while size > 0:
+            if not self._rest:
+                self._rest = memoryview(self._next())
+            if not self._rest:
+                raise self._bad("is truncated")
+            piece = self._rest[:size]
+            self._rest = self._rest[size:]
+            self._position += len(piece)
             size -= len(piece)
             yield piece
-        if padding:
-            self._take(padding)
 
-    def _record(self, info: tarfile.TarInfo, name: str | None, target: str | None) -> Record:
-        self._current = info.name if name is None else name
-        kind = _KINDS.get(info.type)
-        if kind is None:
-            what = _REFUSED.get(info.type, f"a record of type {info.type!r}")
-            raise self._bad(f"is {what}; expected a file, folder or link")
-        if info.size < 0 or (kind != "file" and info.size):
-            raise self._bad(f"is a {kind} with a size of {info.size} bytes")
-        return Record(
-            name=self._current,
-            kind=kind,
-            target=info.linkname if target is None else target,
-            size=info.size,
-            executable=bool(info.mode & 0o111),
-        )
+    def tell(self) -> int:
+        return self._position
 
-    def _long(self, size: int) -> str:
-        if not 0 < size <= _LONGEST_NAME:
-            raise self._bad(f"the name of the next record has {size} bytes, expected 1 to {_LONGEST_NAME}")
-        data = b"".join(self.content(size))
-        return data.split(b"\0", 1)[0].decode("utf-8", "surrogateescape")
+    def seek(self, position: int) -> None:
+        for _ in self.content(position - self._position):
+            pass
 
-    def _take(self, size: int) -> bytes:
-        data = bytes(self._piece(size))
-        while len(data) < size:
-            data += self._piece(size - len(data))
-        return data
+    def read(self, size: int) -> bytes:
+        """Read a part of a header."""
+        self._header_bytes += size
+        if size < 0 or self._header_bytes > _MOST_HEADER:
+            raise self._bad(f"the header of the next record has more than {_MOST_HEADER} bytes")
+        self._last = b"".join(self.content(size))
+        return self._last
 
-    def _piece(self, most: int) -> memoryview:
-        while not self._rest:
-            self._rest = memoryview(self._next() or self._truncated())
-        piece, self._rest = self._rest[:most], self._rest[most:]
-        return piece
+    def _check(self, member: tarfile.TarInfo) -> None:
+        kind = KINDS.get(member.type)
+        if kind is None or member.pax_headers:
+            refused = "a record with an extended header" if member.pax_headers else f"a record of type {member.type!r}"
+            raise self._bad(f"is {_REFUSED.get(member.type, refused)}; expected a file, folder or link")
+        if member.size < 0 or (kind != "file" and member.size):
+            raise self._bad(f"is a {kind} with a size of {member.size} bytes")
 
-    def _next(self) -> bytes | None:
+    def _next(self) -> bytes:
         try:
-            return next(self._chunks, None)
+            return next(self._chunks, b"")
         except EOFError:
-            self._truncated()
+            raise self._bad("is truncated") from None
         except _DAMAGED as error:
             raise self._bad(f"is damaged ({error})") from None
-
-    def _truncated(self) -> NoReturn:
-        raise self._bad("is truncated") from None
 
     def _bad(self, problem: str) -> BadArchive:
         return BadArchive(self._archive, problem, self._current)
@@ -167,12 +151,10 @@ class DebReader:
 def read_control(path: Path, *, archive: str) -> Message:
     """Return the control fields of a package. Raise BadArchive."""
     with open_deb(path, archive=archive, part="control.tar") as reader:
-        for record in reader.records():
-            content = reader.content(record.size)
-            if record.name.removeprefix("./") == "control" and record.size <= _LARGE:
-                return HeaderParser().parsestr(b"".join(content).decode("utf-8", "replace"))
-            for _ in content:
-                pass
+        for member in reader.members():
+            if member.name.removeprefix("./") == "control" and member.size <= _LARGE:
+                content = b"".join(reader.content(member.size))
+                return HeaderParser().parsestr(content.decode("utf-8", "replace"))
     raise BadArchive(archive, f"has no file 'control' of at most {_LARGE} bytes", "control.tar")
 
 
@@ -210,12 +192,8 @@ class _Part(io.RawIOBase):
         return len(data)
 
 
-class _Readable(Protocol):
-    def read(self, size: int, /) -> bytes | None: ...
-
-
 #: By suffix of the data archive.
-_OPEN: dict[str, Callable[[_Part], _Readable]] = {
+_OPEN: dict[str, Callable[[_Part], SupportsRead[bytes]]] = {
     ".gz": lambda part: gzip.GzipFile(fileobj=part),
     ".bz2": bz2.BZ2File,
     ".zst": zstd.ZstdFile,
@@ -223,7 +201,7 @@ _OPEN: dict[str, Callable[[_Part], _Readable]] = {
 }
 
 
-def _chunks(file: _Readable) -> Generator[bytes, None, None]:
+def _chunks(file: SupportsRead[bytes]) -> Generator[bytes, None, None]:
     while data := file.read(_READ):
         yield data
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tarfile
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from mlir_matrix.base.files import check, unwritable
-from mlir_matrix.environments.install.debian_archive import BadArchive, DebReader, Record, open_deb
+from mlir_matrix.environments.install.debian_archive import KINDS, BadArchive, DebReader, open_deb
 from mlir_matrix.environments.installed.integrity import UnpackedFile
 from mlir_matrix.environments.installed.prefix import OURS
 
@@ -50,17 +51,17 @@ def unpack(
     with open_deb(source, archive=archive) as reader:
         writer = _Writer(reader, prefix, archive, cancelled)
         size = 0
-        for record in reader.records():
+        for member in reader.members():
             check(cancelled)
-            size += record.size
+            size += member.size
             if most is not None and size > most:
                 raise BadArchive(
-                    archive, f"its files have more than the {most} bytes that its lock file allows", record.name
+                    archive, f"its files have more than the {most} bytes that its lock file allows", member.name
                 )
             try:
-                writer.take(record)
+                writer.take(member)
             except (FileExistsError, NotADirectoryError, IsADirectoryError):
-                raise BadArchive(archive, "duplicate path", record.name) from None
+                raise BadArchive(archive, "duplicate path", member.name) from None
             except OSError as error:
                 raise unwritable(f"{archive} cannot be unpacked", error) from None
     return Unpacked(files=tuple(writer.files.values()), links=tuple(writer.links.values()))
@@ -76,21 +77,22 @@ class _Writer:
         self.links: dict[str, UnpackedLink] = {}
         self._folders: set[str] = set()
 
-    def take(self, record: Record) -> None:
-        path = inside(record.name)
+    def take(self, member: tarfile.TarInfo) -> None:
+        path = inside(member.name)
         if path is None or path.split("/", 1)[0] == OURS:
-            raise BadArchive(self._archive, f"path outside of the prefix, or in {OURS}", record.name)
-        if record.kind == "folder":
+            raise BadArchive(self._archive, f"path outside of the prefix, or in {OURS}", member.name)
+        kind = KINDS[member.type]
+        if kind == "folder":
             self._folder(path)
         elif not path:
-            raise BadArchive(self._archive, f"{record.kind} instead of the prefix itself", record.name)
-        elif record.kind == "link":
+            raise BadArchive(self._archive, f"{kind} instead of the prefix itself", member.name)
+        elif kind == "link":
             if path in self.links:
                 raise FileExistsError
-            self.links[path] = UnpackedLink(path=path, target=record.target, archive=self._archive)
+            self.links[path] = UnpackedLink(path=path, target=member.linkname, archive=self._archive)
         else:
             self._folder(path.rpartition("/")[0])
-            self.files[path] = self._file(path, record) if record.kind == "file" else self._hard_link(path, record)
+            self.files[path] = self._file(path, member) if kind == "file" else self._hard_link(path, member)
 
     def _folder(self, path: str) -> None:
         if path not in self._folders:
@@ -98,12 +100,12 @@ class _Writer:
             os.makedirs(os.path.join(self._prefix, path), exist_ok=True)
             self._folders.add(path)
 
-    def _file(self, path: str, record: Record) -> UnpackedFile:
-        mode = 0o755 if record.executable else 0o644
+    def _file(self, path: str, member: tarfile.TarInfo) -> UnpackedFile:
+        mode = 0o755 if member.mode & 0o111 else 0o644
         state = hashlib.sha256()
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with open(os.open(os.path.join(self._prefix, path), flags, mode), "wb") as file:
-            for piece in self._reader.content(record.size):
+            for piece in self._reader.content(member.size):
                 check(self._cancelled)
                 state.update(piece)
                 file.write(piece)
@@ -111,13 +113,13 @@ class _Writer:
             # The umask may have cleared bits.
             os.fchmod(file.fileno(), mode)
             mtime = os.fstat(file.fileno()).st_mtime_ns
-        return UnpackedFile(path=path, size=record.size, sha256=state.hexdigest(), mode=mode, mtime_ns=mtime)
+        return UnpackedFile(path=path, size=member.size, sha256=state.hexdigest(), mode=mode, mtime_ns=mtime)
 
-    def _hard_link(self, path: str, record: Record) -> UnpackedFile:
+    def _hard_link(self, path: str, member: tarfile.TarInfo) -> UnpackedFile:
         # Only to a file of the same archive.
-        file = self.files.get(inside(record.target) or "")
+        file = self.files.get(inside(member.linkname) or "")
         if file is None:
-            raise BadArchive(self._archive, "hard link to a file that is not in the archive", record.name)
+            raise BadArchive(self._archive, "hard link to a file that is not in the archive", member.name)
         os.link(os.path.join(self._prefix, file.path), os.path.join(self._prefix, path), follow_symlinks=False)
         return replace(file, path=path)
 
@@ -143,7 +145,7 @@ def make_links(prefix: Path, links: Iterable[UnpackedLink]) -> dict[str, str]:
             raise BadArchive(link.archive, f"link that leads out of the prefix, to '{link.target}'", path)
     for path, link in made.items():
         place = os.path.join(prefix, path)
-        if any(parent in targets for parent in _parents(path)):
+        if any(str(parent) in targets for parent in PurePosixPath(path).parents):
             raise BadArchive(link.archive, "path through another link", path)
         try:
             os.makedirs(os.path.dirname(place), exist_ok=True)
@@ -185,8 +187,3 @@ def leads_out(path: str, targets: Mapping[str, str]) -> bool:
             here.pop()
             waiting.extend(target.split("/")[::-1])
     return False
-
-
-def _parents(path: str) -> Iterator[str]:
-    while path := path.rpartition("/")[0]:
-        yield path

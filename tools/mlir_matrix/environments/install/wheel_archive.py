@@ -19,13 +19,15 @@ from collections.abc import Iterable, Iterator
 from email.parser import HeaderParser
 from pathlib import Path, PurePosixPath
 
+from packaging.utils import canonicalize_name
+
 from mlir_matrix.base.digest import digest_file
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.files import Cancelled
 from mlir_matrix.base.names import printable
 from mlir_matrix.environments.installed.elf import MAGIC
 from mlir_matrix.environments.installed.prefix import OURS
-from mlir_matrix.environments.lockfiles.wheels import WheelPackage, is_version, normal_name
+from mlir_matrix.environments.lockfiles.wheels import WheelPackage, is_version
 
 _CHUNK = 1 << 20
 #: Most unpacked bytes for each byte of a wheel whose lock file does not state them. The wheels that are locked have up to 5.
@@ -78,7 +80,7 @@ def _check_metadata(folder: Path, package: WheelPackage) -> None:
     text = (folder / found[0] / "METADATA").read_text(encoding="utf-8", errors="replace")
     stated = HeaderParser().parsestr(text)
     name, version = (str(stated[field]).strip() for field in ("Name", "Version"))
-    if normal_name(name) != normal_name(package.name) or not is_version(version, package.version):
+    if canonicalize_name(name) != canonicalize_name(package.name) or not is_version(version, package.version):
         raise InfrastructureError(
             f"{package.label} is another package: its {found[0]}/METADATA states '{printable(f'{name} {version}', 80)}'"
         )

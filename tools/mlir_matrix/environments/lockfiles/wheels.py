@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
 from mlir_matrix.base.errors import CatalogError
 from mlir_matrix.base.files import write_text
 from mlir_matrix.base.names import printable
@@ -140,7 +143,7 @@ def read_lock(path: Path, pins: Mapping[str, str] | None = None) -> tuple[WheelP
     for number, line in enumerate(lines, 1):
         if text := line.split("#", 1)[0].rstrip():
             package = _package(text, line.rstrip(), f"{path}:{number}")
-            key = normal_name(package.name)
+            key = canonicalize_name(package.name)
             if key in packages:
                 raise CatalogError(f"{path}:{number}:1: duplicate package '{package.name}'")
             packages[key] = package
@@ -171,22 +174,19 @@ def _check_pin(pinned: str, packages: Mapping[str, WheelPackage], where: str) ->
     pin = re.fullmatch(_PIN, pinned)
     if pin is None:
         raise CatalogError(f"{where}: expected «name==version», got '{printable(pinned, 80)}'")
-    package = packages.get(normal_name(pin["name"]))
+    package = packages.get(canonicalize_name(pin["name"]))
     if package is None or not is_version(package.version, pin["version"]):
         found = f"has {package.name}=={package.version}" if package else f"does not have {pin['name']}"
         raise CatalogError(f"{where}: {pinned} is pinned, but this lock file {found}")
 
 
-def normal_name(name: str) -> str:
-    """Normalize the name of a distribution as package indexes do."""
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
 def is_version(version: str, pinned: str) -> bool:
     """Compare as pip's ``==``: a local version (``+cpu``) matches, and final zeros do not count."""
-    if "+" not in pinned:
-        version = version.partition("+")[0]
-    return re.sub(r"(\.0)+$", "", version) == re.sub(r"(\.0)+$", "", pinned)
+    try:
+        found, wanted = Version(version), Version(pinned)
+    except InvalidVersion:
+        return version == pinned
+    return wanted in (found, Version(found.public))
 
 
 def write_lock(path: Path, packages: Iterable[WheelPackage], *, made_by: str, pins: Mapping[str, str]) -> None:

@@ -36,7 +36,7 @@ def _copy(rctx, source, target):
 def _prepare(rctx, packages):
     """Copy the unit, remove files that no action reads, and compile its Python."""
     _copy(rctx, packages + "/" + rctx.attr.folder, "unit")
-    script = package(rctx, rctx.attr.root).get_child("execute/bazel/prepare.py")
+    script = package(rctx, rctx.attr.root).get_child("bazel/prepare.py")
     interpreter = _interpreter(rctx, "{}/{}".format(packages, rctx.attr.interpreter))
     done = rctx.execute(interpreter + ["-I", "-S", "-B", script, rctx.attr.part, "unit"], timeout = 1800)
     if done.return_code != 0:

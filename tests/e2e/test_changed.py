@@ -79,7 +79,7 @@ def test_changes_of_the_program(checkout: Path, matrix: Callable[..., subprocess
         return {name: {f"{file} changed: it can change any verdict"} for name in ("jax", "mlir")}
 
     package = checkout / "tools" / "mlir_matrix"
-    edit(package / "cli" / "plan.py", '"""', '"""Changed. ')
+    edit(package / "golden" / "commands.py", '"""', '"""Changed. ')
     edit(package / "actions" / "tools" / "irtest.py", '"""', '"""Changed. ')
     assert affected() == {"mlir": {"the code of tool irtest changed"}}
     git(checkout, "reset", "-q", "--hard", "main")

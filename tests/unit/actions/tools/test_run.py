@@ -15,6 +15,7 @@ import numpy
 import pytest
 
 from mlir_matrix.actions.contract import Action, ActionCrashed, ActionFailed, MachineFailed
+from mlir_matrix.actions.runtime import driver
 from mlir_matrix.actions.tools import run
 from support.programs import LOST_LIBRARY, unloadable
 
@@ -322,7 +323,7 @@ def test_the_second_run_has_fresh_arguments_and_variables(bench: Any, monkeypatc
     kernel = bench.compile(source)
     assert bench.call(kernel, FIVE, [("f32", [5])])[0].tolist() == [2, 2, 3, 4, 5]
     assert bench.metrics()["poisons"] == 2
-    monkeypatch.setattr(run, "_SECOND_WITHIN", 1)
+    monkeypatch.setattr(driver, "_SECOND_WITHIN", 1)
     bench.call(kernel, [("f32", [1, 2, 3, 4, 1.1e6])], [("f32", [5])])
     assert bench.metrics()["poisons"] == 1
 

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlir_matrix.actions.contract import Action, ActionFailed
-from mlir_matrix.actions.numerics import dtypes, prng
+from mlir_matrix.actions.numerics import dtypes, prng, sketch
 from mlir_matrix.actions.numerics.sketch import BLOCK, FACTOR, PROJECTIONS, SAMPLES, false_alarm, missed, missed_alone
-from mlir_matrix.actions.tools import judge, sketch
+from mlir_matrix.actions.tools import judge
+from mlir_matrix.actions.tools.sketch import run
 
 SIZE = 3 * BLOCK + 1000
 ATOL = 1e-6
@@ -51,7 +52,7 @@ def verdict(
         **more,
     }
     dtypes.save_npy("e.npy", np.asarray(expected, dtype=dtypes.golden_storage(dtype)))
-    sketch.run(Action(params={"outputs": [spec]}, inputs={"expected-y": "e.npy"}, outputs={"sketch-y": "s.npy"}))
+    run(Action(params={"outputs": [spec]}, inputs={"expected-y": "e.npy"}, outputs={"sketch-y": "s.npy"}))
     dtypes.save_npy("a.npy", actual)
     return judge.judge([spec], {"actual-y": "a.npy", "sketch-y": "s.npy"})
 
@@ -329,4 +330,4 @@ def test_the_tool_refuses_what_is_not_the_output() -> None:
     dtypes.save_npy("e.npy", np.zeros(4))
     spec = {"name": "y", "dtype": "f32", "shape": [5], "compare": "numeric"}
     with pytest.raises(ActionFailed, match=r"is float64 \[4\], not f32 \[5\]"):
-        sketch.run(Action(params={"outputs": [spec]}, inputs={"expected-y": "e.npy"}, outputs={"sketch-y": "s.npy"}))
+        run(Action(params={"outputs": [spec]}, inputs={"expected-y": "e.npy"}, outputs={"sketch-y": "s.npy"}))

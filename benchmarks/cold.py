@@ -18,8 +18,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from mlir_matrix.plan.session import plan_tests
-
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
 from _baseline import Baseline, cores, strata
@@ -34,7 +32,7 @@ from mlir_matrix.expand.select import choose
 from mlir_matrix.plan.graph import BUILDING, Graph
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.plan.request import Limits
-from mlir_matrix.plan.session import open_session
+from mlir_matrix.plan.session import open_session, plan_tests
 from mlir_matrix.results.run_plan import run_graph
 
 RUNS = 3

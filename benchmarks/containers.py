@@ -19,8 +19,6 @@ import tempfile
 import time
 from pathlib import Path
 
-from mlir_matrix.plan.session import plan_tests
-
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
 from _matrix import matrix
@@ -32,7 +30,7 @@ from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.job import ActionDone, ActionStarted, Done
 from mlir_matrix.expand.select import choose
 from mlir_matrix.plan.request import ExecutorOptions, Limits
-from mlir_matrix.plan.session import open_session
+from mlir_matrix.plan.session import open_session, plan_tests
 from mlir_matrix.results.run_plan import run_plan
 
 RUNS = 3

@@ -19,8 +19,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlir_matrix.plan.session import plan_tests, select_tests
-
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
 import numpy
@@ -34,7 +32,7 @@ from mlir_matrix.execute import queues
 from mlir_matrix.execute.job import ActionDone, ActionStarted
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.request import Limits
-from mlir_matrix.plan.session import open_session
+from mlir_matrix.plan.session import open_session, plan_tests, select_tests
 from mlir_matrix.results.results import TestDone
 from mlir_matrix.results.run_plan import run_plan
 

@@ -15,8 +15,6 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from mlir_matrix.plan.session import plan_tests
-
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
 from _synthetic import catalog
@@ -32,7 +30,7 @@ from mlir_matrix.expand.select import choose
 from mlir_matrix.fleet.choose import choose_for, timed_actions
 from mlir_matrix.fleet.durations import Estimates, Recorded, Snapshot, read_snapshot
 from mlir_matrix.fleet.shards import shards
-from mlir_matrix.plan.session import open_session, session_of
+from mlir_matrix.plan.session import open_session, plan_tests, session_of
 
 TIME = "2026-01-31T12:00:00.000Z"
 MACHINE = """\

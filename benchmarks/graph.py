@@ -18,8 +18,6 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from mlir_matrix.plan.session import plan_tests
-
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
 from _synthetic import catalog
@@ -32,6 +30,7 @@ from mlir_matrix.cli.main import COLLECTING
 from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.suite import expand
+from mlir_matrix.plan.session import plan_tests
 
 FRAMEWORKS, PIPELINES, TARGETS = 10, 50, 2
 WORKLOADS = (10, 30, 100)

@@ -14,8 +14,6 @@ import tempfile
 import time
 from pathlib import Path
 
-from mlir_matrix.plan.session import plan_tests
-
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
 from _baseline import Baseline, cores
@@ -24,7 +22,7 @@ from _timing import verdict
 from cold import added, kit, template
 
 from mlir_matrix.expand.select import choose
-from mlir_matrix.plan.session import open_session
+from mlir_matrix.plan.session import open_session, plan_tests
 
 SUITE = "onnx-nodes"
 SAMPLE = 120

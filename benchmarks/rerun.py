@@ -18,8 +18,6 @@ import time
 from functools import partial
 from pathlib import Path
 
-from mlir_matrix.plan.session import plan_tests
-
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
 from _matrix import LAUNCHER, ROOT, matrix, observed
@@ -35,6 +33,7 @@ from mlir_matrix.execute.action_cache import ActionCache, Result
 from mlir_matrix.execute.job import Done
 from mlir_matrix.execute.lookup import Lookup
 from mlir_matrix.expand.suite import expand
+from mlir_matrix.plan.session import plan_tests
 
 RUNS = 15
 FRAMEWORKS = frozenset({"torch", "torch_mlir", "jax", "jaxlib", "onnx", "iree", "mlir", "numpy"})

@@ -357,6 +357,16 @@ _REPEATED = (
 )
 
 
+documents = click.option(
+    "--results",
+    "documents",
+    type=click.Path(path_type=Path, dir_okay=False),
+    multiple=True,
+    metavar="FILE",
+    help="Run nothing; read results from FILE, written by matrix run --results. Repeatable.",
+)
+
+
 def output_format(*formats: str) -> Option:
     """Return ``--format`` with these choices; the first is the default."""
     return Option(

@@ -163,14 +163,7 @@ _EVIDENCE = {
 )
 @options.tests
 @click.option("--over", metavar="COMPONENT=RELEASE,…", help="Compare results of these releases, e.g. llvm=19,22.")
-@click.option(
-    "--results",
-    "documents",
-    type=click.Path(path_type=Path, dir_okay=False),
-    multiple=True,
-    metavar="FILE",
-    help="Run nothing; read results from FILE, written by matrix run --results. Repeatable.",
-)
+@options.documents
 @options.session(*options.releases, options.cache)
 @options.output_format("text", "json")
 @options.limits

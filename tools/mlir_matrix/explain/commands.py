@@ -146,11 +146,9 @@ def _details(current: Session, test: Test, *, text: bool) -> dict[str, Rows]:
         own = [path for path in readable[name] if path not in shared]
         environments.append(_environment_words(entry, own) if text else {**entry, "bound": own})
     environments += [{"all of them": f"the machine's files{_paths(sorted(shared))}"}] if shared else []
-    layers = [
-        (output, layer)
-        for output in _outputs(current, test)
-        for layer in Tolerances(current.catalog).considered(test, output)
-    ]
+    tolerances = Tolerances(current.catalog)
+    outputs = _outputs(current, test, tolerances)
+    layers = [(output, layer) for output in outputs for layer in tolerances.considered(test, output)]
     layers += _oracle(current, test)
     scaled = {action.id: _scaled(current, plan.graph, action, found) for action in chain}
     return {
@@ -167,16 +165,14 @@ def _details(current: Session, test: Test, *, text: bool) -> dict[str, Rows]:
     }
 
 
-def _outputs(current: Session, test: Test) -> Iterable[str]:
+def _outputs(current: Session, test: Test, tolerances: Tolerances) -> Iterable[str]:
     """Return the outputs of a test; of a program in a form of others the dtypes that they may have, if layers differ."""
     if not test.executes:
         return ()
     document = current.catalog.workloads[test.workload].document
     if not document.source:
         return document.outputs
-    return {
-        Tolerances(current.catalog).of(test, dtype).location: dtype for dtype in ("f64", "f16", "bf16", "f32")
-    }.values()
+    return {tolerances.of(test, dtype).location: dtype for dtype in ("f64", "f16", "bf16", "f32")}.values()
 
 
 def _oracle(current: Session, test: Test) -> list[tuple[str, dict[str, Any]]]:

@@ -184,10 +184,8 @@ def audit(
     if not wanted:
         raise UsageError(f"--mutations {glob}: there is no such mutation{did_you_mean(glob, known)}")
     outputs = [name for name in OUTPUTS if name in wanted]
-    planner, store = (
-        Planner(current.catalog, Tolerances(current.catalog).of, current.pins),
-        ActionCache(current.home.actions),
-    )
+    planner = Planner(current.catalog, Tolerances(current.catalog).of, current.pins)
+    store = ActionCache(current.home.actions)
     tell(f"{counted(len(tests), 'test')}, {counted(seeds, 'draw')}: looking where mistakes can be planted")
     finding = plan_sites(planner, tests)
     done = run_graph(current, planner.graph, limits=limits)
@@ -225,7 +223,8 @@ def _read(
         for mutant in mutants
         for name in current.catalog.workloads[mutant.test.workload].document.outputs
     }
-    bounds = [Tolerances(current.catalog).of(test, name) for test, name in outputs]
+    tolerances = Tolerances(current.catalog)
+    bounds = [tolerances.of(test, name) for test, name in outputs]
     exact = frozenset(bound.location for bound in bounds if not (bound.atol or bound.rtol or bound.max_ulp))
     for mutant in mutants:
         if mutant.test.id in found.failed:

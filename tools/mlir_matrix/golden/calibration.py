@@ -45,6 +45,7 @@ class Calibrator:
     def __init__(self, current: Session, tests: Iterable[Test], draws: int) -> None:
         """Raise UsageError where no test has bounds to calibrate."""
         self._current, self._draws = current, draws
+        tolerances = Tolerances(current.catalog)
         tests = list(tests)
         runnable = [test for test in tests if test.outcome is None and test.executes]
         #: By test and output, the bounds other than 0.
@@ -56,18 +57,14 @@ class Calibrator:
             workload = current.catalog.workloads[test.workload]
             if is_prepared(current.catalog, workload):
                 # Outputs that only the program knows are named by their dtype.
-                self._bounds[test.id] = {dtype: Tolerances(current.catalog).of(test, dtype) for dtype in sorted(FLOATS)}
+                self._bounds[test.id] = {dtype: tolerances.of(test, dtype) for dtype in sorted(FLOATS)}
                 if not has_draws(current.catalog, workload):
                     self._fixed[test.id] = (
                         f"a program in the form {workload.document.source} has a single set of inputs"
                     )
                 continue
             outputs = current.catalog.workloads[test.workload].document.outputs
-            resolved = {
-                name: Tolerances(current.catalog).of(test, name)
-                for name, each in outputs.items()
-                if each.compare != "exact"
-            }
+            resolved = {name: tolerances.of(test, name) for name, each in outputs.items() if each.compare != "exact"}
             self._bounds[test.id] = {name: bound for name, bound in resolved.items() if bound.atol or bound.rtol}
             exact |= {bound.location for bound in resolved.values() if not (bound.atol or bound.rtol)}
         self._exact = sorted(exact)
@@ -79,7 +76,7 @@ class Calibrator:
             why = whys[0] if whys else "no test that can run, and is expected to pass, has bounds other than 0"
             raise UsageError(f"nothing to calibrate: {why}")
         self.graph, self._planned = plan_draws(
-            current.catalog, self.tests, Tolerances(current.catalog).of, pins=current.pins, draws=draws
+            current.catalog, self.tests, tolerances.of, pins=current.pins, draws=draws
         )
 
     def run(self, limits: Limits, *, wanted: float, pins: Mapping[str, str]) -> CalibrationDocument:

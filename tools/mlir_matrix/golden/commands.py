@@ -183,6 +183,7 @@ def explain_command(tests: tuple[str, ...], current: Session, limits: Limits, fo
 
 
 def _explained(current: Session, test: Test, limits: Limits) -> GoldenExplanation:
+    tolerances = Tolerances(current.catalog)
     document = current.catalog.workloads[test.workload].document
     (magnitudes, scaled), oracle = _magnitudes(current, test, limits), None
     if document.source:
@@ -191,12 +192,9 @@ def _explained(current: Session, test: Test, limits: Limits) -> GoldenExplanatio
     return explained(
         test.id,
         document,
-        Tolerances(current.catalog).numerics.stated(test.workload, test.target, test.framework, test.pipeline),
+        tolerances.numerics.stated(test.workload, test.target, test.framework, test.pipeline),
         # Tolerances of outputs that only the program knows are resolved by their dtype.
-        {
-            name: Tolerances(current.catalog).of(test, each.dtype if document.source else name)
-            for name, each in document.outputs.items()
-        },
+        {name: tolerances.of(test, each.dtype if document.source else name) for name, each in document.outputs.items()},
         magnitudes=magnitudes,
         last=_last_verdict(current, test),
         oracle=oracle,
@@ -222,9 +220,8 @@ def _magnitudes(current: Session, test: Test, limits: Limits) -> tuple[Mapping[s
     """Return the median and the largest element of each golden, none if they cannot be read, and how a program was scaled."""
     workload, bounds = current.catalog.workloads[test.workload], None
     if is_prepared(current.catalog, workload):
-        bounds = {
-            dtype: bounds_of(current.catalog, Tolerances(current.catalog).of(test, dtype)) for dtype in sorted(FLOATS)
-        }
+        tolerances = Tolerances(current.catalog)
+        bounds = {dtype: bounds_of(current.catalog, tolerances.of(test, dtype)) for dtype in sorted(FLOATS)}
     pins = current.pins.override(test.pins) if test.pins else current.pins
     graph, action = plan_magnitudes(
         current.catalog, workload, current.pins.reference("numpy"), pins=pins, bounds=bounds

@@ -55,14 +55,7 @@ if TYPE_CHECKING:
     metavar="NAME|GLOB",
     help="Report this operator, and run only tests with it. The dialect may be left out. Repeatable.",
 )
-@click.option(
-    "--results",
-    "documents",
-    type=click.Path(path_type=Path, dir_okay=False),
-    multiple=True,
-    metavar="FILE",
-    help="Run nothing; read results from FILE, written by matrix run --results. Repeatable.",
-)
+@options.documents
 @options.session(*options.releases, options.cache)
 @options.output_format("text", "markdown", "json")
 @options.limits

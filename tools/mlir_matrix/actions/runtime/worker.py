@@ -393,9 +393,8 @@ def _preload(tools: Sequence[str], modules: Sequence[str]) -> None:
     gc.disable()
     try:
         for tool in tools:
-            module = importlib.import_module(
-                f"mlir_matrix.actions.{tool if tool == contract.BACKEND else f'tools.{tool}'}"
-            )
+            path = tool if tool == contract.BACKEND else f"tools.{tool}"
+            module = importlib.import_module(f"mlir_matrix.actions.{path}")
             preload = getattr(module, "preload", None)
             if preload is not None:
                 preload()

@@ -32,7 +32,7 @@ from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import open_session, plan_tests
 from mlir_matrix.results.run_plan import run_graph
-from support.groups import Groups, mark, order
+from support.groups import Durations, Groups, mark, order
 from support.machine import namespaces
 
 #: How much property tests try: a hundred examples each, more by tools/test --hypothesis-profile thorough.
@@ -45,20 +45,30 @@ hypothesis.settings.load_profile("usual")
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 
+pytest_plugins = ["support.fixtures"]
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--pairs``, the number of composed programs."""
-    parser.addoption("--pairs", type=int, default=10, metavar="N", help="compose N programs (tests/e2e/test_pairs.py)")
+    """Add what concerns this suite alone."""
+    parser.addoption(
+        "--pairs", type=int, default=10, metavar="N", help="compose N programs (tests/system/test_pairs.py)"
+    )
+    parser.addoption(
+        "--record-durations", action="store_true", help="write tests/durations.json, by which groups begin"
+    )
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Have what tests start obey Ctrl-C, also where a CI system starts us in the background, with SIGINT ignored."""
+    if config.option.record_durations and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Durations())
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what is slow or needs the network, and order all for the processes of pytest-xdist."""
+    """Mark what needs the network, and order all for the processes of pytest-xdist."""
     mark(items)
     if hasattr(config, "workerinput"):
         order(items)

@@ -1,39 +1,41 @@
 """Which tests run in one process, and in which order.
 
 What starts a daemon, a service or Bazel's servers, and what shares a long set-up, runs in one process, so that each starts
-once. Groups that take longest begin first, so that all processes end at about the same time.
+once. Groups that take longest begin first, so that all processes end at about the same time: ``tests/durations.json`` has
+the share of each, which ``tools/test --record-durations`` writes. Where durations are not known, a group begins at once.
 """
 
 from __future__ import annotations
 
+import json
 import re
+from collections import Counter
+from pathlib import Path
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-#: Groups of test files, the longest first. Each other file is a group of its own, after these.
+_DURATIONS = Path(__file__).parents[1] / "durations.json"
+#: Groups of test files. Each other file is a group of its own.
 _GROUPS = {
     # With what runs out of memory elsewhere: a process killed beside an out-of-memory kill may be one of its victims.
     "docker": (
-        "e2e/test_docker",
-        "e2e/test_containers",
-        "e2e/test_docker_component",
-        "e2e/test_hostile_sources",
-        "e2e/test_podman",
+        "system/test_docker",
+        "system/test_containers",
+        "system/test_docker_component",
+        "system/test_hostile_sources",
+        "system/test_podman",
     ),
-    "remote": (),
-    "releases": ("e2e/test_llvm_releases", "e2e/test_bisect"),
+    "releases": ("system/test_llvm_releases", "system/test_bisect"),
     "bazel": (
-        "e2e/test_bazel",
-        "e2e/test_bazel_component",
-        "e2e/test_agreement",
-        "e2e/test_open_tools",
-        "e2e/test_installed",
+        "system/test_bazel",
+        "system/test_bazel_component",
+        "system/test_agreement",
+        "system/test_open_tools",
+        "system/test_installed",
     ),
-    "actions": ("e2e/test_actions",),
-    "resume": ("e2e/test_resume",),
     "kit": tuple(
-        f"unit/actions/tools/test_{name}" for name in ("link", "link_kit", "object", "object_by_programs", "run")
+        f"toolchain/actions/tools/test_{name}" for name in ("link", "link_kit", "object", "object_by_programs", "run")
     ),
 }
 _BY_FILE = {f"tests/{file}.py": group for group, files in _GROUPS.items() for file in files}
@@ -43,8 +45,6 @@ _BY_TEST = {
     r"test_attacks\.py::test_attacks_by_bazel": "bazel",
     r"test_agreement\.py::test_(remote|pools|a_second|a_pool)": "remote",
 }
-#: Of what calls the command line, what ``tools/test --quick`` has; the rest is slow.
-_QUICK = ("test_cli", "test_compare_files", "test_golden_explain", "test_smoke")
 #: Fixtures that install packages.
 _INSTALLING = {"environments", "c_library"}
 
@@ -65,16 +65,30 @@ def group_of(nodeid: str) -> str:
 
 def order(items: list[pytest.Item]) -> None:
     """Have the groups that take longest begin first."""
-    places = {group: number for number, group in enumerate(_GROUPS)}
-    items.sort(key=lambda item: places.get(group_of(item.nodeid), len(places)))
+    shares: dict[str, float] = json.loads(_DURATIONS.read_text(encoding="utf-8"))
+    items.sort(key=lambda item: -shares.get(group_of(item.nodeid), 1.0))
+
+
+class Durations:
+    """Write what share of the time each group takes; shares differ less between machines than seconds."""
+
+    def __init__(self) -> None:
+        self._seconds: Counter[str] = Counter()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add the time of a set-up, a test or its end."""
+        self._seconds[group_of(report.nodeid)] += report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        """Write the file, the longest group first."""
+        total = self._seconds.total()
+        shares = {group: round(seconds / total, 4) for group, seconds in self._seconds.most_common()}
+        _DURATIONS.write_text(json.dumps(shares, indent=1) + "\n", encoding="utf-8")
 
 
 def mark(items: list[pytest.Item]) -> None:
-    """Mark what ``tools/test --quick`` leaves out, and what needs the network unless packages are installed already."""
+    """Mark what needs the network unless packages are installed already."""
     for item in items:
-        if item.path.parent.name == "e2e":
-            item.add_marker(pytest.mark.network)
-            if item.path.stem not in _QUICK:
-                item.add_marker(pytest.mark.slow)
-        elif _INSTALLING & set(getattr(item, "fixturenames", ())):
+        installs = not _INSTALLING.isdisjoint(getattr(item, "fixturenames", ()))
+        if installs or item.path.parent.name == "system":
             item.add_marker(pytest.mark.network)

@@ -1,0 +1,37 @@
+"""The promise of this tier: no test starts a process other than Python, or connects to another machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+#: What the test that runs now did against the promise.
+_broken: list[str] = []
+
+
+def _watch(event: str, arguments: tuple[Any, ...]) -> None:
+    """Note programs and other machines. An audit hook sees them wherever they are started; an exception could be caught."""
+    if event == "subprocess.Popen":
+        program = os.fsdecode(arguments[0] or arguments[1][0])
+        if not os.path.basename(program).startswith("python"):
+            _broken.append(f"starts {program}")
+    elif event == "socket.connect" and isinstance(arguments[1], tuple):
+        host = arguments[1][0]
+        if host not in ("127.0.0.1", "localhost", "::1"):
+            _broken.append(f"connects to {host}")
+
+
+sys.addaudithook(_watch)
+
+
+@pytest.fixture(autouse=True)
+def promise(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail what belongs into another tier."""
+    assert "network" not in request.keywords, "a test that installs packages belongs into tests/toolchain"
+    _broken.clear()
+    yield
+    assert not _broken, f"belongs into tests/toolchain or tests/system: it {' and '.join(_broken)}"

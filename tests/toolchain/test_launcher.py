@@ -1,0 +1,101 @@
+"""``tools/environment.sh``: which Python runs the program, and where its environment is. The program is a stand-in."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mlir_matrix.base.paths import find_home
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+#: The interpreter's file is called so wherever it is.
+NAME = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+PROGRAM = "import os, sys; print(os.path.realpath(sys.executable))\n"
+
+
+#: Stands in for the one that installs pip, which takes seconds. Nothing is to be installed.
+ENSUREPIP = "import sysconfig; open(sysconfig.get_path('purelib') + '/pip.py', 'w').close()\n"
+
+
+def prefix(folder: Path) -> Path:
+    """Make another installation of this Python. Return its interpreter."""
+    real, library = Path(sys.base_prefix) / "lib", folder / "lib" / NAME
+    (library / "ensurepip").mkdir(parents=True)
+    (library / "ensurepip" / "__main__.py").write_text(ENSUREPIP)
+    for path in [*(real / NAME).iterdir(), *real.glob("libpython*")]:
+        if path.name != "ensurepip":
+            (folder / path.relative_to(real.parent)).symlink_to(path)
+    (folder / "bin").mkdir()
+    return Path(shutil.copy(os.path.realpath(sys.executable), folder / "bin" / NAME))
+
+
+class Checkout:
+    """A checkout whose program says which interpreter runs it, and a PATH of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home, self.path = folder / "home", folder / "path"
+        self._matrix = folder / "tools" / "matrix"
+        self.path.mkdir()
+        (folder / "tools" / "mlir_matrix").mkdir(parents=True)
+        (folder / "tools" / "mlir_matrix" / "__main__.py").write_text(PROGRAM)
+        (folder / "tools" / "requirements.txt").write_text("")
+        for name in ("matrix", "environment.sh"):
+            shutil.copy(REPOSITORY / "tools" / name, folder / "tools" / name)
+        for name in ("cat", "chmod", "cksum", "dirname", "grep", "mkdir", "mktemp", "mv", "readlink", "rm", "sh"):
+            found = shutil.which(name)
+            assert found is not None
+            (self.path / name).symlink_to(found)
+
+    def __call__(self, **variables: str) -> tuple[str, str]:
+        """Return the interpreter that ran the program, and what the launcher said."""
+        environment = {"PATH": str(self.path), "MATRIX_HOME": str(self.home), **variables}
+        done = subprocess.run([self._matrix], env=environment, capture_output=True, text=True, check=True)
+        return done.stdout.strip(), done.stderr
+
+    def environments(self) -> list[str]:
+        """The names of the environments, without their checksums."""
+        return sorted(path.name.rpartition("-")[0] for path in (self.home / "tool").iterdir())
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    return Checkout(tmp_path)
+
+
+def test_each_python_has_an_environment_of_its_own(checkout: Checkout, tmp_path: Path) -> None:
+    """``python3`` is another file after an upgrade of the system. Where it chooses one of several, like pyenv's, it stays."""
+    old, new = prefix(tmp_path / "old"), prefix(tmp_path / "new")
+    python = checkout.path / "python3"
+    python.symlink_to(old)
+    version = ".".join(str(number) for number in sys.version_info[:3])
+    says = f"making the program's own environment (Python {version}, about 15 s)\n"
+    assert checkout() == (str(old), f"matrix: first use: {says}")
+    assert checkout() == (str(old), "")
+    python.unlink()
+    python.write_text(f'#!/bin/sh\n[ ! -e {new} ] || exec {new} "$@"\nexec {old} "$@"\n')
+    python.chmod(0o755)
+    assert checkout() == (str(new), f"matrix: first use: {says}")
+    assert checkout(MATRIX_PYTHON=str(old)) == (str(old), "")
+    new.unlink()
+    assert checkout() == (str(old), f"matrix: {new} is gone: {says}")
+    assert checkout() == (str(old), "")
+    assert checkout.environments() == ["requirements-python3", f"requirements-{NAME}"]
+
+
+def test_tests_run_where_compiled_python_is_damaged(tmp_path: Path) -> None:
+    """A full disk cut it short."""
+    (tmp_path / "tool").symlink_to(find_home().cache / "tool")
+    command = [REPOSITORY / "tools" / "test", "--quiet", "tests/fast/base/test_digest.py"]
+    environment = {**os.environ, "MATRIX_HOME": str(tmp_path)}
+    for _ in range(2):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        made = list((tmp_path / "bytecode").rglob("*.pyc"))
+        assert {"conftest", "digest", "test_digest"} <= {path.name.partition(".")[0] for path in made}
+        for path in made:
+            os.truncate(path, 100)

@@ -1,7 +1,0 @@
-"""Fixtures that several modules of this folder use."""
-
-from __future__ import annotations
-
-from support.wheelhouse import wheels
-
-__all__ = ["wheels"]

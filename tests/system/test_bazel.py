@@ -204,3 +204,21 @@ def test_options_of_bazel_are_for_bazel(house: House) -> None:
     done = house("run", "mlir/linalg-loops/x86_64/transpose", "--executor", "bazel", "--exec-property", "mlri:pool=x")
     assert done.code == 2
     assert "there is no environment mlri; did you mean 'mlir'?" in done.stderr
+
+
+def test_bazel_runs_the_tests_of_a_room(bazel: list[str], house: House) -> None:
+    """Of this repository, whose targets are a room each."""
+    command = [*bazel, f"--output_user_root={house.home}/bazel/root"]
+
+    def call(*words: str) -> str:
+        settings = ("--lockfile_mode=off", "--color=no", "--curses=no")
+        done = subprocess.run(
+            [*command, *words, *settings], cwd=REPOSITORY, capture_output=True, text=True, timeout=600, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    listed = re.findall(r"//:fast_(\w+)", call("query", "tests(//:all)"))
+    assert {"base", "catalog", "expand", "plan", "results"} <= set(listed)
+    assert re.search(r"//:fast_explain +PASSED", call("test", "--symlink_prefix=/", "//:fast_explain"))
+    call("shutdown")

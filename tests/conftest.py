@@ -20,6 +20,7 @@ from mlir_matrix.base.paths import find_home
 bytecode.keep_in(str(find_home().bytecode))
 
 from mlir_matrix.actions.sandbox.isolation import CLEAN_ENVIRONMENT
+from mlir_matrix.base.events import Event, PackageProgress
 from mlir_matrix.environments.c_library import CLibrary
 from mlir_matrix.environments.installer import require
 from mlir_matrix.environments.resolve import ResolvedEnvironment
@@ -137,6 +138,12 @@ class Performed:
         return self.read(name).decode()
 
 
+def _skip_unavailable(event: Event) -> None:
+    """Skip a test that needs a package which this machine cannot have."""
+    if isinstance(event, PackageProgress) and event.unavailable:
+        pytest.skip(event.error)
+
+
 class Environments:
     """Installs environments once, and runs actions in them: in a worker, or as plain commands, as a remote executor would."""
 
@@ -156,7 +163,7 @@ class Environments:
         """The environment, installed."""
         environment = self._session.environment(name)
         assert isinstance(environment, ResolvedEnvironment), environment.reason
-        require(self._session, environment)
+        require(self._session, environment, _skip_unavailable)
         return environment
 
     def perform(

@@ -17,11 +17,28 @@ import pytest
 _TOOLS = Path(__file__).resolve().parents[2] / "tools"
 
 
+#: Debian's packages of programs, where they have another name.
+_PACKAGES = {"apt-get": "apt", "c++": "g++", "cc": "gcc", "ninja": "ninja-build", "xz": "xz-utils"}
+
+
+def _lacking(*names: str) -> str:
+    """Return which of the programs this machine lacks, and how Debian installs them; nothing if it has all."""
+    absent = [name for name in names if shutil.which(name) is None]
+    packages = " ".join(_PACKAGES.get(name, name) for name in absent)
+    return f"needs {', '.join(absent)} on PATH (Debian: apt install {packages})" if absent else ""
+
+
+def needs(*names: str) -> pytest.MarkDecorator:
+    """Skip tests where this machine lacks one of the programs."""
+    lacking = _lacking(*names)
+    return pytest.mark.skipif(bool(lacking), reason=lacking)
+
+
 def program(name: str) -> str:
     """Return where a program of this machine is; skip the test that needs it where it is absent."""
     found = shutil.which(name)
     if found is None:
-        pytest.skip(f"needs {name} on PATH")
+        pytest.skip(_lacking(name))
     return found
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from mlir_matrix.bisect.log import read_log
 from support.downstream import Downstream
 from support.histories import make_history, plain_files, write_catalog
 from support.house import REPOSITORY, House, wait_until
+from support.machine import needs
 
 TEST = "mlir/math-poly/x86_64/asin"
 
@@ -116,7 +116,7 @@ def test_events(house: House, tmp_path: Path) -> None:
     assert len(finished) > 2
 
 
-@pytest.mark.skipif(shutil.which("git") is None, reason="needs git on PATH")
+@needs("git")
 def test_a_flaky_commit(house: House, tmp_path: Path) -> None:
     """A bad commit fails in half of its runs; the answer has a confidence."""
     made = make_history(tmp_path / "plain", 40, plain_files(0.5), culprit=21, seed=4)
@@ -149,7 +149,7 @@ def test_a_flaky_commit(house: House, tmp_path: Path) -> None:
     assert "the difference is in what ran" not in report
 
 
-@pytest.mark.skipif(shutil.which("git") is None, reason="needs git on PATH")
+@needs("git")
 def test_a_release_on_a_branch_of_its_own(house: House, tmp_path: Path) -> None:
     """The search begins where both ends part."""
     made = make_history(tmp_path / "plain", 12, plain_files(), culprit=8, unbuildable=0, seed=5)

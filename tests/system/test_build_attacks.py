@@ -22,13 +22,13 @@ from mlir_matrix.actions.sandbox.isolation import NOTHING_HELD, PROCESSES
 from mlir_matrix.environments.installed.prefix import read_prefix
 from support.build_attacks import ATTACKS, END, FOREVER, PRELUDE
 from support.downstream import processes
-from support.machine import interpreter_of_all
+from support.machine import interpreter_of_all, needs
 
 pytestmark = [
     pytest.mark.namespaces,
-    pytest.mark.skipif(shutil.which("git") is None, reason="needs git on PATH"),
+    needs("git"),
 ]
-needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="needs cc on PATH")
+needs_compiler = needs("cc")
 TOOLS = Path(__file__).parents[2] / "tools"
 #: Where the packages are that ours needs.
 LIBRARIES = Path(pydantic.__file__).parents[1]

@@ -33,10 +33,9 @@ from mlir_matrix.results.run_plan import run_plan
 from support.downstream import Downstream
 from support.histories import Made, make_history, mlir_files, plain_files, write_catalog
 from support.house import REPOSITORY, House, new_home
+from support.machine import needs
 
-pytestmark = pytest.mark.skipif(
-    any(shutil.which(name) is None for name in ("git", "cmake", "ninja")), reason="needs git, cmake and ninja on PATH"
-)
+pytestmark = needs("git", "cmake", "ninja")
 
 CMAKE = """\
 cmake_minimum_required(VERSION 3.20)

@@ -20,6 +20,7 @@ from mlir_matrix.environments.lockfiles.debian import debian_lock_file, read_deb
 from mlir_matrix.environments.lockfiles.wheels import lock_file, read_lock, read_pins, write_lock
 from support.downstream import tree
 from support.house import REPOSITORY, ROOMS, House, wait_until
+from support.machine import needs, program
 from support.shop import NOWHERE, Shop, open_shop
 
 
@@ -51,9 +52,7 @@ def test_lock_wheels(shop: Shop) -> None:
     assert path.read_bytes() == before
 
 
-@pytest.mark.skipif(
-    shutil.which("apt-get") is None, reason="this machine has no apt-get, which finds out what belongs to a package"
-)
+@needs("apt-get")
 def test_lock_packages(tmp_path: Path) -> None:
     """From Debian itself: down to the C library, and like the lock that is here."""
     root = tmp_path / "copy"
@@ -232,8 +231,7 @@ def test_which_in_the_repository(tmp_path: Path) -> None:
     assert done.code == 3
     assert re.search(r"llvm \S+ is not installed; matrix toolchain fetch llvm@[0-9.]+$", done.stderr.strip())
     name = f"python{sys.version_info[0]}.{sys.version_info[1]}"
-    if shutil.which(name) is None:
-        pytest.skip(f"no {name} is on PATH")
+    program(name)
     done = house("toolchain", "which", name)
     assert done.code == 0, done.stderr
     said = subprocess.run([done.stdout.strip(), "--version"], capture_output=True, text=True, check=True).stdout

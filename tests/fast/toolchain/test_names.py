@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mlir_matrix.base.errors import UsageError
+from mlir_matrix.catalog.models.toolchains import PATCHER
+from mlir_matrix.environments.interpreter import SUPPORTED
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.selection import locked_units
 from mlir_matrix.plan.session import open_session
@@ -40,6 +42,9 @@ def test_packages_have_one_folder() -> None:
         assert isinstance(environment, ResolvedEnvironment)
         assert environment.folders.keys() <= listed.keys()
         assert len(environment.folders) == len(environment.units)
+        # The program that patches runs on interpreters that its lock files do not name.
+        patchers = [unit for unit in environment.units if unit.label.startswith(f"{PATCHER} ")]
+        assert {unit.folder_for(tag) for unit in patchers for tag in SUPPORTED} <= listed.keys()
 
 
 def test_an_environment_that_stands_in_for_another() -> None:

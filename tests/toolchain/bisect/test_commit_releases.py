@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,10 +21,11 @@ from mlir_matrix.environments.source.package import SourceBuild
 from mlir_matrix.environments.source.repository import Repository, open_repository
 from support.catalogs import catalog
 from support.histories import Made, make_history
+from support.machine import needs
 
 from .test_commits import git
 
-pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git on PATH")
+pytestmark = needs("git")
 LLVM = """
   - {release: 17.0.6, commit: llvmorg-17.0.6}
   - {release: 18.1.8, commit: llvmorg-18.1.8, carries: [math]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,8 +13,9 @@ from mlir_matrix.bisect.commits import Commits, list_commits
 from mlir_matrix.bisect.search.history import history
 from mlir_matrix.environments.source.repository import Repository, open_repository
 from support.histories import Made, make_history
+from support.machine import needs
 
-pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git on PATH")
+pytestmark = needs("git")
 COUNT, CULPRIT = 40, 19
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.compare.c_program import Expected, c_program
+from support.machine import needs
 
 #: A kernel that returns its argument transposed, in place: only the strides say so.
 TRANSPOSED = """\
@@ -54,7 +54,7 @@ def ran(folder: Path, kernel: str, program: str) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-cc = pytest.mark.skipif(shutil.which("cc") is None, reason="needs cc on PATH")
+cc = needs("cc")
 
 
 @cc

@@ -28,4 +28,4 @@ class UnavailableError(InfrastructureError):
 
 
 class DiskFullError(InfrastructureError):
-    """A disk is full: a run that installs packages ends, because all that follows would fail as well."""
+    """A disk is full: a run ends, because all that follows would fail as well."""

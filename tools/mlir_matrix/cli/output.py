@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from operator import methodcaller
 from typing import TYPE_CHECKING
 
 import click
@@ -21,9 +22,12 @@ _MOST_LEFT_OUT = 10
 
 
 def show(form: str, document: object, lines: Iterable[str], *, markup: bool = False) -> None:
-    """Print a document as JSON if ``form`` is ``json``, else print lines; ``lines`` may be a generator, which then stays unused."""
+    """Print a document as JSON if ``form`` is ``json``, else print lines; ``lines`` may be a generator, which then stays unused.
+
+    A document may hold models of the catalog.
+    """
     if form == "json":
-        click.echo(json.dumps(document, indent=1))
+        click.echo(json.dumps(document, indent=1, default=methodcaller("model_dump", by_alias=True, mode="json")))
     elif markup:
         from mlir_matrix.base.layout import print_lines  # imports rich
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 from rich.markup import escape
@@ -19,6 +19,13 @@ from mlir_matrix.cli import options
 from mlir_matrix.cli.output import note, show, warn
 from mlir_matrix.cli.verbs import verb
 from mlir_matrix.containers.daemon import Daemon, connect
+from mlir_matrix.containers.documents import (
+    ContainerImage,
+    ContainerImages,
+    ImageState,
+    VerifiedContainers,
+    VerifiedImage,
+)
 from mlir_matrix.containers.images import chosen, ensure, find, pull, reference_of, sealed
 from mlir_matrix.containers.images import push as push_image
 from mlir_matrix.containers.spec import LABEL_FORMAT, LABEL_NAME, can_draw, draw, is_measured, tag_of
@@ -71,57 +78,60 @@ def build_command(names: tuple[str, ...], push: bool, quiet: bool, form: str, cu
 
             ensure(complete, home=current.home, daemon=daemon, listener=tell, settings=current.catalog.containers)
     rows = [row for row in (*present.values(), *(_present(current, each, daemon, "made") for each in complete)) if row]
+    rows.sort(key=lambda row: row["environment"])
     warn(*errors)
-    digests = {each.name: each.digest for each in environments}
-    images = [{**row._asdict(), "digest": digests[row.environment]} for row in sorted(rows)]
-    show(form, images_document(images), image_lines(rows), markup=True)
+    show(form, images_document(rows), image_lines(rows), markup=True)
     for row in rows if push and registry else ():
-        push_image(row.tag, str(registry), daemon)
-        note(f"{row.tag} is pushed to {registry}")
+        push_image(row["tag"], str(registry), daemon)
+        note(f"{row['tag']} is pushed to {registry}")
     return 3 if errors else 0
 
 
-class Row(NamedTuple):
-    """An image in a table."""
-
-    environment: str
-    tag: str
-    id: str
-    bytes: int
-    state: str
-
-
-def images_document(images: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def images_document(images: list[ContainerImage]) -> ContainerImages:
     """Return the document of images that were built or found."""
-    summary = {"images": len(images), "by_state": dict(sorted(Counter(image["state"] for image in images).items()))}
+    states = dict[str, int](sorted(Counter(image["state"] for image in images).items()))
+    summary: dict[str, int | dict[str, int]] = {"images": len(images), "by_state": states}
     return {"schema": "mlir-matrix/container-images/v1", "summary": summary, "images": images}
 
 
-def image_lines(rows: Iterable[Row]) -> Iterator[str]:
+def image_lines(images: Iterable[ContainerImage]) -> Iterator[str]:
     """Yield a table of images; nothing without images."""
     cells = [
         (
-            escape(row.environment),
-            escape(row.tag),
-            row.id.removeprefix("sha256:")[:12],
-            megabytes(row.bytes) if row.bytes else "",
-            row.state,
+            escape(image["environment"]),
+            escape(image["tag"]),
+            image["id"].removeprefix("sha256:")[:12],
+            megabytes(image["bytes"]) if image["bytes"] else "",
+            image["state"],
         )
-        for row in sorted(rows)
+        for image in images
     ]
     if cells:
         yield from columns(("environment", "image", "ID", "size", ""), cells, right=(3,))
 
 
-def _present(current: Session, environment: ResolvedEnvironment, daemon: Daemon, state: str = "present") -> Row | None:
+def _row(environment: ResolvedEnvironment, state: ImageState, image_id: str = "", size: int = 0) -> ContainerImage:
+    return {
+        "environment": environment.name,
+        "digest": environment.digest,
+        "tag": tag_of(environment),
+        "id": image_id,
+        "bytes": size,
+        "state": state,
+    }
+
+
+def _present(
+    current: Session, environment: ResolvedEnvironment, daemon: Daemon, state: ImageState = "present"
+) -> ContainerImage | None:
     if not can_draw(environment, current.home):
         return None
     spec = draw(environment, current.catalog.containers, current.home)
     image = find(spec, daemon)
-    return Row(environment.name, image.tag, image.id, spec.size, state) if image else None
+    return _row(environment, state, image.id, spec.size) if image else None
 
 
-def _pulled(current: Session, environment: ResolvedEnvironment, daemon: Daemon) -> Row | None:
+def _pulled(current: Session, environment: ResolvedEnvironment, daemon: Daemon) -> ContainerImage | None:
     settings, home, tag = current.catalog.containers, current.home, tag_of(environment)
     if settings.registry is None:
         return None
@@ -130,7 +140,7 @@ def _pulled(current: Session, environment: ResolvedEnvironment, daemon: Daemon) 
     if why_not:
         warn(f"the image of {environment.name} is built here: {why_not}")
     found = None if why_not else daemon.image(tag)
-    return Row(environment.name, tag, found["Id"], found["Size"], "pulled") if found else None
+    return _row(environment, "pulled", found["Id"], found["Size"]) if found else None
 
 
 @verb("list", "matrix container list", "matrix container list mlir llvm-releases --format json")
@@ -154,32 +164,23 @@ def list_command(names: tuple[str, ...], form: str, current: Session) -> None:
     wanted = {row["environment"] for row in rows}
     rows += _stale(ours, {row["id"] for row in rows}, wanted if names else None)
     rows.sort(key=lambda row: (row["environment"], row["state"]))
-    table = [Row(row["environment"], row["tag"], row["id"], row["bytes"], row["state"]) for row in rows]
-    show(form, images_document(rows), image_lines(table), markup=True)
+    show(form, images_document(rows), image_lines(rows), markup=True)
     warn(*reasons)
 
 
-def _image_row(current: Session, environment: ResolvedEnvironment, daemon: Daemon) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "environment": environment.name,
-        "digest": environment.digest,
-        "tag": tag_of(environment),
-        "id": "",
-        "bytes": 0,
-        "state": "absent",
-    }
-    image_spec = None
+def _image_row(current: Session, environment: ResolvedEnvironment, daemon: Daemon) -> ContainerImage:
+    spec = None
     if is_measured(environment, current.home):
-        image_spec = draw(environment, current.catalog.containers, current.home)
-        row |= {"id": image_spec.id, "bytes": image_spec.size}
-    said = daemon.image(row["tag"])
-    if said:
-        stale = differences(image_spec, said) if image_spec else doubts(environment, said)
-        row |= {"id": said["Id"], "bytes": row["bytes"] or said["Size"], "state": "stale" if stale else "present"}
-    return row
+        spec = draw(environment, current.catalog.containers, current.home)
+    said = daemon.image(tag_of(environment))
+    if not said:
+        return _row(environment, "absent", spec.id, spec.size) if spec else _row(environment, "absent")
+    stale = differences(spec, said) if spec else doubts(environment, said)
+    size = spec.size if spec else said["Size"]
+    return _row(environment, "stale" if stale else "present", said["Id"], size)
 
 
-def _stale(ours: Sequence[dict[str, Any]], shown: set[str], wanted: set[str] | None) -> Iterator[dict[str, Any]]:
+def _stale(ours: Sequence[dict[str, Any]], shown: set[str], wanted: set[str] | None) -> Iterator[ContainerImage]:
     """Yield images that matrix made for earlier lock files, of the ``wanted`` environments (default: of all)."""
     for said in ours:
         name = str(said["Labels"].get(LABEL_NAME, ""))
@@ -217,13 +218,16 @@ def verify_command(names: tuple[str, ...], form: str, current: Session) -> int:
     """
     environments, reasons = chosen(current, names or (DEFAULT_SUITE,))
     daemon = connect()
-    images = [
+    images: list[VerifiedImage] = [
         {"environment": each.name, "tag": tag_of(each), "differences": _wrong(current, each, daemon)}
         for each in environments
     ]
     wrong = sum(bool(image["differences"]) for image in images)
-    summary = {"images": len(images), "different": wrong}
-    document = {"schema": "mlir-matrix/verified-containers/v1", "summary": summary, "images": images}
+    document: VerifiedContainers = {
+        "schema": "mlir-matrix/verified-containers/v1",
+        "summary": {"images": len(images), "different": wrong},
+        "images": images,
+    }
     show(form, document, _verified_lines(images, wrong))
     warn(*reasons)
     if wrong:
@@ -231,7 +235,7 @@ def verify_command(names: tuple[str, ...], form: str, current: Session) -> int:
     return 3 if wrong or reasons else 0
 
 
-def _verified_lines(images: Sequence[Mapping[str, Any]], wrong: int) -> Iterator[str]:
+def _verified_lines(images: Sequence[VerifiedImage], wrong: int) -> Iterator[str]:
     for image in images:
         for number, line in enumerate(image["differences"]):
             yield f"{image['tag']}: {line}" if number == 0 else f"  {line}"

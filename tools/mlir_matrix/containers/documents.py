@@ -8,6 +8,8 @@ from typing_extensions import TypedDict
 
 from mlir_matrix.base.documents import document
 
+ImageState = Literal["absent", "made", "present", "pulled", "stale"]
+
 
 class ContainerImage(TypedDict):
     """The image of an environment."""
@@ -18,7 +20,7 @@ class ContainerImage(TypedDict):
     tag: str
     id: str
     bytes: int
-    state: Literal["absent", "made", "present", "pulled", "stale"]
+    state: ImageState
 
 
 @document

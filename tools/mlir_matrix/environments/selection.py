@@ -92,6 +92,10 @@ def locked_units(session: Session) -> dict[str, Installed]:
 
 def locked_packages(session: Session) -> Iterator[tuple[str, str, Installed]]:
     """Yield name, folder and package, once per lock file; ``toolchain fetch`` takes the name, which C libraries lack."""
+    patcher = _patcher(session)
+    if patcher is not None:
+        # It runs on every interpreter, also on those that its lock files do not name.
+        yield from ((PATCHER, patcher.folder_for(tag), patcher) for tag in SUPPORTED)
     for folder in session.lock_folders:
         for path in sorted(folder.glob(f"*{PLATFORM}")):
             name, _, tag = path.name.removesuffix(PLATFORM).rpartition("-")
@@ -101,7 +105,7 @@ def locked_packages(session: Session) -> Iterator[tuple[str, str, Installed]]:
                 libraries = c_libraries(session, name.partition(PINS_MARK)[0], packages)
                 yield from (("", library.folder, library) for library in libraries)
         for lock in map(read_debian_lock, debian_lock_files(folder)):
-            prefix = replace(lock, patcher=_patcher(session)) if lock.in_place else lock
+            prefix = replace(lock, patcher=patcher) if lock.in_place else lock
             yield f"{lock.component}{PINS_MARK}{lock.release}", prefix.folder, prefix
     for entry in session.catalog.components.values():
         for release in entry.document.releases:

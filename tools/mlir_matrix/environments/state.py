@@ -17,6 +17,9 @@ from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.package import Installed, Package
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 
+#: What to do about a full disk.
+MAKE_ROOM = "make room, or set MATRIX_HOME to a folder of another disk; then run the same command again"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
@@ -78,8 +81,7 @@ def no_room(
 ) -> DiskFullError:
     """Return the error for packages that found the disk full: how much room is missing, and what to do."""
     lacking = shortage(environments, packages, artifacts)
-    advice = "make room, or set MATRIX_HOME to a folder of another disk; then run the same command again"
-    return DiskFullError("; ".join(filter(None, (error, lacking, advice))))
+    return DiskFullError("; ".join(filter(None, (error, lacking, MAKE_ROOM))))
 
 
 def is_downloaded(package: Installed, store: Artifacts) -> bool:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from mlir_matrix.base.digest import digest_bytes
-from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.files import unwritable
 from mlir_matrix.execute.large_files import (
     LARGE,
     DifferentBytesError,
@@ -98,7 +98,7 @@ class ActionCache:
                     for shard in range(256):
                         os.makedirs(os.path.join(base, f"{shard:02x}"), exist_ok=True)
         except OSError as error:
-            raise InfrastructureError(f"the action cache cannot be written: {error}") from error
+            raise unwritable("the action cache cannot be written", error) from error
         self._uses.open()
 
     def record_growth(self) -> None:

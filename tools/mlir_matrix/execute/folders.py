@@ -17,11 +17,15 @@ from pathlib import Path
 from types import MappingProxyType
 
 from mlir_matrix.actions.contract import INPUT_FOLDER, OUTPUT_FOLDER
-from mlir_matrix.actions.runtime.child import REQUEST_FILE
+from mlir_matrix.actions.outcomes import Outcome
+from mlir_matrix.actions.runtime.child import REQUEST_FILE, SCARCE
 from mlir_matrix.actions.runtime.collect import metrics_of, outcome_of, remove_folder
 from mlir_matrix.base.digest import digest_bytes
-from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.errors import DiskFullError
+from mlir_matrix.base.files import unwritable
 from mlir_matrix.base.paths import Home
+from mlir_matrix.base.text import megabytes
+from mlir_matrix.environments.state import MAKE_ROOM, free_bytes
 from mlir_matrix.execute.action_cache import ActionCache, Result, read_bytes, write_bytes
 from mlir_matrix.execute.keys import Read, request
 from mlir_matrix.execute.large_files import LARGE, DifferentBytesError, copy_file, write_all
@@ -59,8 +63,23 @@ def make_scratch(scratch: Path, home: Home) -> Path:
         scratch.mkdir(parents=True, exist_ok=True)
         home.packages.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InfrastructureError(f"the scratch folder cannot be created: {error}") from error
+        raise unwritable("the scratch folder cannot be created", error) from error
     return scratch
+
+
+def check_room(home: Home, action: Action, outcome: Mapping[str, str]) -> None:
+    """Raise DiskFullError if this machine could not execute an action, and the disk of the action cache is full.
+
+    The folder of the action is removed before: one that needs more than the disk has does not end the others.
+    """
+    if outcome["outcome"] != Outcome.INFRA_ERROR:
+        return
+    free = free_bytes(home.actions)
+    if free < SCARCE:
+        raise DiskFullError(
+            f"{action.id}: {outcome['reason']}; the disk of {home.actions} has {free / 1e6:.1f} MB free, "
+            f"and a run needs at least {megabytes(SCARCE)}; {MAKE_ROOM}"
+        )
 
 
 def dead_scratch(home: Home) -> list[str]:

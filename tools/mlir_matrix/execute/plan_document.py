@@ -7,8 +7,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from mlir_matrix.actions.sandbox.isolation import CLEAN_ENVIRONMENT
-from mlir_matrix.catalog.catalog import Entry
-from mlir_matrix.catalog.models.toolchains import Component
 from mlir_matrix.environments.machine import HOST
 from mlir_matrix.environments.package import Package, Releases, distributions
 from mlir_matrix.environments.resolve import ResolvedEnvironment
@@ -28,7 +26,9 @@ if TYPE_CHECKING:
         NamedTest,
         PlannedTarget,
         PlannedTest,
+        PlannedUnit,
         Selection,
+        UnitPart,
     )
     from mlir_matrix.plan.documents import Plan as PlanDocument
 
@@ -192,29 +192,30 @@ def action_document(action: Action, graph: Graph) -> HermeticCommand:
     }
 
 
-def units_document(environment: ResolvedEnvironment, releases: Releases) -> list[dict[str, Any]]:
+def units_document(environment: ResolvedEnvironment, releases: Releases) -> list[PlannedUnit]:
     """Return the packages of an environment: folder, role and component."""
     owners = {
-        f"{name} {version}": _owner(entry)
+        f"{name} {version}": entry
         for entry, release in releases
         for name, version in (distributions([(entry, release)]) or {entry.name: release.release}).items()
     }
-    tag = environment.interpreter.tag
-    parts: dict[Package, dict[str, Any]] = {}
-    if environment.interpreter.prefix is not None:
-        parts[environment.interpreter.prefix] = {"part": "interpreter"}
-    parts |= {package: {"part": "site"} for package in environment.packages}
-    parts |= {unit: {"part": "prefix", "release": unit.release} for unit in environment.prefixes}
-    return [
-        {"label": unit.label, "folder": name, **parts[unit], **owners.get(unit.label, {})}
-        for unit in environment.units
-        if unit in parts and (name := unit.folder_for(tag))
-    ]
-
-
-def _owner(entry: Entry[Component]) -> dict[str, Any]:
-    reads = {kind: list(files) for kind, files in entry.document.reads.items()}
-    return {"component": entry.name, **({"reads": reads} if reads else {})}
+    parts: dict[Package | None, UnitPart] = {environment.interpreter.prefix: "interpreter"}
+    parts |= dict.fromkeys(environment.packages, "site")
+    parts |= dict.fromkeys(environment.prefixes, "prefix")
+    found: list[PlannedUnit] = []
+    for folder, unit in environment.folders.items():
+        if unit not in parts:
+            continue
+        entry: PlannedUnit = {"label": unit.label, "folder": folder, "part": parts[unit]}
+        if entry["part"] == "prefix":
+            entry["release"] = unit.release
+        owner = owners.get(unit.label)
+        if owner is not None:
+            entry["component"] = owner.name
+            if owner.document.reads:
+                entry["reads"] = owner.document.reads
+        found.append(entry)
+    return found
 
 
 def environment_document(environment: Environment, session: Session) -> dict[str, Any]:

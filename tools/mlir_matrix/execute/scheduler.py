@@ -30,6 +30,7 @@ from mlir_matrix.execute.action_cache import ActionCache, LostBlob, Result
 from mlir_matrix.execute.c_libraries import CLibraries
 from mlir_matrix.execute.folders import (
     FilePool,
+    check_room,
     copy_inputs,
     hash_outputs,
     large_inputs,
@@ -457,6 +458,7 @@ class Scheduler:
             self._finish_job(job, done)
 
     def _finish_job(self, job: Job, done: Done) -> None:
+        check_room(self._home, job.action, done.result.outcome)
         del self._jobs[job.prepared.key]
         ready = self._settle(job.action, done)
         for twin in job.twins:

@@ -135,6 +135,20 @@ def identifiers(expansions: Sequence[Expansion], arguments: Sequence[str]) -> li
     return list(found)
 
 
+def find_test(expansion: Expansion, identifier: str) -> Test:
+    """Return a test of an expansion, also one that is left out. Raise UsageError that says why there is none."""
+    test = expansion.test(identifier)
+    if test is not None:
+        return test
+    shown = printable(identifier)
+    namespace = expansion.namespace
+    if identifier.count("/") != SEGMENTS - 1:
+        raise UsageError(f"'{shown}' is not the identifier of a test: framework/pipeline/target/workload")
+    if expansion.name and namespace.knows(namespace.exact(identifier)):
+        raise UsageError(f"no rule of suite {expansion.name} puts {shown} in")
+    raise UsageError(f"there is no test '{shown}': {namespace.why_nothing(identifier)}")
+
+
 def granted(
     catalog: Catalog, tests: Iterable[Test], devices: Collection[str], x86_level: Callable[[], str]
 ) -> Iterable[Test]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -24,15 +24,18 @@ from mlir_matrix.execute.lookup import cached_result
 from mlir_matrix.execute.plan_document import action_document, environment_document
 from mlir_matrix.execute.worker_process import bound
 from mlir_matrix.expand.expansion import Expansion, Test
-from mlir_matrix.expand.explain import explain
-from mlir_matrix.expand.select import choose, identifiers, whole_catalog
+from mlir_matrix.expand.select import choose, find_test, identifiers, whole_catalog
 from mlir_matrix.expand.suite import varied
 from mlir_matrix.expand.tolerances import Tolerances
+from mlir_matrix.explain.explanation import Explanation, explain
 from mlir_matrix.explain.oracles import ask, oracles_of
 from mlir_matrix.plan.graph import Action, Graph
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import plan_tests
 from mlir_matrix.results.report.progress import shown_tests
+
+if TYPE_CHECKING:
+    from mlir_matrix.explain.documents import ExplainedAction, ExplainedEnvironment
 
 
 @verb(
@@ -81,9 +84,8 @@ def explain_command(
     among = [*whole, *(expansions if suite or OF in "".join(tests) else ())]
     for identifier in identifiers(among, tests):
         holders = [each for each in expansions if suite or each.test(identifier)] or whole
-        test = holders[0].test(identifier)
-        details = _details(current, test, text=form == "text") if test and test.selected else {}
-        found.append(explain(current.catalog, holders[0], identifier, others=holders[1:], **details))
+        explanation = explain(current.catalog, holders[0], identifier, others=holders[1:])
+        found.append(_with_details(current, explanation) if explanation.test.selected else explanation)
     show_each(form, tests, [each.to_json() for each in found], (each.to_text().splitlines() for each in found))
     return 0
 
@@ -93,13 +95,13 @@ def _show_oracles(
 ) -> int:
     from mlir_matrix.explain.report import oracles_text  # imports rich
 
-    found = [explain(current.catalog, among[0], identifier).test for identifier in identifiers(among[:1], tests)]
+    found = [find_test(among[0], identifier) for identifier in identifiers(among[:1], tests)]
     if any(map(is_glob, tests)):
-        found = [test for test in found if test and test.selected and test.executes]
+        found = [test for test in found if test.selected and test.executes]
     if not found:
         raise UsageError(f"{' '.join(tests)}: none of these tests runs and compares outputs with a golden")
     asked = []
-    for test in filter(None, found):
+    for test in found:
         try:
             asked.append((test, oracles_of(current, test)))
         except UsageError as error:
@@ -129,40 +131,40 @@ def _expansions(current: Session, suite: str | None) -> Sequence[Expansion]:
     return choose(current.catalog, suites, pins=current.pins).expansions if suites else ()
 
 
-Rows = list[dict[str, Any]]
+#: Keys of the environments of plans that no explanation has.
+_LEFT_OUT = ("units", "packages", "missing", "bytes")
 
 
-def _details(current: Session, test: Test, *, text: bool) -> dict[str, Rows]:
-    """Return the actions of a test, their environments, and the tolerance layers of its outputs."""
+def _with_details(current: Session, explanation: Explanation) -> Explanation:
+    """Add the actions of a test, their environments, and the tolerance layers of its outputs."""
+    test = explanation.test
     plan = plan_tests(current, [test])
     chain = [plan.graph.actions[name] for name in plan.needed_by(test.id)]
     found = current.environments(action.environment for action in chain)
-    readable = {name: _readable(environment, current) for name, environment in found.items()}
-    shared = set.intersection(*map(set, readable.values())) if text and readable else set()
-    environments: Rows = []
-    for name, environment in found.items():
-        entry = environment_document(environment, current)
-        entry = {key: value for key, value in entry.items() if key not in ("units", "packages", "missing", "bytes")}
-        own = [path for path in readable[name] if path not in shared]
-        environments.append(_environment_words(entry, own) if text else {**entry, "bound": own})
-    environments += [{"all of them": f"the machine's files{_paths(sorted(shared))}"}] if shared else []
+    actions: list[ExplainedAction] = []
+    for action in chain:
+        entry = cast("ExplainedAction", action_document(action, plan.graph))
+        scaled = _scaled(current, plan.graph, action, found)
+        if scaled:
+            entry["scaled"] = scaled
+        actions.append(entry)
+    environments = [
+        {key: value for key, value in environment_document(each, current).items() if key not in _LEFT_OUT}
+        | {"bound": _readable(each, current)}
+        for each in found.values()
+    ]
     tolerances = Tolerances(current.catalog)
-    outputs = _outputs(current, test, tolerances)
-    layers = [(output, layer) for output in outputs for layer in tolerances.considered(test, output)]
-    layers += _oracle(current, test)
-    scaled = {action.id: _scaled(current, plan.graph, action, found) for action in chain}
-    return {
-        "actions": [
-            {action.id: _action_words(action), "scaled": scaled[action.id]}
-            if text
-            else {**action_document(action, plan.graph), **({"scaled": scaled[action.id]} if scaled[action.id] else {})}
-            for action in chain
-        ],
-        "environments": environments,
-        "tolerances": [
-            {output: _layer_words(layer)} if text else {"output": output, **layer} for output, layer in layers
-        ],
-    }
+    layers = [
+        {"output": output, **layer}
+        for output in _outputs(current, test, tolerances)
+        for layer in tolerances.considered(test, output)
+    ]
+    return replace(
+        explanation,
+        actions=actions,
+        environments=cast("list[ExplainedEnvironment]", environments),
+        tolerances=layers + _oracle(current, test),
+    )
 
 
 def _outputs(current: Session, test: Test, tolerances: Tolerances) -> Iterable[str]:
@@ -175,27 +177,20 @@ def _outputs(current: Session, test: Test, tolerances: Tolerances) -> Iterable[s
     return {tolerances.of(test, dtype).location: dtype for dtype in ("f64", "f16", "bf16", "f32")}.values()
 
 
-def _oracle(current: Session, test: Test) -> list[tuple[str, dict[str, Any]]]:
+def _oracle(current: Session, test: Test) -> list[dict[str, Any]]:
     """Return the row of a program in a form of others, whose expected outputs and bounds are made with it."""
     source = None if test.is_ir else current.catalog.workloads[test.workload].document.source
     form = current.catalog.sources.get(source or "")
     if form is None or not form.document.oracle:
         return []
     own = {
+        "output": "every output",
         "layer": form.source.position(),
         "applies": True,
         "why": "expects",
         "oracle": " ".join(form.document.oracle.split()),
     }
-    return [("every output", own)]
-
-
-def _action_words(action: Action) -> str:
-    devices: Sequence[str] = action.params.get("devices", ())
-    command: Sequence[str] = action.params.get("command", ())
-    # A program, a Python file of a catalog, or a tool of the package.
-    what = command[0] if command else action.params.get("tool", action.tool)
-    return f"{what} in {action.environment}" + (f", with {' and '.join(devices)} if granted" if devices else "")
+    return [own]
 
 
 def _scaled(current: Session, graph: Graph, action: Action, environments: Mapping[str, Environment]) -> str:
@@ -213,28 +208,3 @@ def _readable(environment: ResolvedEnvironment | UnavailableEnvironment, current
     if isinstance(environment, UnavailableEnvironment) or environment.missing(home.packages):
         return []
     return list(bound(environment, store=home.packages, bytecode=home.bytecode)["bound"])
-
-
-def _paths(paths: Sequence[str]) -> str:
-    return "".join(f"\n    reads {path}" for path in paths)
-
-
-def _environment_words(entry: dict[str, Any], paths: Sequence[str]) -> dict[str, Any]:
-    pins = ", ".join(f"{component} {release}" for component, release in entry.get("pins", {}).items())
-    parts = [pins, entry.get("interpreter", ""), entry.get("unavailable", "")]
-    parts += [f"digest {entry['digest'][:16]}"] if "digest" in entry else []
-    return {entry["name"]: "; ".join(filter(None, parts)) + _paths(paths)}
-
-
-def _layer_words(layer: dict[str, Any]) -> str:
-    if "oracle" in layer:
-        return f"{layer['layer']} {layer['why']}\n" + _filled(layer["oracle"])
-    if "atol" not in layer:
-        return f"{layer['layer']} {layer['why']}"
-    return f"{layer['layer']} {layer['why']}: atol {layer['atol']}, rtol {layer['rtol']}\n" + _filled(
-        layer["rationale"]
-    )
-
-
-def _filled(text: str) -> str:
-    return textwrap.fill(text, 96, initial_indent="    ", subsequent_indent="    ")

@@ -7,7 +7,6 @@ import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.markup import escape
@@ -24,13 +23,12 @@ from mlir_matrix.cli.output import show
 from mlir_matrix.cli.verbs import verb
 from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.select import choose
+from mlir_matrix.fleet.documents import Fleet, ListedMachine, MachineCheck, Machines, Probe
 from mlir_matrix.fleet.machines import find_machine, fleet
 from mlir_matrix.fleet.probe import differences, probe, to_yaml
 from mlir_matrix.fleet.selection import by_machine
 from mlir_matrix.fleet.worker import Worker, worker_files
 from mlir_matrix.plan.request import SelectionOptions
-
-_PROBED = "mlir-matrix/probe/v1"
 
 
 @verb("probe", "matrix machine probe > matrix/machines/NAME.yaml", "matrix machine probe --format json")
@@ -42,13 +40,12 @@ def probe_command(form: str, current: Session) -> None:
     Edit its part `wants`, which is a comment, and keep the file as matrix/machines/NAME.yaml of a catalog.
     """
     has = probe(current.home, current.catalog)
-    data = has.model_dump(by_alias=True, mode="json")
-    summary = {"architecture": has.cpu.architecture, "cores": has.cores, "gpus": len(has.gpus)}
-    document = {"schema": _PROBED, "summary": summary, "has": data}
+    document: Probe = {
+        "schema": "mlir-matrix/probe/v1",
+        "summary": {"architecture": has.cpu.architecture, "cores": has.cores, "gpus": len(has.gpus)},
+        "has": has,
+    }
     show(form, document, to_yaml(has, os.uname().nodename).splitlines())
-
-
-_LISTED = "mlir-matrix/machines/v1"
 
 
 @verb("list", "matrix machine list", "matrix machine list --catalog ../acme --format json")
@@ -57,16 +54,24 @@ _LISTED = "mlir-matrix/machines/v1"
 def list_command(form: str, current: Session) -> None:
     """List the machines of the catalogs: matrix/machines/NAME.yaml here and in each --catalog."""
     machines = current.catalog.machines.values()
-    document = {
-        "schema": _LISTED,
+    document: Machines = {
+        "schema": "mlir-matrix/machines/v1",
         "summary": {"machines": len(machines)},
-        "machines": [
-            {"name": each.name, "file": each.source.file, **each.document.model_dump(by_alias=True, mode="json")}
-            for each in machines
-        ],
+        "machines": [_listed(each) for each in machines],
     }
     heading = ("machine", "cpu", "cores", "memory", "suites", "budget", "")
     show(form, document, columns(heading, [_machine_row(each) for each in machines], right=(2, 3, 5)), markup=True)
+
+
+def _listed(machine: Entry[Machine]) -> ListedMachine:
+    found = machine.document
+    return {
+        "name": machine.name,
+        "file": machine.source.file,
+        "description": found.description,
+        "has": found.has,
+        "wants": found.wants,
+    }
 
 
 def _machine_row(machine: Entry[Machine]) -> tuple[str, ...]:
@@ -84,9 +89,6 @@ def _machine_row(machine: Entry[Machine]) -> tuple[str, ...]:
     return tuple(map(escape, cells))
 
 
-_CHECKED = "mlir-matrix/machine-check/v1"
-
-
 @verb("check", "matrix machine check x86-64-builder", "matrix machine check build/this.yaml --format json")
 @click.argument("name", required=False, metavar="[NAME|FILE]")
 @options.output_format("text", "json")
@@ -101,8 +103,11 @@ def check_command(name: str | None, form: str, current: Session) -> int:
         raise UsageError(f"name a machine or a file; machines of the catalogs: {', '.join(known) or 'none'}")
     machine = find_machine(current.catalog, name or known[0])
     found = differences(machine, probe(current.home, current.catalog))
-    summary = {"machine": machine.name, "differences": len(found)}
-    document = {"schema": _CHECKED, "summary": summary, "differences": found}
+    document: MachineCheck = {
+        "schema": "mlir-matrix/machine-check/v1",
+        "summary": {"machine": machine.name, "differences": len(found)},
+        "differences": found,
+    }
     show(form, document, found or [f"{machine.name}: this machine has everything that {machine.source.file} states"])
     return 1 if found else 0
 
@@ -208,7 +213,7 @@ def fleet_command(machines: tuple[str, ...], history: Path | None, date: str, fo
     show(form, report, _fleet_lines(report), markup=True)
 
 
-def _fleet_lines(report: dict[str, Any]) -> Iterator[str]:
+def _fleet_lines(report: Fleet) -> Iterator[str]:
     rows = [
         (
             escape(each["name"]),

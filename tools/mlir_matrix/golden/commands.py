@@ -24,8 +24,7 @@ from mlir_matrix.execute.action_cache import ActionCache, LostBlob
 from mlir_matrix.execute.lookup import cached_result
 from mlir_matrix.execute.progress import Counting
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.expand.explain import explain
-from mlir_matrix.expand.select import identifiers, whole_catalog
+from mlir_matrix.expand.select import find_test, identifiers, whole_catalog
 from mlir_matrix.expand.tolerances import Tolerances
 from mlir_matrix.golden.audit import audit, audit_document
 from mlir_matrix.golden.calibration import Calibrator
@@ -204,8 +203,7 @@ def _explained(current: Session, test: Test, limits: Limits) -> GoldenExplanatio
 
 def _find(current: Session, arguments: Sequence[str]) -> list[Test]:
     expansion = whole_catalog(current.catalog, arguments, pins=current.pins)
-    # Raises UsageError for an unknown test.
-    found = [explain(current.catalog, expansion, name).test for name in identifiers([expansion], arguments)]
+    found = [find_test(expansion, name) for name in identifiers([expansion], arguments)]
     if any(map(is_glob, arguments)):
         found = [test for test in found if test.selected and test.executes]
     for test in found:

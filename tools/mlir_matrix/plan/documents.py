@@ -165,13 +165,16 @@ class Bytes(TypedDict):
     """False if a lock file lacks the size of a package, which then counts as 0."""
 
 
+UnitPart = Literal["interpreter", "site", "prefix"]
+
+
 class PlannedUnit(TypedDict):
     """A package of an environment."""
 
     label: str
     folder: str
     """The name of its folder in the folder of packages."""
-    part: Literal["interpreter", "site", "prefix"]
+    part: UnitPart
     """The interpreter, a package on its path, or a prefix with programs."""
     release: NotRequired[str]
     """The release of a prefix."""

@@ -32,6 +32,7 @@ from mlir_matrix.toolchain.names import selections, tool_places, tool_programs
 if TYPE_CHECKING:
     from mlir_matrix.plan.planner import Plan
     from mlir_matrix.results.results import TestResult
+    from mlir_matrix.toolchain.documents import Locked, LockFile, Toolchain, ToolchainGc
 
 names_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT|COMPONENT[@RELEASE]|SUITE|GLOB]...")
 
@@ -130,14 +131,15 @@ def lock_command(names: tuple[str, ...], tags: tuple[str, ...], form: str, curre
     """
     from mlir_matrix.toolchain.lock import lock_environment, lock_packages
 
-    complete, locked = True, []
+    complete = True
+    locked: list[LockFile] = []
 
     def tell(path: Path, packages: int, fetch: int, disk: int | None = None) -> None:
-        shown = {"file": str(_relative(path)), "packages": packages, "bytes": {"fetch": fetch, "disk": disk}}
-        locked.append(shown)
+        file = str(_relative(path))
+        locked.append({"file": file, "packages": packages, "bytes": {"fetch": fetch, "disk": disk}})
         if form == "text":
             size = f"{megabytes(fetch)} to fetch" + (f", {megabytes(disk)} on disk" if disk is not None else "")
-            click.echo(f"{shown['file']}: {counted(packages, 'package')}, {size}")
+            click.echo(f"{file}: {counted(packages, 'package')}, {size}")
 
     for thing in selections(current, names or sorted(current.catalog.environments)):
         # An environment's lock file is of wheels: its releases of Debian packages have their own.
@@ -146,8 +148,13 @@ def lock_command(names: tuple[str, ...], tags: tuple[str, ...], form: str, curre
                 complete &= lock_packages(current, entry, release, tell)
         if thing.environment:
             complete &= lock_environment(current, thing, tags or SUPPORTED, tell, named=bool(names))
-    summary = {"locks": len(locked)}
-    show(form, {"schema": "mlir-matrix/locked/v1", "summary": summary, "complete": complete, "locks": locked}, [])
+    document: Locked = {
+        "schema": "mlir-matrix/locked/v1",
+        "summary": {"locks": len(locked)},
+        "complete": complete,
+        "locks": locked,
+    }
+    show(form, document, [])
     return 0 if complete else 3
 
 
@@ -202,8 +209,12 @@ def list_command(components: tuple[str, ...], form: str, current: Session) -> No
     ]
     libraries = c_library_rows(current, components)
     states = dict(sorted(Counter(row["state"] for row in rows).items()))
-    summary = {"releases": len(rows), "by_state": states, "c_libraries": len(libraries)}
-    document = {"schema": "mlir-matrix/toolchain/v1", "summary": summary, "releases": rows, "c_libraries": libraries}
+    document: Toolchain = {
+        "schema": "mlir-matrix/toolchain/v1",
+        "summary": {"releases": len(rows), "by_state": states, "c_libraries": len(libraries)},
+        "releases": rows,
+        "c_libraries": libraries,
+    }
     show(form, document, release_lines(rows, libraries), markup=True)
 
 
@@ -367,8 +378,12 @@ def gc_command(dry_run: bool, artifacts: bool, alone: bool, form: str, current: 
             tell(word, f"metadata of the layer of {record.stem}")
             if not dry_run:
                 record.unlink(missing_ok=True)
-    summary = {"folders": folders, "artifacts": len(loose), "bytes": freed}
-    document = {"schema": "mlir-matrix/gc/v1", "dry_run": dry_run, "files": rows, "summary": summary}
+    document: ToolchainGc = {
+        "schema": "mlir-matrix/gc/v1",
+        "dry_run": dry_run,
+        "files": rows,
+        "summary": {"folders": folders, "artifacts": len(loose), "bytes": freed},
+    }
     total = f"{counted(folders, 'folder')} and {counted(len(loose), 'artifact')} {word}, {megabytes(freed)}"
     show(form, document, [total])
 

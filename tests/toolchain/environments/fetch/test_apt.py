@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.environments.fetch.apt import Asked, is_release, solve, upstream
 from mlir_matrix.environments.fetch.apt_sources import Mirrors
 from mlir_matrix.environments.lockfiles.debian import DebianPackage
+from support.machine import needs
 
 A, B = "a" * 64, "b" * 64
 MIRRORS = Mirrors(bases=("http://mirror.invalid/debian",))
@@ -184,7 +184,7 @@ def test_no_place(fake: Path, tmp_path: Path) -> None:
         solve(asked(), state=tmp_path / "state", mirrors=MIRRORS)
 
 
-@pytest.mark.skipif(shutil.which("apt-get") is None, reason="no apt here")
+@needs("apt-get")
 def test_nothing_unsigned(tmp_path: Path) -> None:
     """The real apt refuses an unsigned archive."""
     (tmp_path / "debian/dists/sid/main/binary-amd64").mkdir(parents=True)

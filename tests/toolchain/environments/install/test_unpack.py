@@ -19,6 +19,7 @@ from mlir_matrix.environments.install import debian_archive
 from mlir_matrix.environments.install.debian_archive import BadArchive
 from mlir_matrix.environments.install.unpack import Unpacked, inside, leads_out, make_links, relative, unpack
 from support.debs import Member, ar, deb, folder, hard, link, packed, tar, write
+from support.machine import program
 
 
 @pytest.fixture
@@ -249,9 +250,9 @@ def blocky(data: bytes, tmp_path: Path) -> bytes:
     """Compressed in blocks, as dpkg does it."""
     import subprocess
 
-    if shutil.which("xz") is None:
-        pytest.skip("no xz here")
-    return subprocess.run(["xz", "-c", "--block-size=65536"], input=data, capture_output=True, check=True).stdout
+    return subprocess.run(
+        [program("xz"), "-c", "--block-size=65536"], input=data, capture_output=True, check=True
+    ).stdout
 
 
 def decompress(path: Path, data: bytes) -> bytes:

@@ -26,12 +26,9 @@ from mlir_matrix.environments.source.command_lines import Places, build_commands
 from mlir_matrix.environments.source.confined import confined
 from mlir_matrix.environments.source.package import Compiler, SourceBuild, _compiler
 from mlir_matrix.environments.source.repository import open_repository
-from support.machine import program
+from support.machine import needs, program
 
-NEEDED = ("cmake", "ninja", "c++", "git")
-needs_compiler = pytest.mark.skipif(
-    any(shutil.which(name) is None for name in NEEDED), reason=f"needs {', '.join(NEEDED)} on PATH"
-)
+needs_compiler = needs("cmake", "ninja", "c++", "git")
 CMAKE = """\
 cmake_minimum_required(VERSION 3.20)
 project(said LANGUAGES CXX)

@@ -63,7 +63,7 @@ _DISK_FULL = re.compile(r"No space left on device|NoSpaceLeft")
 #: What glibc says where an extension module of a package needs a library that is not there.
 _NO_LIBRARY = "cannot open shared object file"
 #: Bytes free on the disk below which a failure may be for want of room, and an output may be cut short.
-_SCARCE, _NONE = 16 << 20, 64 << 10
+SCARCE, _NONE = 16 << 20, 64 << 10
 _LONGEST = 200_000
 _LONGEST_REASON = 2_000
 #: Errors of the machine rather than of what an action was given.
@@ -317,14 +317,14 @@ def _is_damaged(error: OSError, action: Action[Mapping[str, Any]]) -> bool:
 
 def wants_room(folder: str, text: str) -> bool:
     """Return whether an action that left ``text`` may have failed because the disk is full."""
-    return _free_bytes(folder) < _SCARCE or _DISK_FULL.search(text) is not None
+    return _free_bytes(folder) < SCARCE or _DISK_FULL.search(text) is not None
 
 
 def _free_bytes(folder: str = ".") -> int:
     try:
         disk = os.statvfs(folder)
     except OSError:
-        return _SCARCE
+        return SCARCE
     return disk.f_bavail * disk.f_frsize
 
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
-from mlir_matrix.base.errors import UsageError
-from mlir_matrix.base.names import SEGMENTS, printable
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.expand.expansion import Expansion, Test
 from mlir_matrix.expand.properties import in_words
 from mlir_matrix.expand.recipes import ResolvedStep
 from mlir_matrix.expand.routes import Route
+from mlir_matrix.expand.select import find_test
 from mlir_matrix.expand.test_sets import Rule, TestProperty
 
-SCHEMA = "mlir-matrix/explanation/v1"
+if TYPE_CHECKING:
+    from mlir_matrix.explain.documents import ExplainedAction, ExplainedEnvironment, ExplainedRule, TestExplanation
+
 #: The effect of a rule on a test that it applies to.
 VERBS = {
     "block": "puts it in",
@@ -39,29 +41,29 @@ class Applied:
 
 @dataclass(frozen=True)
 class Explanation:
-    """All that decides a test before it runs. The caller fills ``actions``, ``environments`` and ``tolerances``."""
+    """All that decides a test before it runs."""
 
     test: Test
     suite: str | None
     rules: tuple[Applied, ...]
     #: The file of each thing that the identifier names: ``(kind, name, position)``.
     definitions: tuple[tuple[str, str, str], ...]
-    actions: Sequence[dict[str, Any]] = field(default=())
-    environments: Sequence[dict[str, Any]] = field(default=())
-    tolerances: Sequence[dict[str, Any]] = field(default=())
+    actions: Sequence[ExplainedAction] = ()
+    environments: Sequence[ExplainedEnvironment] = ()
+    #: Layers by ``output``.
+    tolerances: Sequence[dict[str, Any]] = ()
 
-    def to_json(self) -> dict[str, Any]:
-        """Return a value that ``json`` can write. Later versions may add keys, and keep these."""
-        test, expected = self.test, self.test.expectation
-        return {
-            "schema": SCHEMA,
+    def to_json(self) -> TestExplanation:
+        """Return the document."""
+        test = self.test
+        found: TestExplanation = {
+            "schema": "mlir-matrix/explanation/v1",
             "id": test.id,
             "summary": {name: len(getattr(self, name)) for name in ("rules", "actions", "environments", "tolerances")},
             "framework": test.framework,
             "pipeline": test.pipeline,
             "target": test.target,
             "workload": test.workload,
-            **({"property": property_json(test.tested_property)} if test.tested_property else {}),
             "suite": self.suite,
             "selected": test.selected,
             "outcome": test.outcome,
@@ -70,14 +72,16 @@ class Explanation:
                 {"kind": kind, "name": name, "position": position} for kind, name, position in self.definitions
             ],
             "rules": [_rule_json(applied) for applied in self.rules],
-            "expectation": expected
-            and {key: getattr(expected, key) for key in ("outcome", "reason", "link", "position")},
+            "expectation": _expectation_json(test.expectation),
             "route": route_json(test.route) if test.route else None,
             "recipe": _resolved_step_json(test.resolved_step) if test.resolved_step else None,
             "actions": list(self.actions),
             "environments": list(self.environments),
             "tolerances": list(self.tolerances),
         }
+        if test.tested_property:
+            found["property"] = property_json(test.tested_property)
+        return found
 
     def to_text(self) -> str:
         """Return plain lines for a terminal, without colours, with a newline at the end."""
@@ -111,12 +115,14 @@ class Explanation:
         yield ""
         yield "Defined in"
         yield from (f"  {kind} {name}: {position}" for kind, name, position in self.definitions)
-        tables = (("Actions", self.actions), ("Environments", self.environments), ("Tolerances", self.tolerances))
-        for title, rows in tables:
-            yield from ("", title) if rows else ()
-            for row in rows:
-                pairs = (f"{key}: {value}" for key, value in row.items() if value not in (None, "", [], {}))
-                yield f"  {', '.join(pairs)}"
+        tables = (
+            ("Actions", map(_action_line, self.actions)),
+            ("Environments", _environment_lines(self.environments)),
+            ("Tolerances", map(_layer_line, self.tolerances)),
+        )
+        for title, lines in tables:
+            rows = [f"  {line}" for line in lines]
+            yield from ("", title, *rows) if rows else ()
 
 
 def explain(
@@ -125,17 +131,12 @@ def explain(
     identifier: str,
     *,
     others: Sequence[Expansion] = (),
-    actions: Sequence[dict[str, Any]] = (),
-    environments: Sequence[dict[str, Any]] = (),
-    tolerances: Sequence[dict[str, Any]] = (),
 ) -> Explanation:
     """Explain one test, also one that is left out or unsupported. ``others``: suites whose rules are shown too.
 
-    Raises UsageError where no rule of the expansion selects such a test.
+    Raise UsageError where no rule of the expansion selects such a test.
     """
-    test = expansion.test(identifier)
-    if test is None:
-        raise UsageError(_unknown(expansion, identifier))
+    test = find_test(expansion, identifier)
     rules = tuple(_rules(expansion, test))
     if expansion.default is not None:
         rules += tuple(_rules(expansion.default, test))
@@ -148,7 +149,7 @@ def explain(
     things = zip(catalog.axes, names, catalog.axes.values(), strict=True)
     for kind, name, entries in [("step", test.pipeline, catalog.steps)] if test.is_ir else things:
         definitions.append((kind, name, entries[name].source.position()))
-    return Explanation(test, expansion.name, rules, tuple(definitions), actions, environments, tolerances)
+    return Explanation(test, expansion.name, rules, tuple(definitions))
 
 
 def property_json(tested_property: TestProperty) -> dict[str, Any]:
@@ -217,27 +218,26 @@ def _rules(expansion: Expansion, test: Test) -> Iterator[Applied]:
         yield Applied(rule, expansion.name, wins=rule is test.expectation)
 
 
-def _unknown(expansion: Expansion, identifier: str) -> str:
-    shown = printable(identifier)
-    namespace = expansion.namespace
-    if identifier.count("/") != SEGMENTS - 1:
-        return f"'{shown}' is not the identifier of a test: framework/pipeline/target/workload"
-    if expansion.name and namespace.knows(namespace.exact(identifier)):
-        return f"no rule of suite {expansion.name} puts {shown} in"
-    return f"there is no test '{shown}': {namespace.why_nothing(identifier)}"
+def _expectation_json(rule: Rule | None) -> dict[str, str | None] | None:
+    if rule is None:
+        return None
+    return {"outcome": rule.outcome, "reason": rule.reason, "link": rule.link, "position": rule.position}
 
 
-def _rule_json(applied: Applied) -> dict[str, Any]:
+def _rule_json(applied: Applied) -> ExplainedRule:
     rule = applied.rule
-    found: dict[str, Any] = {
+    found: ExplainedRule = {
         "kind": rule.kind,
         "suite": applied.suite,
         "position": rule.position or None,
         "text": rule.text,
         "wins": applied.wins,
     }
-    found |= {"reason": rule.reason} if rule.reason else {}
-    return found | ({"outcome": rule.outcome, "link": rule.link} if rule.outcome else {})
+    if rule.reason:
+        found["reason"] = rule.reason
+    if rule.outcome:
+        found |= {"outcome": rule.outcome, "link": rule.link}
+    return found
 
 
 def _rule_line(applied: Applied, of: str) -> str:
@@ -265,3 +265,44 @@ def _route_lines(framework: str, route: Route) -> Iterator[str]:
 def _variant_lines(resolved_step: ResolvedStep, indent: str) -> Iterator[str]:
     if resolved_step.variant:
         yield f"{indent}variant {resolved_step.variant}, because {resolved_step.because}"
+
+
+def _action_line(action: ExplainedAction) -> str:
+    params = action["params"]
+    command = params.get("command", ())
+    # A program, a Python file of a catalog, or a tool of the package.
+    what = command[0] if command else params.get("tool", action["kind"])
+    devices = " and ".join(params.get("devices", ()))
+    granted = f", with {devices} if granted" if devices else ""
+    scaled = f", scaled: {action['scaled']}" if "scaled" in action else ""
+    return f"{action['id']}: {what} in {action['environment']}{granted}{scaled}"
+
+
+def _environment_lines(environments: Sequence[ExplainedEnvironment]) -> Iterator[str]:
+    """Yield the environments; files of this machine that all of them read come once."""
+    shared = set.intersection(*({*each["bound"]} for each in environments)) if environments else set()
+    for each in environments:
+        pins = ", ".join(f"{component} {release}" for component, release in each["pins"].items())
+        digest = f"digest {each['digest'][:16]}" if "digest" in each else ""
+        words = filter(None, (pins, each.get("interpreter"), each.get("unavailable"), digest))
+        own = [path for path in each["bound"] if path not in shared]
+        yield f"{each['name']}: {'; '.join(words)}{_paths(own)}"
+    if shared:
+        yield f"all of them: the machine's files{_paths(sorted(shared))}"
+
+
+def _paths(paths: Sequence[str]) -> str:
+    return "".join(f"\n    reads {path}" for path in paths)
+
+
+def _layer_line(layer: dict[str, Any]) -> str:
+    line = f"{layer['output']}: {layer['layer']} {layer['why']}"
+    if "oracle" in layer:
+        return f"{line}\n{_filled(layer['oracle'])}"
+    if "atol" in layer:
+        return f"{line}: atol {layer['atol']}, rtol {layer['rtol']}\n{_filled(layer['rationale'])}"
+    return line
+
+
+def _filled(text: str) -> str:
+    return textwrap.fill(text, 96, initial_indent="    ", subsequent_indent="    ")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.catalog.pins import Pins
-from mlir_matrix.expand.explain import Explanation, explain
 from mlir_matrix.expand.suite import everything, expand
+from mlir_matrix.explain import documents
+from mlir_matrix.explain.explanation import Explanation, explain
 from support.catalogs import catalog
 
 SMOKE = (
@@ -31,7 +33,7 @@ def of(identifier: str) -> Explanation:
     return explain(CATALOG, expand(CATALOG, CATALOG.suites["smoke"]), identifier)
 
 
-def rules(found: dict[str, Any]) -> list[tuple[str, str, bool]]:
+def rules(found: documents.TestExplanation) -> list[tuple[str, str, bool]]:
     return [
         (rule["kind"], rule["position"].removeprefix("suites/smoke.yaml:"), rule["wins"]) for rule in found["rules"]
     ]
@@ -98,20 +100,34 @@ def test_definitions_say_which_files_a_test_is_made_of() -> None:
 
 
 def test_what_the_caller_adds_is_shown() -> None:
-    expansion = expand(CATALOG, CATALOG.suites["smoke"])
-    found = explain(
-        CATALOG,
-        expansion,
-        "mlir/tile/ir/mm",
-        actions=[{"id": "a1", "kind": "check", "after": []}],
-        environments=[{"name": "torch-mlir"}],
-        tolerances=[{"position": "golden/tolerances.yaml:2:3"}],
+    actions: Any = [
+        {"id": "a1", "kind": "passes", "environment": "e", "params": {}},
+        {"id": "a2", "kind": "command", "environment": "e", "params": {"command": ["iree"], "devices": ["gpu", "kvm"]}},
+        {"id": "a3", "kind": "python_file", "environment": "e", "params": {"tool": "a.py"}, "scaled": "n from 2 to 1"},
+    ]
+    environments: Any = [
+        {"name": "e", "pins": {"llvm": "19.1.7"}, "digest": "0123456789abcdef01", "bound": ["/dev/null", "/own"]},
+        {"name": "f", "pins": {}, "interpreter": "cpython 3.11", "bound": ["/dev/null"]},
+    ]
+    tolerances: Any = [
+        {"output": "y", "layer": "t.yaml:2:3", "why": "applies", "atol": 0.5, "rtol": 0, "rationale": "Because."},
+        {"output": "y", "layer": "t.yaml:9:3", "why": "other dtype"},
+    ]
+    found = replace(of("mlir/tile/ir/mm"), actions=actions, environments=environments, tolerances=tolerances)
+    assert found.to_text().partition("\nActions")[2] == (
+        "\n"
+        "  a1: passes in e\n"
+        "  a2: iree in e, with gpu and kvm if granted\n"
+        "  a3: a.py in e, scaled: n from 2 to 1\n"
+        "\nEnvironments\n"
+        "  e: llvm 19.1.7; digest 0123456789abcdef\n    reads /own\n"
+        "  f: cpython 3.11\n"
+        "  all of them: the machine's files\n    reads /dev/null\n"
+        "\nTolerances\n"
+        "  y: t.yaml:2:3 applies: atol 0.5, rtol 0\n    Because.\n"
+        "  y: t.yaml:9:3 other dtype\n"
     )
-    text = found.to_text()
-    assert "Actions\n  id: a1, kind: check\n" in text
-    assert "Environments\n  name: torch-mlir\n" in text
-    assert "Tolerances\n  position: golden/tolerances.yaml:2:3\n" in text
-    assert found.to_json()["actions"] == [{"id": "a1", "kind": "check", "after": []}]
+    assert found.to_json()["actions"] == actions
 
 
 def test_outside_a_suite_the_default_suites_rules_are_told_too() -> None:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from mlir_matrix.actions.contract import Role
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import MatrixError
 from mlir_matrix.base.paths import is_installed
@@ -124,7 +125,7 @@ def _draw_errors(folder: Path, verdict: Mapping[str, Any], arrays: Mapping[str, 
     Outputs without a picture (sorted outputs, sketches, files that are no arrays) are left out.
     """
     for output in verdict.get("outputs", ()):
-        files = [arrays.get(f"{side}-{output['name']}") for side in ("actual", "expected")]
+        files = [arrays.get(role.of(output["name"])) for role in (Role.ACTUAL, Role.EXPECTED)]
         if output.get("wrong") and output.get("compare") in ("numeric", "exact") and "norms" in output and all(files):
             _draw(folder / f"error-{output['name']}.svg", output, *[file for file in files if file])
 

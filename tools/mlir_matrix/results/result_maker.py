@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
-from mlir_matrix.actions.contract import INPUT_FOLDER
+from mlir_matrix.actions.contract import INPUT_FOLDER, Role
 from mlir_matrix.actions.outcomes import Outcome, Stage
 from mlir_matrix.actions.runtime.child import failure
 from mlir_matrix.actions.runtime.collect import is_measurable
@@ -201,9 +201,7 @@ class ResultMaker:
         failed = not done.result.ok and done.result.outcome["stage"] == "judge"
         spec = self._graph.actions[action]
         # A step that checks the IR fails at this stage too, before the program runs.
-        runs = {
-            ref.action for name, ref in spec.inputs.items() if name.startswith("actual-") and isinstance(ref, Produced)
-        }
+        runs = {ref.action for ref in Role.ACTUAL.among(spec.inputs).values() if isinstance(ref, Produced)}
         return failed and spec.tool == "judge" and self._failed.isdisjoint(runs)
 
     def _broken_reference(self, failed: str, done: Done) -> str | None:

@@ -78,7 +78,7 @@ def wrote_it(plan: Plan, result: TestResult) -> bool:
 def _steps(plan: Plan, test: str) -> dict[str, Action]:
     """Return the steps of a test by name, in their order."""
     return {
-        each.id.rpartition("-")[0]: each
+        each.label: each
         for each in _actions(plan, test)
         if each.stage in (Stage.LOWER, Stage.CODEGEN) and each.tool not in BUILDING
     }

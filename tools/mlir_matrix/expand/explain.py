@@ -202,11 +202,11 @@ def _resolved_step_json(resolved_step: ResolvedStep) -> dict[str, Any]:
 
 def _rules(expansion: Expansion, test: Test) -> Iterator[Applied]:
     """Return all rules of an expansion that apply to the test, in the order of evaluation."""
-    key = (test.framework, test.pipeline, test.target, test.called, test.pins)
+    identity = test.identity
     # A rule can match a test by several of its patterns.
-    products = dict.fromkeys(each.rule for each in expansion.products if key in each)
+    products = dict.fromkeys(each.rule for each in expansion.products if identity in each)
     excludes, expects = (
-        dict.fromkeys(each.rule_of(test.called) for each in sets if key in each)
+        dict.fromkeys(each.rule_of(test.called) for each in sets if identity in each)
         for sets in (expansion.excludes, expansion.expects)
     )
     for index, rule in enumerate(products):

@@ -93,7 +93,7 @@ def _keep_actions(folder: Path, test: str, plan: Plan, done: Mapping[str, Done],
         if action.tool in BUILDING or identifier not in done:
             continue
         number += 1
-        label = identifier.rsplit("-", 1)[0].replace("/", "-")
+        label = action.label.replace("/", "-")
         for ref in action.inputs.values():
             if isinstance(ref, File):
                 kept[ref] = folder / f"{number:02}-{label}-{os.path.basename(ref.path)}"

@@ -19,7 +19,7 @@ from mlir_matrix.execute.action_cache import LostBlob
 from mlir_matrix.execute.job import Done
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.quarantine import Quarantine
-from mlir_matrix.plan.graph import BUILDING, File, Graph, Produced
+from mlir_matrix.plan.graph import BUILDING, ActionId, File, Graph, Produced
 from mlir_matrix.plan.parameters import found_place
 from mlir_matrix.results.repeats import without_copy
 from mlir_matrix.results.results import NOT_RUN, TestResult, weak_words
@@ -267,7 +267,7 @@ def _in_source(path: str, text: str) -> str:
 
 
 def _step(action: str) -> DecidingStep:
-    return {"name": action.rpartition("-")[0], "action": action}
+    return {"name": ActionId.parse(action).label, "action": action}
 
 
 def innermost_frame(diagnostics: str) -> str:

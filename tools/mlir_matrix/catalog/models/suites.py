@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StrictFloat, StrictInt, StrictStr
 
+from mlir_matrix.base.names import TestId
 from mlir_matrix.catalog.models.base import Document, Glob, Name, NameGlob, Outcome, Text, matching
 
 Axis = Literal["framework", "pipeline", "target", "workload"]
@@ -60,8 +61,7 @@ class ExpectedTests(Document):
     @property
     def identifiers(self) -> list[str]:
         """The identifiers of the tests, in order."""
-        cell, mark, pins = self.cell.partition("@")
-        return [f"{cell}/{test}{mark}{pins}" for test in self.tests]
+        return [str(TestId.in_cell(self.cell, test)) for test in self.tests]
 
 
 class Expectations(Document):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
-from mlir_matrix.actions.outcomes import Outcome
+from mlir_matrix.actions.outcomes import NotRun, Outcome
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.names import IR_TARGET, OF, TestId, split_pins, with_pins
 from mlir_matrix.catalog.pins import read_pins
@@ -45,7 +45,7 @@ class Test:
     #: The step of an IR test.
     resolved_step: ResolvedStep | None
     #: ``unsupported`` where that is already known, else None.
-    outcome: Outcome | None
+    outcome: NotRun | None
     #: ``in by FILE:LINE:COLUMN``, why it is unsupported, or which rule left it out and why.
     reason: str
     #: The ``expect`` rule that applies to it.
@@ -56,6 +56,8 @@ class Test:
     tested_property: TestProperty | None = None
     #: The position where a suite declares a weak pass a failure; empty where none does.
     weak_fails: str = ""
+    #: The position of the rule that selected it; empty where none did.
+    selected_by: str = ""
 
     @property
     def identity(self) -> TestId:
@@ -182,7 +184,8 @@ class Expansion:
     def _tests(self, cell_tests: CellTests, excluded: bool) -> Iterator[Test]:
         drops = [pattern for pattern in cell_tests.marks if pattern.rule.kind == "exclude"]
         expects = [pattern for pattern in cell_tests.marks if pattern.rule.kind == "expect"]
-        reason = why_in(cell_tests.product.rule)
+        rule = cell_tests.product.rule
+        reason = f"in by {rule.position}" if rule.position else "in the catalog"
         for called in cell_tests.column:
             test = cell_tests.test(called)
             drop = _first(drops, called)
@@ -229,27 +232,24 @@ class Expansion:
         return (found, None) if isinstance(found, Unsupported) else (route, found)
 
 
-def why_in(rule: Rule) -> str:
-    """Return the reason of a test that is selected."""
-    return f"in by {rule.position}" if rule.position else "in the catalog"
-
-
 def _make(
     cell_tests: CellTests,
     test: TestId,
     reason: str,
     *,
     found: Route | ResolvedStep | None = None,
-    outcome: Outcome | None = None,
+    outcome: NotRun | None = None,
     tested_property: TestProperty | None = None,
     expectation: Rule | None = None,
     weak_fails: str = "",
 ) -> Test:
     """Make a test of a cell; ``found`` is None where it is not selected."""
     route, resolved_step = (None, found) if isinstance(found, ResolvedStep) else (found, None)
+    product = cell_tests.product
     return Test(
         str(test), test.framework, test.pipeline, test.target, test.workload, test.pins, route, resolved_step, outcome,
-        reason, expectation, found is not None, tested_property or cell_tests.product.suite_property, weak_fails,
+        reason, expectation, found is not None, tested_property or product.suite_property, weak_fails,
+        "" if found is None else product.rule.position,
     )  # fmt: skip
 
 

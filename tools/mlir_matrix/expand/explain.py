@@ -237,14 +237,14 @@ def _rule_json(applied: Applied) -> dict[str, Any]:
         "wins": applied.wins,
     }
     found |= {"reason": rule.reason} if rule.reason else {}
-    return found | ({"outcome": rule.outcome, "link": rule.link} if rule.outcome else {})
+    return found | ({"outcome": rule.outcome, "link": rule.link} if rule.kind == "expect" else {})
 
 
 def _rule_line(applied: Applied, of: str) -> str:
     rule = applied.rule
     what = f"{rule.kind}{of}" + (f": {rule.text}" if rule.text else "")
     parts = [f"{rule.position}: {what}" if rule.position else "it"]
-    parts.append(f"{VERBS[rule.kind]}{f' {rule.outcome}' if rule.outcome else ''}")
+    parts.append(f"{VERBS[rule.kind]}{f' {rule.outcome}' if rule.kind == 'expect' else ''}")
     if rule.reason:
         parts.append(rule.reason + (f" ({rule.link})" if rule.link else ""))
     if not applied.wins:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import CatalogError, UsageError
 from mlir_matrix.base.names import SEGMENT_NAMES, TestId
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE, Catalog, Entry
@@ -192,7 +193,7 @@ def _rules(
     """Return a rule for each glob of the entries under a key, with the number of the entry."""
     entries: Sequence[Property | Exclusion | Expectation] = getattr(suite.document, key)
     for index, entry in enumerate(entries):
-        outcome, link = (entry.outcome, entry.link) if isinstance(entry, Expectation) else ("", None)
+        outcome, link = (entry.outcome, entry.link) if isinstance(entry, Expectation) else (Outcome.PASS, None)
         for number, glob in enumerate(entry.tests):
             position = suite.source.position(key, index, "tests", number)
             yield index, Rule(kind, position, glob, entry.reason.strip(), outcome, link)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.names import (
     IR_FRAMEWORK,
     IR_TARGET,
@@ -44,7 +45,8 @@ class Rule:
     #: The glob of the line, or the axes of a block.
     text: str = ""
     reason: str = ""
-    outcome: str = ""
+    #: The outcome that an expectation names; else a pass.
+    outcome: Outcome = Outcome.PASS
     link: str | None = None
 
 

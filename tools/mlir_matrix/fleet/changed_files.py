@@ -118,7 +118,7 @@ def _uses(test: Test) -> Iterator[Used]:
         yield "kinds", route.kind
         for step in route.steps:
             yield from (("steps", step.name), ("kinds", step.takes), ("kinds", step.gives))
-    positions = [test.reason.removeprefix("in by "), test.weak_fails, compared.position if compared else ""]
+    positions = [test.selected_by, test.weak_fails, compared.position if compared else ""]
     positions += [test.expectation.position] if test.expectation else []
     yield from (("suites", position.partition(":")[0]) for position in positions)
 

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
 from mlir_matrix.actions.contract import INPUT_FOLDER, Role
-from mlir_matrix.actions.outcomes import Outcome, Stage
+from mlir_matrix.actions.outcomes import NotRun, Outcome, Stage
 from mlir_matrix.actions.runtime.child import failure
 from mlir_matrix.actions.runtime.collect import is_measurable
 from mlir_matrix.base.text import catalog_options
@@ -127,11 +127,10 @@ class ResultMaker:
         needed = (self._graph.actions[name].environment for name in self._graph.needed_by(action))
         return _Chain(0.0, True, frozenset(needed))
 
-    def not_run(self, test: Test, outcome: str, reason: str) -> TestResult:
+    def not_run(self, test: Test, outcome: NotRun, reason: str) -> TestResult:
         """Return the result of a test that did not run."""
-        word = Outcome(outcome)
-        more = self._annotate(test.id, word, True)
-        return TestResult(**_names(test), **more, outcome=word, stage="", expected=True, reason=reason)
+        more = self._annotate(test.id, outcome, True)
+        return TestResult(**_names(test), **more, outcome=outcome, stage="", expected=True, reason=reason)
 
     def finished(self, test: Test, action: str, done: Done) -> TestResult:
         """Return the result of a test whose last action is finished."""
@@ -314,7 +313,7 @@ def _compare(test: Test, outcome: str) -> tuple[bool, ExpectedOutcome | None]:
     if rule is None:
         return outcome == Outcome.PASS or outcome in NOT_RUN, None
     expectation: ExpectedOutcome = {
-        "outcome": cast("Outcome", rule.outcome),
+        "outcome": rule.outcome,
         "reason": rule.reason,
         "position": rule.position,
     }

@@ -96,11 +96,11 @@ class TestResult:
         """The workload, with the tested property: ``matmul~scaling``."""
         return f"{self.workload}{OF}{self.tested_property}" if self.tested_property else self.workload
 
-    def kept_fields(self) -> dict[str, Any]:
+    def to_fields(self) -> dict[str, Any]:
         """Return what ``TestResult(**fields)`` makes this result of again, but for the verdict of a pass."""
-        kept = {each.name: getattr(self, each.name) for each in fields(self)}
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
         # A passing verdict is large, and no report shows it.
-        return kept | {"verdict": None} if self.outcome == Outcome.PASS else kept
+        return values | {"verdict": None} if self.outcome == Outcome.PASS else values
 
     def to_json(self) -> TestEntry:
         names: NamedTest = {

@@ -17,6 +17,7 @@ from mlir_matrix.base.names import (
     NameGlob,
     PatternError,
     TestGlob,
+    TestId,
     did_you_mean,
     in_order,
     is_name,
@@ -320,3 +321,23 @@ def test_known_names_are_selected_by_patterns(patterns: list[str], found: list[s
 def test_what_selects_no_known_name(pattern: str, says: str) -> None:
     with pytest.raises(UsageError, match=re.escape(says)):
         select_known("workload", ["mlp", pattern], ["mlp"])
+
+
+@pytest.mark.parametrize(
+    ("text", "workload", "cell", "row"),
+    [
+        ("jax/loops/x86_64/mlp", "mlp", "jax/loops/x86_64", "jax/loops/x86_64"),
+        ("jax/loops/x86_64/mlp~scaling@llvm=19", "mlp", "jax/loops/x86_64@llvm=19", "jax/loops/x86_64@llvm=19"),
+        ("mlir/fuse/ir/two@llvm=19", "two", "mlir/fuse/ir@llvm=19", "IR tests of steps@llvm=19"),
+    ],
+)
+def test_identifiers_of_tests_are_parsed_and_written(text: str, workload: str, cell: str, row: str) -> None:
+    test = TestId.parse(text)
+    assert (str(test), test.workload, test.cell, test.row) == (text, workload, cell, row)
+    assert TestId.in_cell(cell, test.called) == test
+
+
+@pytest.mark.parametrize("text", ["", "a/b/c", "a/b/c/d/e", "a/b/c@x=a/b"])
+def test_an_identifier_of_a_test_has_four_segments(text: str) -> None:
+    with pytest.raises(ValueError, match="unpack"):
+        TestId.parse(text)

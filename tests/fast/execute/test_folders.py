@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlir_matrix.actions.runtime.collect import DamagedFolderError, is_kept
+from mlir_matrix.actions.runtime.collect import DamagedFolderError, may_be_cached
 from mlir_matrix.base.digest import digest_bytes
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.paths import Home
@@ -272,7 +272,7 @@ def test_strange_leavings(
         collect(folder, action(), {}, store)
     assert time.monotonic() - started < 60
     outcome = damaged.value.outcome
-    assert (outcome["outcome"], outcome["stage"], is_kept(outcome)) == ("lower-failed", "lower", False)
+    assert (outcome["outcome"], outcome["stage"], may_be_cached(outcome)) == ("lower-failed", "lower", False)
     folders.give_back(folder)
     assert (tmp_path / "kept").read_text() == (tmp_path / "others" / "ir.mlir").read_text() == "kept"
 
@@ -331,15 +331,15 @@ def test_spoilt_folders_are_not(
 
 
 @pytest.mark.parametrize(
-    ("outcome", "kept"),
+    ("outcome", "cached"),
     [
         ({"outcome": "ok"}, True), ({"outcome": "lower-failed"}, True), ({"outcome": "crashed", "signal": "SIGSEGV"}, True),
         ({"outcome": "mismatch"}, True), ({"outcome": "crashed", "signal": "SIGKILL"}, False), ({"outcome": "timed-out"}, False),
-        ({"outcome": "infra-error"}, False), ({"outcome": "skipped"}, False), ({"outcome": "run-failed", "kept": "no"}, False),
+        ({"outcome": "infra-error"}, False), ({"outcome": "skipped"}, False), ({"outcome": "run-failed", "cache": "no"}, False),
     ],
 )  # fmt: skip
-def test_what_is_kept(outcome: dict[str, str], kept: bool) -> None:
-    assert is_kept(outcome) == kept
+def test_what_is_cached(outcome: dict[str, str], cached: bool) -> None:
+    assert may_be_cached(outcome) == cached
 
 
 def home(folder: Path) -> Home:

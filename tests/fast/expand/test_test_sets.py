@@ -6,18 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlir_matrix.base.names import test_glob
-from mlir_matrix.expand.test_sets import CellTests, Namespace, Rule, TestKey, TestPattern, TestProduct, walk
+from mlir_matrix.base.names import TestId, test_glob
+from mlir_matrix.expand.test_sets import Namespace, Rule, TestPattern, TestProduct, walk
 from support.catalogs import catalog
 
 UNIVERSE = Namespace(catalog())
 RULE = Rule("block", "f:1:1")
 PINS = ("", "llvm=18", "llvm=19,zig=0.16")
-EVERYTHING = [
-    (cell.framework, cell.pipeline, cell.target, workload, cell.pins)
-    for cell in walk(UNIVERSE.everything(RULE, PINS))
-    for workload in cell.column
-]
+EVERYTHING = [cell.test(workload) for cell in walk(UNIVERSE.everything(RULE, PINS)) for workload in cell.column]
 part = st.sampled_from(
     [
         "*",
@@ -46,16 +42,12 @@ pins_tests = st.none() | st.frozensets(st.sampled_from(["", "x=1", "x=2", "x=3"]
 patterns = st.builds(TestPattern, *[st.frozensets(st.sampled_from("abcd"))] * 4, pins=pins_tests)
 
 
-def members(product: TestProduct) -> list[TestKey]:
+def members(product: TestProduct) -> list[TestId]:
     return [
-        (f, p, t, w, pins)
+        TestId(f, p, t, w, pins)
         for f in product.frameworks for p in product.pipelines for t in product.targets
         for pins in product.pins for w in product.column
     ]  # fmt: skip
-
-
-def identifier(test: TestKey) -> str:
-    return "/".join(test[:4]) + f"@{test[4]}".removesuffix("@")
 
 
 def test_everything_is_all_cells_and_all_ir_tests_once() -> None:
@@ -70,12 +62,12 @@ def test_without_pins_every_test_has_none() -> None:
 
 def test_rows_name_their_tests() -> None:
     product = TestProduct(("a",), ("b",), ("c",), ("d",), RULE, ("", "x=1"))
-    assert [cell.name("d") for cell in walk([product])] == ["a/b/c/d", "a/b/c/d@x=1"]
+    assert [str(cell.test("d")) for cell in walk([product])] == ["a/b/c/d", "a/b/c/d@x=1"]
 
 
 def test_pins_vary_inside_a_cell_and_before_its_workloads() -> None:
     product = TestProduct(("a",), ("b",), ("c", "d"), ("e", "f"), RULE, ("x=1", "x=2"))
-    assert [cell.name(w) for cell in walk([product]) for w in cell.column] == [
+    assert [str(cell.test(w)) for cell in walk([product]) for w in cell.column] == [
         f"a/b/{target}/{workload}@{pins}" for target in "cd" for pins in ("x=1", "x=2") for workload in "ef"
     ]
 
@@ -90,7 +82,7 @@ def test_boxes_hold_exactly_what_the_glob_matches(glob: str) -> None:
         return
     found = UNIVERSE.patterns(glob)
     for test in EVERYTHING:
-        assert any(test in pattern for pattern in found) == matches(identifier(test))
+        assert any(test in pattern for pattern in found) == matches(str(test))
 
 
 @given(globs)
@@ -105,11 +97,7 @@ def test_areas_of_boxes_are_the_matching_tests(glob: str) -> None:
         for product in UNIVERSE.products(pattern, RULE, PINS)
         for test in members(product)
     }
-    assert found == {test for test in EVERYTHING if matches(identifier(test))}
-
-
-def key(cell: CellTests, workload: str) -> TestKey:
-    return cell.framework, cell.pipeline, cell.target, workload, cell.pins
+    assert found == {test for test in EVERYTHING if matches(str(test))}
 
 
 @given(st.lists(products, max_size=4), st.none() | st.lists(patterns, max_size=3), st.lists(patterns, max_size=3))
@@ -123,11 +111,11 @@ def test_walking_gives_each_selected_test_once_in_order(
         if select is None or any(test in pattern for pattern in select)
     )
     cells = list(walk(parts, select, marks))
-    assert [key(cell, workload) for cell in cells for workload in cell.column] == list(expected)
+    assert [cell.test(workload) for cell in cells for workload in cell.column] == list(expected)
     for cell in cells:
         assert cell.column
         for workload in cell.column:
-            test = key(cell, workload)
+            test = cell.test(workload)
             assert next(product for product in parts if test in product) is cell.product
             assert [b for b in cell.marks if workload in b.workloads] == [b for b in marks if test in b]
 

@@ -16,7 +16,7 @@ def test_a_fleet_names_what_nobody_and_what_several_run() -> None:
     two = replace(machine("{leave-out: [{match: ['jax/**', 'pytorch/**'], reason: only IR}]}"), name="two")
     choices = {each.name: chosen(each, SMOKE) for each in (one, two)}
     report = fleet(SMOKE, [one, two], choices)
-    jax = [test.id for test in SMOKE if test.selected and test.cell == CELL]
+    jax = [test.id for test in SMOKE if test.selected and test.identity.cell == CELL]
     ir = [test.id for test in SMOKE if test.selected and test.is_ir]
     assert report["nobody"] == [
         {"cell": CELL, "tests": jax, "reason": "left out by machines/box.yaml:3:21: only IR"},

@@ -8,6 +8,7 @@ import re
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, TypeVar
@@ -29,6 +30,45 @@ programs: dict[str, tuple[str, str]] = {}
 
 #: The parameters of a tool: one of the types of ``actions/params``.
 Params_co = TypeVar("Params_co", bound=Mapping[str, object], covariant=True)
+FileT = TypeVar("FileT")
+
+
+class Role(StrEnum):
+    """What a tensor is to the action that reads or writes it. Plans name its file by :meth:`of`, and tools find it so."""
+
+    #: What a kernel or a reference is called with, and what a kernel returns.
+    ARGUMENT = "arg"
+    RESULT = "out"
+    #: What a judge compares: a result of a kernel, and what is right, whole or as a sketch.
+    ACTUAL = "actual"
+    EXPECTED = "expected"
+    SKETCH = "sketch"
+    #: The bound of each element; and, in an audit, that of a derived layer of tolerances.
+    BOUND = "bound"
+    DERIVED = "own"
+    #: Of a property: what other runs gave, and the parts of a batch.
+    OTHER = "other"
+    FIRST_PART = "part0"
+    SECOND_PART = "part1"
+    #: What the kernel gives without a mutation.
+    SOUND = "sound"
+    #: Goldens: to be measured, on disk, and made anew.
+    GOLDEN = "golden"
+    OLD = "old"
+    NEW = "new"
+
+    def of(self, tensor: str, draw: int | None = None) -> str:
+        """Return the name of a tensor's file in the action: ``arg-x``; where the action has several draws, ``arg-3-x``."""
+        return f"{self}-{tensor}" if draw is None else f"{self}-{draw}-{tensor}"
+
+    def among(self, files: Mapping[str, FileT], draw: int | None = None) -> dict[str, FileT]:
+        """Return the files of this role by tensor."""
+        start = self.of("", draw)
+        return {name.removeprefix(start): file for name, file in files.items() if name.startswith(start)}
+
+
+#: The parts of a run, as many as there are: one, or two of a batch.
+PARTS = (Role.FIRST_PART, Role.SECOND_PART)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal
 
 
 class Outcome(StrEnum):
@@ -19,6 +20,10 @@ class Outcome(StrEnum):
     INFRA_ERROR = "infra-error"
     UNSUPPORTED = "unsupported"
     SKIPPED = "skipped"
+
+
+#: The outcomes of tests that do not run.
+NotRun = Literal[Outcome.UNSUPPORTED, Outcome.SKIPPED]
 
 
 class Stage(StrEnum):

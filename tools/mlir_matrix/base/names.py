@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product
+from typing import NamedTuple
 
 from mlir_matrix.base.errors import UsageError
 
@@ -32,10 +33,82 @@ _BRACKETS = re.compile(r"\[!?(?P<members>[^\]]*)(?P<closed>\]?)|\]")
 _MAGIC = re.compile(r"[*?\[\]{}]")
 _SEGMENT = re.compile(r"[A-Za-z0-9_.+*?\[\]{},!=:-]+")
 _PINS = re.compile(r"[^/@]*[=*?\]][^/@]*")
+#: Framework and target of the IR tests of steps: ``mlir/<step>/ir/<case>``.
+IR_FRAMEWORK, IR_TARGET = "mlir", "ir"
+#: Between the name of a test or an environment, and the pins that are not the default ones.
+PINS_MARK = "@"
 #: Separates workload and property in identifiers: ``matmul~scaling``.
 OF = "~"
 #: Separates a corpus and its member: ``onnx-nodes:test_abs``.
 MEMBER = ":"
+
+
+def split_pins(text: str) -> tuple[str, str]:
+    """Return the name of a test, a cell or an environment, and its pins (``llvm=19``), which may be empty."""
+    name, _, pins = text.partition(PINS_MARK)
+    return name, pins
+
+
+def with_pins(name: str, pins: str) -> str:
+    """Return a name with its pins, if there are any."""
+    return f"{name}{PINS_MARK}{pins}" if pins else name
+
+
+def split_property(called: str) -> tuple[str, str]:
+    """Return the workload and the property of ``matmul~scaling``; the latter is empty for a test without any."""
+    workload, _, name = called.partition(OF)
+    return workload, name
+
+
+class TestId(NamedTuple):
+    """The identifier of a test by its parts; as text ``pytorch/linalg-loops/x86_64/matmul~scaling@llvm=19``."""
+
+    framework: str
+    pipeline: str
+    target: str
+    #: The workload, with the property where the test is of one: ``matmul~scaling``.
+    called: str
+    #: The pins that the suite varies; empty where it varies none.
+    pins: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> TestId:
+        """Raise ValueError unless a text has four segments."""
+        name, pins = split_pins(text)
+        framework, pipeline, target, called = name.split("/")
+        return cls(framework, pipeline, target, called, pins)
+
+    @classmethod
+    def in_cell(cls, cell: str, called: str) -> TestId:
+        """Return the identifier of a test in a cell, which may have pins."""
+        name, pins = split_pins(cell)
+        framework, pipeline, target = name.split("/")
+        return cls(framework, pipeline, target, called, pins)
+
+    def __str__(self) -> str:
+        return with_pins(f"{self.framework}/{self.pipeline}/{self.target}/{self.called}", self.pins)
+
+    @property
+    def workload(self) -> str:
+        return split_property(self.called)[0]
+
+    @property
+    def cell(self) -> str:
+        """The identifier of its cell, with the pins."""
+        return with_pins(f"{self.framework}/{self.pipeline}/{self.target}", self.pins)
+
+    @property
+    def is_ir(self) -> bool:
+        """True for the IR test of a step, which is checked and not run."""
+        return self.target == IR_TARGET
+
+    @property
+    def row(self) -> str:
+        """The row of reports that it is in: its cell, or one for the IR tests of all steps."""
+        return with_pins("IR tests of steps", self.pins) if self.is_ir else self.cell
+
+
+TestId.__test__ = False  # type: ignore[attr-defined]  # not a pytest class
 
 
 class PatternError(UsageError):
@@ -167,7 +240,7 @@ class TestGlob:
     @cached_property
     def pins(self) -> NameGlob | None:
         """The glob over pins; None matches any."""
-        _, mark, pins = self.pattern.partition("@")
+        _, mark, pins = self.pattern.partition(PINS_MARK)
         if mark and not _PINS.fullmatch(pins):
             raise PatternError(f"'{printable(self.pattern)}' has no COMPONENT=RELEASE after its '@'")
         return name_glob(in_order(pins)) if mark else None
@@ -175,8 +248,7 @@ class TestGlob:
     @cached_property
     def property(self) -> NameGlob | None:
         """The glob over properties; None matches tests without a property."""
-        test = self.pattern.partition("@")[0]
-        _, mark, name = test.partition(OF)
+        _, mark, name = split_pins(self.pattern)[0].partition(OF)
         if mark and ("/" in name or not name):
             raise PatternError(
                 f"'{printable(self.pattern)}' has no property after its '{OF}', which comes after the workload"
@@ -189,7 +261,7 @@ class TestGlob:
 
         A test matches if all four globs of any set match. A caller can match a cell once for all of its workloads.
         """
-        parts = self.pattern.partition("@")[0].partition(OF)[0].split("/")
+        parts = split_property(split_pins(self.pattern)[0])[0].split("/")
         parts = [part for index, part in enumerate(parts) if part != "**" or parts[index - 1 : index] != ["**"]]
         stars = parts.count("**")
         free = SEGMENTS - (len(parts) - stars)
@@ -209,14 +281,17 @@ class TestGlob:
         return tuple(found)
 
     def matches(self, identifier: str) -> bool:
-        test, _, pins = identifier.partition("@")
-        test, _, name = test.partition(OF)
-        names = test.split("/")
-        if self.pins is not None and not self.pins.matches(pins):
+        try:
+            test = TestId.parse(identifier)
+        except ValueError:
+            return False
+        workload, name = split_property(test.called)
+        if self.pins is not None and not self.pins.matches(test.pins):
             return False
         if (self.property is None) is bool(name) or (self.property is not None and not self.property.matches(name)):
             return False
-        return len(names) == SEGMENTS and any(
+        names = (test.framework, test.pipeline, test.target, workload)
+        return any(
             all(glob.matches(name) for glob, name in zip(segments, names, strict=True)) for segments in self.segments
         )
 
@@ -246,8 +321,8 @@ def _wrong_length(pattern: str, parts: Sequence[str]) -> str:
     shown = printable(pattern)
     if "" in parts:
         return f"'{shown}' has an empty part; a test is {'/'.join(SEGMENT_NAMES)}"
-    test, mark, pins = pattern.partition("@")
-    fix = f"; perhaps '{printable(f'{test}/**{mark}{pins}')}'" if len(parts) < SEGMENTS else ""
+    test, pins = split_pins(pattern)
+    fix = f"; perhaps '{printable(with_pins(f'{test}/**', pins))}'" if len(parts) < SEGMENTS else ""
     count = f"{len(parts)} part{'s' if len(parts) > 1 else ''}"
     return f"'{shown}' has {count}, but a test is {'/'.join(SEGMENT_NAMES)}{fix}"
 

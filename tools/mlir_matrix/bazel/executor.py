@@ -17,11 +17,10 @@ from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.events import Event as RunEvent
 from mlir_matrix.base.events import Listener, Note, PackageProgress, Tick, ignore
 from mlir_matrix.base.fingerprint import cpu_digest
-from mlir_matrix.base.names import did_you_mean, printable
+from mlir_matrix.base.names import did_you_mean, printable, split_pins
 from mlir_matrix.bazel.bep import Completed, Event, Failed, Finished, Made
 from mlir_matrix.bazel.client import Build, StallDetector, flags_of
 from mlir_matrix.bazel.workspace import ACTIONS, REPOSITORY, action_label_of, label_of, place_of, write_workspace
-from mlir_matrix.catalog.pins import PINS_MARK
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.installer import install_all
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
@@ -268,7 +267,7 @@ class BazelExecutor:
             environment, mark, _ = key.partition(":")
             if not mark or environment in self._environments:
                 found[key] = value
-            elif environment.partition(PINS_MARK)[0] not in self._session.catalog.environments:
+            elif split_pins(environment)[0] not in self._session.catalog.environments:
                 hint = did_you_mean(environment, self._session.catalog.environments)
                 raise UsageError(
                     f"--exec-property {printable(key)}: there is no environment {printable(environment)}{hint}"

@@ -12,6 +12,7 @@ from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.plan_document import lasting, to_document
+from mlir_matrix.plan.graph import ActionId
 from mlir_matrix.plan.planner import Plan
 
 #: The name of the tests' repository.
@@ -53,7 +54,7 @@ def label_of(test: str) -> str:
 
 def place_of(identifier: str) -> str:
     """Return the path of an action below ``_actions/``: package and name as in ``hub.bzl``."""
-    return identifier if "/" in identifier else "/".join(identifier.rsplit("-", 1))
+    return identifier if "/" in identifier else "/".join(ActionId.parse(identifier))
 
 
 def action_label_of(identifier: str) -> str:

@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.names import split_pins, with_pins
 from mlir_matrix.bisect.commit_releases import Source, with_commits
 from mlir_matrix.bisect.commits import SHORT, Commits
 from mlir_matrix.bisect.pin_driver import MovedPins
 from mlir_matrix.bisect.prober import TestsAt
 from mlir_matrix.bisect.releases import Axis, as_glob, find_place
-from mlir_matrix.catalog.pins import PINS_MARK
 from mlir_matrix.environments.session import Session
 from mlir_matrix.environments.source.command_lines import slots
 from mlir_matrix.expand.expansion import Test
@@ -68,9 +68,9 @@ class _TestsByCommit:
         session, releases = with_commits(self.session, self.source, self.commits.repository, ids)
         found: dict[str, dict[int, Test]] = {}
         for point, release in zip(points, releases, strict=True):
-            globs = [f"{as_glob(name)}{PINS_MARK}{self.source.component}={release}" for name in self.names]
+            globs = [with_pins(as_glob(name), f"{self.source.component}={release}") for name in self.names]
             for test in choose(session.catalog, globs, pins=session.pins).tests():
-                found.setdefault(test.id.partition(PINS_MARK)[0], {})[point] = test
+                found.setdefault(split_pins(test.id)[0], {})[point] = test
         return session, found
 
 
@@ -122,7 +122,7 @@ def of_pins(session: Session, pins: MovedPins, tests: Sequence[str]) -> Ground:
 
     def test_at(test: str, point: int) -> Test:
         words = ",".join(f"{name}={release}" for name, release in pins.pins(point).items())
-        chosen = choose(session.catalog, [f"{as_glob(test)}{PINS_MARK}{words}"], pins=session.pins)
+        chosen = choose(session.catalog, [with_pins(as_glob(test), words)], pins=session.pins)
         return next(iter(chosen.tests()))
 
     def no_place(name: str, what: str) -> int:

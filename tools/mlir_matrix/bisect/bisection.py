@@ -9,6 +9,7 @@ from string import ascii_uppercase
 from typing import Literal
 
 from mlir_matrix.actions.outcomes import Stage
+from mlir_matrix.base.names import with_pins
 from mlir_matrix.bisect.difference import StepDifference, first_difference
 from mlir_matrix.bisect.driver import Change, Driver, FoundChange, word
 from mlir_matrix.bisect.observations import Observation, Point
@@ -16,7 +17,7 @@ from mlir_matrix.bisect.outputs import step_of
 from mlir_matrix.bisect.releases import Axis
 from mlir_matrix.bisect.reproducer import Commands, commands_of, pass_of, passes_of
 from mlir_matrix.catalog.catalog import Catalog
-from mlir_matrix.catalog.pins import PINS_MARK, release_of
+from mlir_matrix.catalog.pins import release_of
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.results.repeats import unstable
 from mlir_matrix.results.results import TestResult
@@ -194,7 +195,7 @@ def _again(axis: Axis, chosen: Observation, repeat: Repeat) -> list[str]:
         return []
     # The identifier of the result has the shortest name of a release, which another one may take over.
     pins = f"{axis.component}={axis.names[chosen.point]}"
-    name = f"{chosen.test}{PINS_MARK}{pins}" if axis.noun == "release" else chosen.result.id
+    name = with_pins(chosen.test, pins) if axis.noun == "release" else chosen.result.id
     return [*repeat.run, name]
 
 

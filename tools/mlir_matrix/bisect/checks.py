@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from mlir_matrix.actions.contract import Role
 from mlir_matrix.actions.mlir.interface import ENTRY
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.execute.action_cache import Result
@@ -48,14 +49,15 @@ def call_and_compare(
     is_seen = result.ok or result.outcome["outcome"] in (Outcome.CRASHED, Outcome.TIMED_OUT)
     if made is None or judge is None or "draws" in run.params or not is_seen:
         return [], {}
+    bounds = Role.BOUND.among(judge.inputs)
     kernel, in_memory = made.inputs[_KERNELS[made.tool]], made.tool == "compile_jit"
     try:
-        arguments = [(each, data(run.inputs[f"arg-{each['name']}"])) for each in run.params["arguments"]]
+        arguments = [(each, data(run.inputs[Role.ARGUMENT.of(each["name"])])) for each in run.params["arguments"]]
         results = [
             Expected(
                 output=each,
-                values=data(judge.inputs[f"expected-{each['name']}"]),
-                bounds=data(judge.inputs[f"bound-{each['name']}"]) if f"bound-{each['name']}" in judge.inputs else None,
+                values=data(judge.inputs[Role.EXPECTED.of(each["name"])]),
+                bounds=data(bounds[each["name"]]) if each["name"] in bounds else None,
             )
             for each in judge.params["outputs"]
         ]
@@ -101,10 +103,11 @@ def compare_files(plan: Plan, run: Action, names: Mapping[Input, str], data: Cal
     if judge is None:
         return [], {}
     for output in judge.params["outputs"]:
-        name, actual = output["name"], Produced(run.id, f"out-{output['name']}")
-        expected = judge.inputs.get(f"expected-{name}")
+        name = output["name"]
+        actual = Produced(run.id, Role.RESULT.of(name))
+        expected = judge.inputs.get(Role.EXPECTED.of(name))
         plain = output["compare"] in ("numeric", "exact") and output["dtype"][:2] not in ("bf", "f8")
-        if plain and expected and actual in names and f"bound-{name}" not in judge.inputs:
+        if plain and expected and actual in names and Role.BOUND.of(name) not in judge.inputs:
             bounds = (output["rtol"], output["atol"]) if output["compare"] == "numeric" else (0, 0)
             lines.append(["python3", "-c", _NUMPY.format(names[actual], f"expected-{name}.npy", *bounds)])
             files[f"expected-{name}.npy"] = data(expected)

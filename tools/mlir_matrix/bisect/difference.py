@@ -82,29 +82,29 @@ def first_difference(
                 first, made_by = found, actions[0].id
             elif found is None and actions[0].stage in (Stage.LOWER, Stage.CODEGEN):
                 first = None if made_by in plan.graph.needed_by(actions[0].id) else first
-        if actions[0].id.rpartition("-")[0] == last:
+        if actions[0].label == last:
             break
     return first() if first else None
 
 
 def common_steps(plan: Plan, done: Mapping[str, Done], tests: tuple[str, str]) -> Iterator[tuple[Action, Action]]:
     """Yield the finished actions of the steps that two tests have, in order."""
-    left, right = (dict(_steps(plan, done, test)) for test in tests)
+    left, right = (_steps(plan, done, test) for test in tests)
     return ((left[label], right[label]) for label in left if label in right)
 
 
-def _steps(plan: Plan, done: Mapping[str, Done], test: str) -> Iterator[tuple[str, Action]]:
-    """Yield the finished actions of a test that give something, by their name without digest."""
-    for name in plan.needed_by(test):
-        if name in done and done[name].result.ok and plan.graph.actions[name].stage != "judge":
-            yield name.rpartition("-")[0], plan.graph.actions[name]
+def _steps(plan: Plan, done: Mapping[str, Done], test: str) -> dict[str, Action]:
+    """Return the finished actions of a test that give something, by label."""
+    names = [name for name in plan.needed_by(test) if name in done and done[name].result.ok]
+    actions = map(plan.graph.actions.__getitem__, names)
+    return {action.label: action for action in actions if action.stage != Stage.JUDGE}
 
 
 def _compare(
     actions: tuple[Action, Action], done: Mapping[str, Done], read: Callable[[str], bytes], prints: Prints
 ) -> Iterator[Callable[[], StepDifference] | None]:
     """Yield what differs between two actions, or None; of one that runs several programs for each of them."""
-    label = actions[0].id.rpartition("-")[0]
+    label = actions[0].label
     outputs = [done[action.id].result.outputs for action in actions]
     programs = _PROGRAMS.keys() & outputs[0].keys()
     found = list[Callable[[], StepDifference] | None]()

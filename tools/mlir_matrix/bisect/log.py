@@ -67,7 +67,7 @@ class Log:
             by=asdict(by),
             limit_s=seen.limit_s,
             judged=seen.judged,
-            result=seen.result.kept_fields(),
+            result=seen.result.to_fields(),
         )
 
     def judged(self, seen: Observation, number: int) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 
+from mlir_matrix.actions.contract import Role
 from mlir_matrix.actions.outcomes import Outcome, Stage
 from mlir_matrix.base.digest import digest_bytes, digest_value
 from mlir_matrix.base.errors import UsageError
@@ -39,11 +40,13 @@ def outputs_of(plan: Plan, done: Mapping[str, Done], test: str, by: By, read: Ca
     """
     if by.kind == "output":
         action = plan.graph.actions.get(plan.verdicts.get(test, ""))
+        inputs = action.inputs if action else {}
+        compared = {"ir", *map(Role.ACTUAL.of, Role.ACTUAL.among(inputs))}
         return {
             name: done[ref.action].result.outputs[ref.output]
-            for name, ref in (action.inputs if action else {}).items()
+            for name, ref in inputs.items()
             if isinstance(ref, Produced) and ref.action in done and ref.output in done[ref.action].result.outputs
-            if name.startswith("actual-") or name == "ir"
+            if name in compared
         }
     if by.kind != "ir":
         return {}
@@ -75,7 +78,7 @@ def wrote_it(plan: Plan, result: TestResult) -> bool:
 def _steps(plan: Plan, test: str) -> dict[str, Action]:
     """Return the steps of a test by name, in their order."""
     return {
-        each.id.rpartition("-")[0]: each
+        each.label: each
         for each in _actions(plan, test)
         if each.stage in (Stage.LOWER, Stage.CODEGEN) and each.tool not in BUILDING
     }

@@ -20,7 +20,7 @@ from mlir_matrix.plan.graph import Action, Graph, Produced
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import plan_tests
-from mlir_matrix.results.repeats import COPY, Made, note_outputs, with_repeats
+from mlir_matrix.results.repeats import Made, note_outputs, with_repeats, without_copy
 from mlir_matrix.results.results import TestDone, TestResult
 from mlir_matrix.results.run_plan import run_graph, run_plan
 from mlir_matrix.results.signature import PASS
@@ -117,7 +117,7 @@ class Prober:
 
     def _run(self, session: Session, plan: Plan, places: Mapping[str, tuple[str, int]], limits: Limits) -> None:
         """Run a plan; ``places``: the test and the point of each identifier without the number of a copy."""
-        runnable = [places[test.partition(COPY)[0]] for test in plan.verdicts]
+        runnable = [places[without_copy(test)] for test in plan.verdicts]
         self.running = {test: [point for name, point in runnable if name == test] for test, _ in runnable}
         waiting = {test.id for test in plan.tests}
 
@@ -125,7 +125,7 @@ class Prober:
 
         def note(result: TestResult) -> None:
             waiting.discard(result.id)
-            named = replace(result, id=result.id.partition(COPY)[0], expected=True, expectation=None)
+            named = replace(result, id=without_copy(result.id), expected=True, expectation=None)
             test, point = places[named.id]
             if self.by.kind == "time":
                 self.samples.setdefault(test, {})[point] = seconds(plan, self.done, result.id)
@@ -141,7 +141,7 @@ class Prober:
             if isinstance(event, TestDone):
                 note(event.result)
                 # What a suite expects plays no part.
-                name = event.result.id.partition(COPY)[0]
+                name = without_copy(event.result.id)
                 event = TestDone(replace(event.result, id=name, expected=True, expectation=None))
             self.listener(event)
 

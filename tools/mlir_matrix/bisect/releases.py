@@ -7,14 +7,22 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from mlir_matrix.base.errors import UsageError
-from mlir_matrix.base.names import OF, SEGMENTS, check_known, is_glob, name_glob
+from mlir_matrix.base.names import (
+    IR_TARGET,
+    OF,
+    PINS_MARK,
+    check_known,
+    is_glob,
+    split_pins,
+    test_glob,
+    with_pins,
+)
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.models.base import used_steps
-from mlir_matrix.catalog.pins import PINS_MARK, find_release
+from mlir_matrix.catalog.pins import find_release
 from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose, is_suite
-from mlir_matrix.expand.test_sets import IR_TARGET
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,17 +131,14 @@ def default_component(catalog: Catalog, tests: Sequence[str]) -> str:
 
 def _steps(catalog: Catalog, test: str) -> Iterator[str]:
     """Yield the steps of a test, or of all tests that a glob may match."""
-    segments = test.split("/")
-    if len(segments) != SEGMENTS:
-        return
-    pipeline, target = name_glob(segments[1]), name_glob(segments[2])
-    if target.matches(IR_TARGET):
-        yield from filter(pipeline.matches, catalog.steps)
-    for name in filter(pipeline.matches, catalog.pipelines):
-        document = catalog.pipelines[name].document
-        yield from (use.name for kind in document.entry for use in document.route(kind))
-    for name in filter(target.matches, catalog.targets):
-        yield from (use.name for use in used_steps(catalog.targets[name].document.codegen))
+    for _, pipeline, target, _ in test_glob(test).segments:
+        if target.matches(IR_TARGET):
+            yield from filter(pipeline.matches, catalog.steps)
+        for name in filter(pipeline.matches, catalog.pipelines):
+            document = catalog.pipelines[name].document
+            yield from (use.name for kind in document.entry for use in document.route(kind))
+        for name in filter(target.matches, catalog.targets):
+            yield from (use.name for use in used_steps(catalog.targets[name].document.codegen))
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -149,11 +154,11 @@ def tests_on(session: Session, names: Sequence[str], axis: Axis) -> dict[str, li
     """Return the tests at each release, oldest first, by the identifier without pins. Raise UsageError."""
     check_names(names)
     found: dict[str, dict[str, Test]] = {}
-    globs = [f"{name}{PINS_MARK}{axis.component}=*" for name in names]
+    globs = [with_pins(name, f"{axis.component}=*") for name in names]
     for test in choose(session.catalog, globs, pins=session.pins).tests():
         release = find_release(session.catalog.components[axis.component], test.pins.partition("=")[2]).release
         if release in axis.names:
-            found.setdefault(test.id.partition(PINS_MARK)[0], {})[release] = test
+            found.setdefault(split_pins(test.id)[0], {})[release] = test
     complete = {test: [by[release] for release in axis.names] for test, by in found.items()}
     possible = {test: each for test, each in complete.items() if any(one.selected for one in each)}
     if not possible:

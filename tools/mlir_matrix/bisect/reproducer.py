@@ -15,7 +15,7 @@ from mlir_matrix.bisect.checks import Checks, call_and_compare, compare_files
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.execute.job import Done
 from mlir_matrix.execute.keys import input_names
-from mlir_matrix.plan.graph import Action, File, Input, Produced
+from mlir_matrix.plan.graph import Action, ActionId, File, Input, Produced
 from mlir_matrix.plan.planner import Plan
 
 #: In a pipeline or an option.
@@ -70,10 +70,8 @@ def commands_of(
             checks = _checks(plan, done, action, names, lambda ref: _data(catalog, done, ref, read))
             commands, files, compares = [*commands, *checks[0]], files | checks[1], compares or bool(checks[0])
         if commands:
-            steps[identifier.rpartition("-")[0]] = [
-                shlex.join(_renamed(word, paths) for word in words) for words in commands
-            ]
-        if identifier.rpartition("-")[0] == until:
+            steps[action.label] = [shlex.join(_renamed(word, paths) for word in words) for words in commands]
+        if action.label == until:
             break
     return Commands(steps=steps, files={name: data for name, data in files.items() if data}, compares=compares)
 
@@ -141,7 +139,7 @@ def passes_of(plan: Plan, done: Mapping[str, Done], test: str, step: str) -> fro
     """Return the names of passes in the command lines of a step: of ``--pass-pipeline=`` and options that are passes."""
     words: set[str] = set()
     for name in plan.needed_by(test):
-        if name in done and name.rpartition("-")[0] == step.partition(" ")[0]:
+        if name in done and ActionId.parse(name).label == step.partition(" ")[0]:
             for line in _lines(done[name]):
                 words |= {each for word in line[1:] if word.startswith("-") for each in _PASS.findall(word)}
     return frozenset(words)
@@ -150,8 +148,6 @@ def passes_of(plan: Plan, done: Mapping[str, Done], test: str, step: str) -> fro
 def pass_of(plan: Plan, test: str, step: str) -> str:
     """Return the pass of a step that has one besides those that clean up; else nothing."""
     actions = map(plan.graph.actions.__getitem__, plan.needed_by(test))
-    texts = [
-        _OPTIONS.sub("", str(each.params.get("passes", ""))) for each in actions if each.id.rpartition("-")[0] == step
-    ]
+    texts = [_OPTIONS.sub("", str(each.params.get("passes", ""))) for each in actions if each.label == step]
     passes = {name for text in texts for name in _PASS.findall(text)} - _CLEANING
     return passes.pop() if len(passes) == 1 else ""

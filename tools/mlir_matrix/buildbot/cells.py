@@ -10,6 +10,7 @@ from html import escape
 from buildbot.process.buildstep import BuildStep
 from buildbot.util import identifiers
 
+from mlir_matrix.base.names import TestId
 from mlir_matrix.base.text import abridged, harmless
 from mlir_matrix.buildbot.state import RETRY, Cell, Entry
 from mlir_matrix.results.report.failure_text import failure_text, headline
@@ -118,8 +119,8 @@ def framed(html: str) -> str:
 
 def test_name(entry: Entry) -> str:
     """Return what a test is called within its step."""
-    parts = entry["id"].partition("@")[0].split("/")
-    return "/".join([parts[1], *parts[3:]] if entry["target"] == "ir" else parts[3:]) or entry["id"]
+    test = TestId.parse(entry["id"])
+    return f"{test.pipeline}/{test.called}" if test.is_ir else test.called
 
 
 def data_name(number: int, entry: Entry) -> str:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_matrix.actions.outcomes import Outcome
+from mlir_matrix.base.names import TestId
 from mlir_matrix.base.text import counted, harmless
-from mlir_matrix.results.results import NOT_RUN, SCHEMA, row_of
+from mlir_matrix.results.results import NOT_RUN, SCHEMA
 
 EVENTS = "mlir-matrix/events/v1"
 #: Results of a step, in Buildbot's numbers.
@@ -40,7 +41,7 @@ def read_event(line: str) -> dict[str, Any]:
         raise ValueError(f"its schema is {event.get('schema')!r}; expected {EVENTS}")
     if event["event"] == "finished":
         check_entry(event.get("test"))
-        event.setdefault("cell", cell_of(event["test"]))
+        event.setdefault("cell", TestId.parse(event["test"]["id"]).row)
     return event
 
 
@@ -71,11 +72,7 @@ def check_entry(entry: object) -> None:
         isinstance(entry, dict) and all(isinstance(entry.get(name), str) for name in names) and "expected" in entry
     ):
         raise ValueError("an entry of a test is not complete")
-
-
-def cell_of(entry: Entry) -> str:
-    _, mark, pins = entry["id"].partition("@")
-    return row_of(f"{entry['framework']}/{entry['pipeline']}/{entry['target']}{mark}{pins}", entry["target"])
+    TestId.parse(entry["id"])
 
 
 @dataclass

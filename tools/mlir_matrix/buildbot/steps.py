@@ -15,6 +15,7 @@ from buildbot.process.buildstep import BuildStep
 from buildbot.process.log import Log
 from twisted.internet import defer
 
+from mlir_matrix.base.names import TestId
 from mlir_matrix.base.text import counted, harmless
 from mlir_matrix.buildbot import worker_files
 from mlir_matrix.buildbot.cells import CellStep, data_name, framed, pictures, test_name
@@ -26,7 +27,6 @@ from mlir_matrix.buildbot.state import (
     Cell,
     Entry,
     Verdict,
-    cell_of,
     fails,
     judge,
     read_event,
@@ -225,7 +225,7 @@ class MatrixRun(_MatrixStep):
             await self._stdio.addStderr(f"buildbot: {self._file} cannot be read: {error}\n")
             return None
         for entry in document["tests"]:
-            await (await self._step(cell_of(entry))).complete(entry)
+            await (await self._step(TestId.parse(entry["id"]).row)).complete(entry)
         await self._keep("results", gzip.compress(data, 6), self.addURL, "results.json.gz")
         verdict = await self._compare(document, result)
         await self._fetch_files(document)
@@ -267,7 +267,7 @@ class MatrixRun(_MatrixStep):
             archive = await worker_files.read_folder(self, entry["kept"], _MOST_FILES)
             if archive is None:
                 continue
-            step = self._steps[cell_of(entry)]
+            step = self._steps[TestId.parse(entry["id"]).row]
             name = data_name(number, entry)
             await self._keep(name, archive, step.add_link, f"{test_name(entry)}: files (tar.gz)")
             if maps := worker_files.members(archive, ".svg", _MOST_PICTURES):

@@ -64,6 +64,7 @@ async def _transfer(step: BuildStep, command: str, args: dict[str, Any], most: i
 def members(archive: bytes, ending: str, most: int) -> dict[str, bytes]:
     """Return files directly in a compressed archive whose names end so, while they have together at most ``most`` bytes."""
     found: dict[str, bytes] = {}
+    left = most
     try:
         # What is read is bounded, whatever the headers in the archive promise.
         with gzip.open(io.BytesIO(archive)) as unpacked, tarfile.open(fileobj=unpacked, mode="r|") as tar:
@@ -71,8 +72,9 @@ def members(archive: bytes, ending: str, most: int) -> dict[str, bytes]:
                 name = member.name.removeprefix("./")
                 if not (member.isfile() and name.endswith(ending) and "/" not in name):
                     continue
-                if member.size > (most := most - member.size) + member.size:
+                if member.size > left:
                     break
+                left -= member.size
                 file = tar.extractfile(member)
                 found[name] = file.read() if file else b""
     except (tarfile.TarError, OSError, EOFError, ValueError):

@@ -10,13 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from mlir_matrix.base.errors import UsageError
-from mlir_matrix.base.names import did_you_mean, printable
+from mlir_matrix.base.names import did_you_mean, printable, with_pins
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.catalog.releases import find
 
-#: Between an environment's name, or a test's, and the pins that are not the default ones.
-PINS_MARK = "@"
 #: The most releases that a message names: the newest.
 _SHOWN = 16
 
@@ -58,7 +56,7 @@ class Pins:
             for name, release in sorted({**self.needs(environment), **self.releases(environment)}.items())
             if name in self.overrides and release.release != base.get(name)
         ]
-        return f"{environment}{PINS_MARK}{','.join(changed)}" if changed else environment
+        return with_pins(environment, ",".join(changed))
 
     def override(self, suffix: str) -> Pins:
         """Return these pins with more: ``llvm=19,iree=3.8.0``, whose releases are known to exist."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mlir_matrix.actions.contract import Action
+from mlir_matrix.actions.contract import Action, Role
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.census import plain
 from mlir_matrix.actions.numerics.criteria import Criteria
@@ -49,8 +49,8 @@ def open_program(
     if INTERFACE not in bundles or EXPECTED not in bundles:
         return [], {}
     action = Action(params=params, inputs={name: str(path) for name, path in bundles.items()}, outputs={})
-    results = {"actual": action.inputs[RESULTS]} if RESULTS in bundles else {}
-    specs, files = judge.of_program(action, folder, **results)
+    results = {Role.ACTUAL: action.inputs[RESULTS]} if RESULTS in bundles else {}
+    specs, files = judge.of_program(action, results, folder)
     return specs, dict(files)
 
 

@@ -10,11 +10,11 @@ from pathlib import PurePosixPath
 from mlir_matrix.base.digest import canonical
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.events import PackageListener, PackageProgress
-from mlir_matrix.base.names import did_you_mean, is_glob, printable, select_known
+from mlir_matrix.base.names import PINS_MARK, did_you_mean, is_glob, printable, select_known
 from mlir_matrix.base.paths import Home
 from mlir_matrix.base.text import counted
 from mlir_matrix.catalog.models.toolchains import Containers
-from mlir_matrix.catalog.pins import PINS_MARK, read_pins
+from mlir_matrix.catalog.pins import read_pins
 from mlir_matrix.containers.daemon import Daemon
 from mlir_matrix.containers.layers import PACKAGES, Layer, known, measure
 from mlir_matrix.containers.spec import ImageSpec, draw, layer_members, tag_of

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mlir_matrix.base.errors import InfrastructureError, UsageError
+from mlir_matrix.base.names import PINS_MARK, split_pins
 from mlir_matrix.catalog.catalog import Entry, is_linked
 from mlir_matrix.catalog.models.toolchains import PATCHER, Component, Release
-from mlir_matrix.catalog.pins import PINS_MARK
 from mlir_matrix.environments.c_library import CLibrary
 from mlir_matrix.environments.interpreter import SUPPORTED
 from mlir_matrix.environments.lockfiles.debian import debian_lock_files, read_debian_lock
@@ -102,7 +102,7 @@ def locked_packages(session: Session) -> Iterator[tuple[str, str, Installed]]:
             if tag in SUPPORTED:
                 packages = read_lock(path)
                 yield from ((name, package.folder_for(tag), package) for package in packages)
-                libraries = c_libraries(session, name.partition(PINS_MARK)[0], packages)
+                libraries = c_libraries(session, split_pins(name)[0], packages)
                 yield from (("", library.folder, library) for library in libraries)
         for lock in map(read_debian_lock, debian_lock_files(folder)):
             prefix = replace(lock, patcher=patcher) if lock.in_place else lock

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 from mlir_matrix.base.digest import digest_value
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.files import write_text
+from mlir_matrix.base.names import split_pins
 from mlir_matrix.base.paths import Home
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.models.toolchains import Release
-from mlir_matrix.catalog.pins import PINS_MARK, Pins
+from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.environments.host import HostTool
 from mlir_matrix.environments.package import Releases
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment, resolve
@@ -52,7 +53,7 @@ class Session:
 
         A ``sealed`` environment contains no host tools and has its own interpreter.
         """
-        name, _, suffix = reference.partition(PINS_MARK)
+        name, suffix = split_pins(reference)
         found = resolve(
             self.pins.meant(name),
             releases=self.releases(reference),
@@ -67,12 +68,12 @@ class Session:
 
     def releases(self, reference: str) -> Releases:
         """Return the releases of an environment."""
-        name, _, suffix = reference.partition(PINS_MARK)
+        name, suffix = split_pins(reference)
         return self.with_entries(self.pins.override(suffix).releases(name))
 
     def needs(self, reference: str) -> Releases:
         """Return the releases that the packages of an environment are built with."""
-        name, _, suffix = reference.partition(PINS_MARK)
+        name, suffix = split_pins(reference)
         return self.with_entries(self.pins.override(suffix).needs(name))
 
     def with_entries(self, releases: Mapping[str, Release]) -> Releases:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mlir_matrix.actions.runtime.child import REQUEST_FILE
-from mlir_matrix.actions.runtime.collect import damaged, is_kept
+from mlir_matrix.actions.runtime.collect import damaged, may_be_cached
 from mlir_matrix.base.digest import digest_file
 from mlir_matrix.base.errors import CatalogError
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
@@ -105,7 +105,7 @@ class Lookup:
             if not result.ok and job.action.tool in BUILDING:
                 outcome = result.outcome
                 return infra_error(job.action, outcome["reason"], outcome.get("diagnostics", ""))
-            if is_kept(result.outcome) and (result.ok or not job.continues):
+            if may_be_cached(result.outcome) and (result.ok or not job.continues):
                 self._keep(job.prepared.key, result)
                 if self._libraries:
                     self._libraries.keep(job.action, result)

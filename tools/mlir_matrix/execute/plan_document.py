@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from mlir_matrix.actions.sandbox.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.environments.machine import HOST
@@ -18,7 +18,6 @@ from mlir_matrix.plan.graph import BUILDING, Action, Graph, Input, Produced
 from mlir_matrix.plan.planner import Plan
 
 if TYPE_CHECKING:
-    from mlir_matrix.actions.outcomes import Outcome
     from mlir_matrix.plan.documents import (
         FromAction,
         FromFile,
@@ -124,11 +123,11 @@ def _test(test: Test, verdict: str | None) -> PlannedTest:
         "reason": test.reason,
     }
     if test.outcome is not None:
-        entry["outcome"] = cast("Literal['unsupported', 'skipped']", test.outcome)
+        entry["outcome"] = test.outcome
     if test.expectation is not None:
         rule = test.expectation
         entry["expectation"] = {
-            "outcome": cast("Outcome", rule.outcome),
+            "outcome": rule.outcome,
             "reason": rule.reason,
             "position": rule.position,
         }

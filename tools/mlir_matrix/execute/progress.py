@@ -166,7 +166,7 @@ def _name(action: Action) -> str:
     """Return the label of an action without its digest."""
     if builds_c_library(action):
         return f"the C library for {action.params['triple']} (once, about half a minute)"
-    return action.id.rsplit("-", 1)[0]
+    return action.label
 
 
 def _doing(progress: PackageProgress) -> str:

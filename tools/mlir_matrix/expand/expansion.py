@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 from typing import ClassVar
 
-from mlir_matrix.actions.outcomes import Outcome
+from mlir_matrix.actions.outcomes import NotRun, Outcome
 from mlir_matrix.base.errors import UsageError
-from mlir_matrix.base.names import OF
-from mlir_matrix.catalog.pins import PINS_MARK, read_pins
+from mlir_matrix.base.names import IR_TARGET, OF, TestId, split_pins, with_pins
+from mlir_matrix.catalog.pins import read_pins
 from mlir_matrix.expand.properties import resolve_property
 from mlir_matrix.expand.recipes import ResolvedStep, Unsupported
 from mlir_matrix.expand.routes import Connector, Route
 from mlir_matrix.expand.test_sets import (
-    IR_TARGET,
     CellTests,
     Columns,
     Namespace,
     Rule,
-    TestKey,
     TestPattern,
     TestProduct,
     TestProperty,
@@ -48,7 +45,7 @@ class Test:
     #: The step of an IR test.
     resolved_step: ResolvedStep | None
     #: ``unsupported`` where that is already known, else None.
-    outcome: Outcome | None
+    outcome: NotRun | None
     #: ``in by FILE:LINE:COLUMN``, why it is unsupported, or which rule left it out and why.
     reason: str
     #: The ``expect`` rule that applies to it.
@@ -59,11 +56,13 @@ class Test:
     tested_property: TestProperty | None = None
     #: The position where a suite declares a weak pass a failure; empty where none does.
     weak_fails: str = ""
+    #: The position of the rule that selected it; empty where none did.
+    selected_by: str = ""
 
     @property
-    def cell(self) -> str:
-        """The identifier of its cell, with the pins that the suite varies."""
-        return f"{self.framework}/{self.pipeline}/{self.target}{f'@{self.pins}' if self.pins else ''}"
+    def identity(self) -> TestId:
+        """Its identifier by its parts."""
+        return TestId(self.framework, self.pipeline, self.target, self.called, self.pins)
 
     @property
     def called(self) -> str:
@@ -130,7 +129,7 @@ class Expansion:
 
     def ids(self, selector: Sequence[TestPattern] | None = None) -> Iterator[str]:
         """Return the identifiers of the tests that are in, unsupported ones included."""
-        return chain.from_iterable(map(cell_tests.name, cell_tests.column) for cell_tests in self._kept(selector))
+        return (str(cell_tests.test(called)) for cell_tests in self._kept(selector) for called in cell_tests.column)
 
     def tests(self, selector: Sequence[TestPattern] | None = None, *, excluded: bool = False) -> Iterator[Test]:
         """Return the tests that are in; with ``excluded``, also those left out, each in its place."""
@@ -147,8 +146,8 @@ class Expansion:
 
         ``@llvm=19.1.7`` names the tests of a suite with 19. Pins that name no releases stay as they are.
         """
-        test, mark, pins = glob.partition(PINS_MARK)
-        return f"{test}{mark}{self.spelling(pins)}" if pins else glob
+        test, pins = split_pins(glob)
+        return with_pins(test, self.spelling(pins)) if pins else glob
 
     def spelling(self, pins: str) -> str:
         """Return pins as the suite spells them."""
@@ -166,7 +165,7 @@ class Expansion:
         except UsageError:
             return None
 
-    def has(self, test: TestKey) -> bool:
+    def has(self, test: TestId) -> bool:
         """Return whether a test is in: included by a rule, and not excluded."""
         return any(test in product for product in self.products) and not any(
             test in pattern for pattern in self.excludes
@@ -185,76 +184,72 @@ class Expansion:
     def _tests(self, cell_tests: CellTests, excluded: bool) -> Iterator[Test]:
         drops = [pattern for pattern in cell_tests.marks if pattern.rule.kind == "exclude"]
         expects = [pattern for pattern in cell_tests.marks if pattern.rule.kind == "expect"]
-        reason = why_in(cell_tests.product.rule)
+        rule = cell_tests.product.rule
+        reason = f"in by {rule.position}" if rule.position else "in the catalog"
         for called in cell_tests.column:
+            test = cell_tests.test(called)
             drop = _first(drops, called)
             if drop is not None:
                 if excluded:
-                    yield _make(cell_tests, called, f"left out by {drop.position}: {drop.reason}")
+                    yield _make(cell_tests, test, f"left out by {drop.position}: {drop.reason}")
                 continue
-            found, tested_property = self._found(cell_tests, called)
+            found, tested_property = self._found(cell_tests, test)
             if isinstance(found, Unsupported):
-                yield _make(cell_tests, called, found.reason, outcome=Outcome.UNSUPPORTED)
+                yield _make(cell_tests, test, found.reason, outcome=Outcome.UNSUPPORTED)
                 continue
             yield _make(
-                cell_tests, called, reason, found=found, tested_property=tested_property,
-                expectation=self._expectation(cell_tests.key(called), _first(expects, called)),
-                weak_fails=self._weak_fails(cell_tests.key(called)),
+                cell_tests, test, reason, found=found, tested_property=tested_property,
+                expectation=self._expectation(test, _first(expects, called)), weak_fails=self._weak_fails(test),
             )  # fmt: skip
 
-    def _expectation(self, test: TestKey, rule: Rule | None) -> Rule | None:
+    def _expectation(self, test: TestId, rule: Rule | None) -> Rule | None:
         """Return the rule for a test that it matches, also outside of the default suite; None where that excludes the test."""
         excludes = self.default.excludes if rule and self.default else ()
         return None if any(test in pattern for pattern in excludes) else rule
 
-    def _weak_fails(self, test: TestKey) -> str:
+    def _weak_fails(self, test: TestId) -> str:
         if self.default is None:
             return self.weak_fails
         return self.default.weak_fails if self.default.weak_fails and self.default.has(test) else ""
 
     def why_unsupported(self, cell_tests: CellTests, called: str) -> str:
         """Return why a test is unsupported, excluded or not; empty where it is supported."""
-        found = self._found(cell_tests, called)[0]
+        found = self._found(cell_tests, cell_tests.test(called))[0]
         return found.reason if isinstance(found, Unsupported) else ""
 
     def _found(
-        self, cell_tests: CellTests, called: str
+        self, cell_tests: CellTests, test: TestId
     ) -> tuple[Route | ResolvedStep | Unsupported, TestProperty | None]:
-        """Return the route or the step of a test, and its property; ``called`` is its name in the column."""
-        framework, pipeline, target, _, pins = cell_tests.key(called)
-        if target == IR_TARGET:
-            return self.connector.step_alone(pipeline, pins), None
-        workload = called.partition(OF)[0]
-        route = self.connector.route(framework, pipeline, target, workload, pins)
+        """Return the route or the step of a test of the cell, and its property."""
+        if test.is_ir:
+            return self.connector.step_alone(test.pipeline, test.pins), None
+        test = test._replace(called=test.workload)
+        route = self.connector.route(*test)
         stated = cell_tests.product.suite_property
         if stated is None or isinstance(route, Unsupported):
             return route, None
-        found = resolve_property(self.connector, stated, (framework, pipeline, target, workload, pins), route)
+        found = resolve_property(self.connector, stated, test, route)
         return (found, None) if isinstance(found, Unsupported) else (route, found)
-
-
-def why_in(rule: Rule) -> str:
-    """Return the reason of a test that is selected."""
-    return f"in by {rule.position}" if rule.position else "in the catalog"
 
 
 def _make(
     cell_tests: CellTests,
-    called: str,
+    test: TestId,
     reason: str,
     *,
     found: Route | ResolvedStep | None = None,
-    outcome: Outcome | None = None,
+    outcome: NotRun | None = None,
     tested_property: TestProperty | None = None,
     expectation: Rule | None = None,
     weak_fails: str = "",
 ) -> Test:
     """Make a test of a cell; ``found`` is None where it is not selected."""
     route, resolved_step = (None, found) if isinstance(found, ResolvedStep) else (found, None)
+    product = cell_tests.product
     return Test(
-        cell_tests.name(called), cell_tests.framework, cell_tests.pipeline, cell_tests.target, called.partition(OF)[0],
-        cell_tests.pins, route, resolved_step, outcome, reason, expectation, found is not None,
-        tested_property or cell_tests.product.suite_property, weak_fails,
+        str(test), test.framework, test.pipeline, test.target, test.workload, test.pins, route, resolved_step, outcome,
+        reason, expectation, found is not None, tested_property or product.suite_property, weak_fails,
+        "" if found is None else product.rule.position,
     )  # fmt: skip
 
 

@@ -10,16 +10,16 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from mlir_matrix.base.names import did_you_mean
+from mlir_matrix.base.names import TestId, did_you_mean
 from mlir_matrix.catalog.models.base import FLOATS, Output, Tensor, Workload
 from mlir_matrix.catalog.models.suites import Agreement, Batch, Permutation, PropertyKind, SameIr, Scaling
 from mlir_matrix.expand.recipes import READS_IR, ResolvedStep, Unsupported
 from mlir_matrix.expand.routes import Connector, Route, word_list
-from mlir_matrix.expand.test_sets import TestKey, TestProperty
+from mlir_matrix.expand.test_sets import TestProperty
 
 
 def resolve_property(
-    connector: Connector, stated: TestProperty, test: TestKey, route: Route
+    connector: Connector, stated: TestProperty, test: TestId, route: Route
 ) -> TestProperty | Unsupported:
     """Return a property of one test, which takes ``route``; or why it is unsupported."""
     framework, pipeline, target, workload, pins = test
@@ -47,7 +47,7 @@ def resolve_property(
     return replace(stated, cell=cell, route=other)
 
 
-def _not_same(at: str, test: TestKey, route: Route, cell: tuple[str, str, str], other: Route) -> str:
+def _not_same(at: str, test: TestId, route: Route, cell: tuple[str, str, str], other: Route) -> str:
     """Return why the IR of two routes at a kind cannot be compared; empty if it can."""
     for names, each in ((test[:3], route), (cell, other)):
         if place(each, at) is None:

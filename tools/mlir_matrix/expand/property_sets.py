@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 
 from mlir_matrix.base.errors import CatalogError
-from mlir_matrix.base.names import OF
+from mlir_matrix.base.names import split_property
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.suites import Suite
 from mlir_matrix.expand.expansion import Expansion
@@ -49,7 +49,7 @@ def _check_product(catalog: Catalog, product: TestProduct, suite_property: TestP
     if why := selfish(suite_property.property_kind, product.axes[:3]):
         raise CatalogError(f"{subject}: {why}")
     for name in product.column:
-        workload = name.partition(OF)[0]
+        workload, _ = split_property(name)
         if why := senseless(catalog.workloads[workload].document, suite_property.property_kind):
             raise CatalogError(f"{subject} of workload {workload}: {why}")
 
@@ -80,8 +80,9 @@ def check_properties(expansion: Expansion) -> None:
         first, second, third, fourth = map(frozenset, product.axes)
         patterns.append(TestPattern(first, second, third, fourth, product.rule))
     for test in expansion.tests(patterns, excluded=True):
-        key = (test.framework, test.pipeline, test.target, test.called, test.pins)
-        for rule in dict.fromkeys(product.rule for product in products if product.rule in idle and key in product):
+        for rule in dict.fromkeys(
+            product.rule for product in products if product.rule in idle and test.identity in product
+        ):
             # A workload over a limit is no error of the suite.
             if test.selected or test.reason in expansion.connector.catalog.over.values():
                 idle.pop(rule)

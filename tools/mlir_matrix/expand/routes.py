@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from mlir_matrix.base.names import split_pins
 from mlir_matrix.catalog.catalog import Catalog, Entry, is_linked
 from mlir_matrix.catalog.models.base import (
     ParameterValue,
@@ -19,7 +20,7 @@ from mlir_matrix.catalog.models.base import (
     Workload,
     used_steps,
 )
-from mlir_matrix.catalog.pins import PINS_MARK, Pins
+from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.expand.recipes import (
     ResolvedStep,
     Unsupported,
@@ -196,7 +197,7 @@ class Connector:
 
     def _lacking(self, workload: Entry[Workload], route: Route, pins: str) -> str:
         for resolved_step in (route.ingress, *(step.resolved_step for step in route.steps)):
-            releases = self.pins(pins).releases(resolved_step.environment.partition(PINS_MARK)[0])
+            releases = self.pins(pins).releases(split_pins(resolved_step.environment)[0])
             if lacking := unmet(f"workload {workload.name}", workload.document.requires, releases):
                 return lacking
         return ""

@@ -33,6 +33,7 @@ from mlir_matrix.base.names import (
     is_name,
     name_glob,
     printable,
+    split_pins,
     test_glob,
 )
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE, Catalog
@@ -210,7 +211,7 @@ def whole_catalog(
 
 def _named_pins(catalog: Catalog, glob: str) -> Iterator[str]:
     """Return the pins that a test glob names: one for each choice of releases that match ``llvm=1*``; none without pins."""
-    named = in_order(glob.partition("@")[2])
+    named = in_order(split_pins(glob)[1])
     if not named or name_glob(named).literal:
         yield from filter(None, (named,))
         return
@@ -281,7 +282,7 @@ def _matches_nothing(expansions: Sequence[Expansion], glob: str) -> str:
 
 def _why_nothing(expansions: Sequence[Expansion], glob: str) -> str:
     namespace = expansions[0].namespace
-    pins = glob.partition("@")[2]
+    _, pins = split_pins(glob)
     fix = f"pin them by --pin {printable(pins.replace(',', ' --pin '))}"
     if not namespace.knows(namespace.patterns(glob)):
         return namespace.why_nothing(glob)

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import CatalogError, UsageError
-from mlir_matrix.base.names import SEGMENT_NAMES
+from mlir_matrix.base.names import SEGMENT_NAMES, TestId
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE, Catalog, Entry
 from mlir_matrix.catalog.models.suites import Block, Exclusion, Expectation, Property, Suite
 from mlir_matrix.catalog.pins import Pins
@@ -192,7 +193,7 @@ def _rules(
     """Return a rule for each glob of the entries under a key, with the number of the entry."""
     entries: Sequence[Property | Exclusion | Expectation] = getattr(suite.document, key)
     for index, entry in enumerate(entries):
-        outcome, link = (entry.outcome, entry.link) if isinstance(entry, Expectation) else ("", None)
+        outcome, link = (entry.outcome, entry.link) if isinstance(entry, Expectation) else (Outcome.PASS, None)
         for number, glob in enumerate(entry.tests):
             position = suite.source.position(key, index, "tests", number)
             yield index, Rule(kind, position, glob, entry.reason.strip(), outcome, link)
@@ -225,8 +226,8 @@ def _single_tests(
             )
             for number, (name, identifier) in enumerate(zip(group.tests, group.identifiers, strict=True))
         }  # fmt: skip
-        cell, _, pins = group.cell.partition("@")
-        first, second, third = (frozenset((name,)) for name in cell.split("/"))
+        *names, _, pins = TestId.in_cell(group.cell, "")
+        first, second, third = (frozenset((name,)) for name in names)
         pattern = TestPattern(first, second, third, frozenset(rules), next(iter(rules.values())), pins.__eq__, rules)
         known = set[str]().union(*(product.column for product in products if product.touches(pattern)))
         for name, rule in rules.items():
@@ -260,7 +261,7 @@ def _check_cell(
         if not rules:
             continue
         drop = next((pattern.rule for pattern in excludes if workload in pattern.workloads), None)
-        why = f"{drop.position} leaves {cell_tests.name(workload)} out" if drop else ""
+        why = f"{drop.position} leaves {cell_tests.test(workload)} out" if drop else ""
         why = why or expansion.why_unsupported(cell_tests, workload)
         for rule in rules:
             if not why or why in over:
@@ -270,7 +271,7 @@ def _check_cell(
         other = next((rule for rule in rules if rule.outcome != rules[0].outcome), None)
         if other and not why:
             raise CatalogError(
-                f"{other.position}: {other.text} expects {other.outcome} of {cell_tests.name(workload)}, "
+                f"{other.position}: {other.text} expects {other.outcome} of {cell_tests.test(workload)}, "
                 f"but {rules[0].position}: {rules[0].text} expects {rules[0].outcome}; a test has one expected outcome"
             )
 

@@ -10,15 +10,24 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from mlir_matrix.base.names import MEMBER, OF, SEGMENT_NAMES, SEGMENTS, did_you_mean, name_glob, printable, test_glob
+from mlir_matrix.actions.outcomes import Outcome
+from mlir_matrix.base.names import (
+    IR_FRAMEWORK,
+    IR_TARGET,
+    MEMBER,
+    OF,
+    SEGMENT_NAMES,
+    TestId,
+    did_you_mean,
+    name_glob,
+    printable,
+    split_property,
+    test_glob,
+)
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.models.suites import PropertyKind
 from mlir_matrix.expand.routes import Route
 
-#: Framework and target of the IR tests of steps: ``mlir/<step>/ir/<case>``.
-IR_FRAMEWORK, IR_TARGET = "mlir", "ir"
-#: Framework, pipeline, target, workload (``matmul~scaling`` for a property) and pins (``llvm=19``; empty where none vary).
-TestKey = tuple[str, str, str, str, str]
 #: The pins of tests whose suite varies none.
 NO_PINS = ("",)
 #: The most tests of a suite, and those that globs select.
@@ -36,7 +45,8 @@ class Rule:
     #: The glob of the line, or the axes of a block.
     text: str = ""
     reason: str = ""
-    outcome: str = ""
+    #: The outcome that an expectation names; else a pass.
+    outcome: Outcome = Outcome.PASS
     link: str | None = None
 
 
@@ -78,7 +88,7 @@ class TestPattern:
         """Return whether tests with these pins may match."""
         return self.pins is None or self.pins(pins)
 
-    def __contains__(self, test: TestKey) -> bool:
+    def __contains__(self, test: TestId) -> bool:
         # Spelled out: this is asked for each test.
         framework, pipeline, target, workload, pins = test
         return (
@@ -137,7 +147,7 @@ class TestProduct:
         column = tuple([f"{name}{OF}{suite_property.name}" for name in axes[3]])
         return TestProduct(axes[0], axes[1], axes[2], column, pattern.rule, pins, suite_property)
 
-    def __contains__(self, test: TestKey) -> bool:
+    def __contains__(self, test: TestId) -> bool:
         framework, pipeline, target, workload, pins = test
         return (
             framework in self.frameworks
@@ -219,11 +229,12 @@ class Namespace:
 
     def exact(self, identifier: str) -> tuple[TestPattern, ...]:
         """Return the pattern of one identifier, taken literally."""
-        test, _, pins = identifier.partition("@")
-        names = [frozenset((name,)) for name in test.split("/")]
-        if len(names) != SEGMENTS:
+        try:
+            *names, pins = TestId.parse(identifier)
+        except ValueError:
             return ()
-        return (TestPattern(names[0], names[1], names[2], names[3], pins=pins.__eq__),)
+        first, second, third, fourth = (frozenset((name,)) for name in names)
+        return (TestPattern(first, second, third, fourth, pins=pins.__eq__),)
 
     def products(self, pattern: TestPattern, rule: Rule, pins: tuple[str, ...] = NO_PINS) -> Iterator[TestProduct]:
         """Return the tests of the catalog that a pattern matches, in its order: those of cells, then the IR tests.
@@ -248,8 +259,8 @@ class Namespace:
     def knows(self, patterns: Iterable[TestPattern]) -> bool:
         """Return whether the catalog has a test in any of the patterns, with whatever pins and known properties."""
         for pattern in patterns:
-            split = (name.partition(OF) for name in pattern.workloads)
-            workloads = frozenset(workload for workload, of, name in split if not of or name in self._properties)
+            split = map(split_property, pattern.workloads)
+            workloads = frozenset(workload for workload, name in split if not name or name in self._properties)
             if any(True for _ in self.products(replace(pattern, pins=None, workloads=workloads), pattern.rule)):
                 return True
         return False
@@ -289,14 +300,9 @@ class CellTests:
     marks: tuple[TestPattern, ...] = ()
     pins: str = ""
 
-    def name(self, workload: str) -> str:
-        """Return the identifier of the test of a workload."""
-        suffix = f"@{self.pins}" if self.pins else ""
-        return f"{self.framework}/{self.pipeline}/{self.target}/{workload}{suffix}"
-
-    def key(self, workload: str) -> TestKey:
-        """Return the identifier of the test of a workload, by segment."""
-        return self.framework, self.pipeline, self.target, workload, self.pins
+    def test(self, called: str) -> TestId:
+        """Return the identifier of a test in the cell."""
+        return TestId(self.framework, self.pipeline, self.target, called, self.pins)
 
 
 def walk(
@@ -307,7 +313,7 @@ def walk(
     Each cell comes with those of ``marks`` that touch it. Time and memory follow the cells that are selected.
     """
     columns = Columns()
-    seen: dict[TestKey, tuple[str, ...] | set[str]] = {}
+    seen: dict[TestId, tuple[str, ...] | set[str]] = {}
     for product in products:
         for cell_tests in _cells(product, select, marks, columns):
             column = cell_tests.column if len(products) == 1 else _unseen(cell_tests, seen)
@@ -357,12 +363,12 @@ class Columns:
         return found
 
 
-def _unseen(cell_tests: CellTests, seen: dict[TestKey, tuple[str, ...] | set[str]]) -> tuple[str, ...]:
+def _unseen(cell_tests: CellTests, seen: dict[TestId, tuple[str, ...] | set[str]]) -> tuple[str, ...]:
     """Return the part of a column that no earlier product had in this cell, and add it to ``seen``.
 
     ``seen`` has the column of a cell after one product, a set after more.
     """
-    key = cell_tests.key("")
+    key = cell_tests.test("")
     before = seen.get(key)
     if before is None:
         seen[key] = cell_tests.column

@@ -12,11 +12,11 @@ import click
 from mlir_matrix import __version__
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.files import write_text
-from mlir_matrix.base.names import check_known, printable
+from mlir_matrix.base.names import PINS_MARK, check_known, printable
 from mlir_matrix.base.paths import find_home, repository
 from mlir_matrix.base.text import counted
 from mlir_matrix.catalog.load import load
-from mlir_matrix.catalog.pins import PINS_MARK, Pins, read_pins
+from mlir_matrix.catalog.pins import Pins, read_pins
 from mlir_matrix.cli import options
 from mlir_matrix.cli.output import note, show, warn_left_out
 from mlir_matrix.cli.verbs import verb

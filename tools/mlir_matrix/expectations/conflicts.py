@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import InfrastructureError, UsageError
+from mlir_matrix.base.names import IR_TARGET, TestId
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.catalog.models.base import Step
 from mlir_matrix.catalog.pins import Pins
@@ -68,7 +69,7 @@ def contradict(pair: tuple[str, str], held: Held) -> bool:
 
 def repeat(pair: tuple[str, str], held: Held) -> bool:
     """Return whether two tests of one step could be one test, because each output satisfies both."""
-    same_step = len({test.split("/")[1] for test in pair}) == 1
+    same_step = len({TestId.parse(test).pipeline for test in pair}) == 1
     return same_step and all(held.get((maker, test), False) for maker in pair for test in pair)
 
 
@@ -137,7 +138,7 @@ def read_outcomes(path: Path) -> Seen:
         document = json.loads(path.read_bytes())
         if document["schema"] != RESULTS:
             raise ValueError(document["schema"])
-        outcomes = {entry["id"]: entry["outcome"] for entry in document["tests"] if entry["target"] == "ir"}
+        outcomes = {entry["id"]: entry["outcome"] for entry in document["tests"] if entry["target"] == IR_TARGET}
     except OSError as error:
         raise UsageError(f"--results {path}: {error.strerror}") from None
     except (ValueError, TypeError, LookupError, RecursionError):

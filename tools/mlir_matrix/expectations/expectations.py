@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.actions.runtime.collect import is_measurable
 from mlir_matrix.base.errors import UsageError
-from mlir_matrix.base.names import printable
+from mlir_matrix.base.names import TestId, printable
 from mlir_matrix.base.text import patch
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.corpora import LIST, MOST_MEMBERS, names_in
@@ -118,11 +118,11 @@ def propose(old: Mapping[str, Cause], tests: Mapping[str, Test], results: Mappin
             causes[test] = after
         if after == before:
             continue
-        cell, called = _parts(test)
+        identity = TestId.parse(test)
         now = after or Cause(result.outcome if result else "", why or (result.reason if result else _NO_TEST))
         state: State = "gone" if after is None else "changed" if before else "new"
         was = f"{before.outcome}: {before.reason}" if before else ""
-        groups.setdefault((state, cell, now, was), []).append(called)
+        groups.setdefault((state, identity.cell, now, was), []).append(identity.called)
     changes: list[ExpectationChange] = [
         {
             "state": state,
@@ -157,19 +157,12 @@ def _after(test: Test | None, result: TestResult | None, before: Cause | None) -
     return Cause(result.outcome, _reason(result)), ""
 
 
-def _parts(test: str) -> tuple[str, str]:
-    """Return the cell of a test with its pins, and its name there."""
-    path, mark, pins = test.partition("@")
-    cell, _, called = path.rpartition("/")
-    return f"{cell}{mark}{pins}", called
-
-
 def text(suite: str, causes: Mapping[str, Cause], links: Mapping[tuple[str, Cause], str]) -> str:
     """Return the text of a file of expectations; ``links`` by cell and cause."""
     groups: dict[tuple[str, Cause], list[str]] = {}
     for test, cause in causes.items():
-        cell, called = _parts(test)
-        groups.setdefault((cell, cause), []).append(called)
+        identity = TestId.parse(test)
+        groups.setdefault((identity.cell, cause), []).append(identity.called)
     lines = [
         "# yaml-language-server: $schema=../../docs/schemas/expectations.json",
         f"{_WRITTEN.format(suite)}; a person reviews it.",

@@ -203,11 +203,11 @@ def _resolved_step_json(resolved_step: ResolvedStep) -> dict[str, Any]:
 
 def _rules(expansion: Expansion, test: Test) -> Iterator[Applied]:
     """Return all rules of an expansion that apply to the test, in the order of evaluation."""
-    key = (test.framework, test.pipeline, test.target, test.called, test.pins)
+    identity = test.identity
     # A rule can match a test by several of its patterns.
-    products = dict.fromkeys(each.rule for each in expansion.products if key in each)
+    products = dict.fromkeys(each.rule for each in expansion.products if identity in each)
     excludes, expects = (
-        dict.fromkeys(each.rule_of(test.called) for each in sets if key in each)
+        dict.fromkeys(each.rule_of(test.called) for each in sets if identity in each)
         for sets in (expansion.excludes, expansion.expects)
     )
     for index, rule in enumerate(products):
@@ -235,7 +235,7 @@ def _rule_json(applied: Applied) -> ExplainedRule:
     }
     if rule.reason:
         found["reason"] = rule.reason
-    if rule.outcome:
+    if rule.kind == "expect":
         found |= {"outcome": rule.outcome, "link": rule.link}
     return found
 
@@ -244,7 +244,7 @@ def _rule_line(applied: Applied, of: str) -> str:
     rule = applied.rule
     what = f"{rule.kind}{of}" + (f": {rule.text}" if rule.text else "")
     parts = [f"{rule.position}: {what}" if rule.position else "it"]
-    parts.append(f"{VERBS[rule.kind]}{f' {rule.outcome}' if rule.outcome else ''}")
+    parts.append(f"{VERBS[rule.kind]}{f' {rule.outcome}' if rule.kind == 'expect' else ''}")
     if rule.reason:
         parts.append(rule.reason + (f" ({rule.link})" if rule.link else ""))
     if not applied.wins:

@@ -9,6 +9,7 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import TYPE_CHECKING, Any
 
+from mlir_matrix.actions.contract import Role
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.actions.runtime.prepared import INTERFACE
 from mlir_matrix.base.errors import UsageError
@@ -96,7 +97,7 @@ def ask(current: Session, test: Test, oracles: Sequence[Test], limits: Limits, l
             name: _judged(current, plan, run, each, Path(scratch, name))
             for name, each in zip(_names(len(oracles)), (test, *oracles), strict=True)
         }
-        reference = _named("expected-", judged[_TEST][1]) | _found(current, run, sketched)
+        reference = Role.EXPECTED.among(judged[_TEST][1]) | _found(current, run, sketched)
         return _compared(current, run, dict(zip(judged, (test, *oracles), strict=True)), judged, reference)
 
 
@@ -112,7 +113,7 @@ def _compared(
     from mlir_matrix.compare.agreement import compare_all  # imports NumPy
 
     specs = judged[_TEST][0]
-    files = {name: _named("actual-", found) for name, (_, found) in judged.items()} | {_REFERENCE: reference}
+    files = {name: Role.ACTUAL.among(found) for name, (_, found) in judged.items()} | {_REFERENCE: reference}
     results = {result.id: result for result in run.results}
     witnesses: list[Witness] = []
     for name, test in tests.items():
@@ -124,7 +125,7 @@ def _compared(
             witnesses.append({**witness, "oracle": _why(current, test) or ""})
     for witness in witnesses:
         name = witness["name"]
-        own = _named("bound-", judged[name][1]) if name in judged else {}
+        own = Role.BOUND.among(judged[name][1]) if name in judged else {}
         if why := _unusable(files[name], specs, own, golden=name == _REFERENCE):
             witness["unusable"] = why if name == _REFERENCE or files[name] else witness["reason"]
     usable = [witness["name"] for witness in witnesses if "unusable" not in witness]
@@ -132,7 +133,7 @@ def _compared(
     for number, spec in enumerate(specs):
         output = spec["name"]
         compared = [name for name in usable if name in judged]
-        bounds = {name: (judged[name][0][number], judged[name][1].get(f"bound-{output}")) for name in compared}
+        bounds = {name: (judged[name][0][number], judged[name][1].get(Role.BOUND.of(output))) for name in compared}
         outputs.append(compare_all(spec, bounds, {name: files[name][output] for name in usable}, _REFERENCE))
     return _document(tests[_TEST], witnesses, usable, outputs)
 
@@ -164,11 +165,6 @@ def _judged(current: Session, plan: Plan, run: Run, test: Test, scratch: Path) -
     files = _found(current, run, judge.inputs)
     params: Any = judge.params
     return open_program(params, files, scratch) if INTERFACE in judge.inputs else (params["outputs"], files)
-
-
-def _named(prefix: str, files: Files) -> dict[str, str | Path]:
-    """Return the files of one kind by output."""
-    return {name.removeprefix(prefix): path for name, path in files.items() if name.startswith(prefix)}
 
 
 def _unusable(files: Files, specs: Sequence[JudgedOutput], bounds: Files, *, golden: bool) -> str:

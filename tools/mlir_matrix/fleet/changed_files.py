@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from mlir_matrix.base.names import split_pins
 from mlir_matrix.base.text import counted
 from mlir_matrix.catalog.catalog import REFERENCE, Entry
 from mlir_matrix.catalog.load import QUARANTINE
-from mlir_matrix.catalog.pins import PINS_MARK
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.keys import tool_modules
 from mlir_matrix.expand.expansion import Test
@@ -118,13 +118,13 @@ def _uses(test: Test) -> Iterator[Used]:
         yield "kinds", route.kind
         for step in route.steps:
             yield from (("steps", step.name), ("kinds", step.takes), ("kinds", step.gives))
-    positions = [test.reason.removeprefix("in by "), test.weak_fails, compared.position if compared else ""]
+    positions = [test.selected_by, test.weak_fails, compared.position if compared else ""]
     positions += [test.expectation.position] if test.expectation else []
     yield from (("suites", position.partition(":")[0]) for position in positions)
 
 
 def _made_of(session: Session, reference: str) -> Iterator[Used]:
-    name = reference.partition(PINS_MARK)[0]
+    name = split_pins(reference)[0]
     yield "environments", session.pins.meant(name)
     for entry, _ in (*session.releases(reference), *session.needs(reference)):
         yield "components", entry.name
@@ -133,7 +133,7 @@ def _made_of(session: Session, reference: str) -> Iterator[Used]:
 def _locks(session: Session, reference: str, path: str) -> bool:
     """Return whether a file is a lock file of an environment, or of a release that it has."""
     folder, _, name = path.rpartition("/")
-    own = session.pins.meant(reference.partition(PINS_MARK)[0])
+    own = session.pins.meant(split_pins(reference)[0])
     used = [f"{entry.name}-{release.release}-" for entry, release in session.releases(reference)]
     used += [f"{entry.name}-{release.release}-" for entry, release in session.needs(reference)]
     return folder == "toolchains/locks" and name.startswith((f"{own}-cp", f"{own}@", *used))

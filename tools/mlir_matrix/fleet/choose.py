@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from mlir_matrix.base.names import test_glob
+from mlir_matrix.base.names import split_pins, test_glob
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.machines import Machine
-from mlir_matrix.catalog.pins import PINS_MARK, Pins
+from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.routes import X86_LEVELS
 from mlir_matrix.fleet.durations import Estimates, Snapshot
@@ -154,7 +154,7 @@ class _Abilities:
     def _environment(self, reference: str) -> str:
         """Return which program of the machine a component of an environment needs."""
         if reference not in self._environments:
-            name, _, suffix = reference.partition(PINS_MARK)
+            name, suffix = split_pins(reference)
             pins = self._pins.override(suffix)
             reason = ""
             for component, release in {**pins.needs(name), **pins.releases(name)}.items():

@@ -7,7 +7,7 @@ import re
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mlir_matrix.base.digest import digest_value
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.files import read_document
-from mlir_matrix.base.names import SEGMENTS, printable
+from mlir_matrix.base.names import TestId, printable
 from mlir_matrix.expand.expansion import Test
 
 if TYPE_CHECKING:
@@ -226,18 +226,17 @@ class Estimates:
         if recorded is not None:
             return recorded.seconds
         cells, targets, overall = self._medians
-        return cells.get(test.cell, targets.get(test.target, overall))
+        return cells.get(test.identity.cell, targets.get(test.target, overall))
 
     @cached_property
     def _medians(self) -> tuple[dict[str, float], dict[str, float], float]:
         cells: dict[str, list[float]] = defaultdict(list)
         targets: dict[str, list[float]] = defaultdict(list)
         for identifier, recorded in self._recorded.items():
-            name, mark, pins = identifier.partition("@")
-            parts = name.split("/")
-            if len(parts) == SEGMENTS:
-                cells[f"{'/'.join(parts[:-1])}{mark}{pins}"].append(recorded.seconds)
-                targets[parts[-2]].append(recorded.seconds)
+            with suppress(ValueError):
+                test = TestId.parse(identifier)
+                cells[test.cell].append(recorded.seconds)
+                targets[test.target].append(recorded.seconds)
         every = [recorded.seconds for recorded in self._recorded.values()]
         return (
             {cell: median(each) for cell, each in cells.items()},

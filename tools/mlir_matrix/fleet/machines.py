@@ -101,5 +101,5 @@ def _load(machine: Entry[Machine], choice: Choice) -> MachineLoad:
 def _by_cell(tests: Iterable[Test]) -> dict[str, list[Test]]:
     found: dict[str, list[Test]] = {}
     for test in tests:
-        found.setdefault(_IR if test.is_ir else test.cell, []).append(test)
+        found.setdefault(_IR if test.is_ir else test.identity.cell, []).append(test)
     return found

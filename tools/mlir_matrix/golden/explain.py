@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from mlir_matrix.actions.contract import Role
 from mlir_matrix.actions.outcomes import Stage
 from mlir_matrix.actions.params import (
     Bounds,
@@ -238,10 +239,10 @@ def plan_magnitudes(
         params = {"outputs": [], "bounds": dict(bounds)}
     elif workload.document.golden == "computed":
         computed = add_expected(graph, catalog, workload, environment, stage=Stage.JUDGE)
-        inputs = {f"golden-{name}": made for name, made in computed.items()}
+        inputs = {Role.GOLDEN.of(name): made for name, made in computed.items()}
     else:
         inputs = {
-            f"golden-{name}": file_of(catalog, workload.root, workload.golden / f"{name}.npy", optional=True)
+            Role.GOLDEN.of(name): file_of(catalog, workload.root, workload.golden / f"{name}.npy", optional=True)
             for name in workload.document.outputs
         }
     action = graph.add(

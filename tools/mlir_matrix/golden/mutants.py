@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from mlir_matrix.actions.contract import Role
 from mlir_matrix.actions.outcomes import Stage
 from mlir_matrix.actions.params import AuditParams, MutateParams
-from mlir_matrix.actions.runtime.prepared import EXPECTED, INTERFACE, RESULTS
+from mlir_matrix.actions.runtime.prepared import EXPECTED, INTERFACE, RESULTS, SOUND, of_draw
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import Workload
 from mlir_matrix.expand.expansion import Test
@@ -183,7 +184,7 @@ class Auditor:
         files: dict[str, Input] = {}
         for draw in draws if outputs else ():
             derived = self._planner.derived(workload, draw)
-            files |= {f"own-{draw}-{name}": Produced(derived, f"bound-{name}") for name in outputs}
+            files |= {Role.DERIVED.of(name, draw): Produced(derived, Role.BOUND.of(name)) for name in outputs}
         return files
 
     def _draws(self, workload: Entry[Workload]) -> tuple[int, ...]:
@@ -199,11 +200,10 @@ class Auditor:
         files: dict[str, Input] = {**self._bounds_of(workload, draws), **self._own_bounds(workload, draws, derived)}
         if kernel:
             results = self._chains.run_draws(test, kernel, draws)
-            files |= {name if name == "failures" else f"actual-{name}": each for name, each in results.items()}
-            return files, {each.action for each in results.values()}
+            return files | results, {each.action for each in results.values()}
         for draw in draws:
             made = add_inputs(self._planner.graph, workload, self._numpy, draw=draw)
-            files |= {f"arg-{draw}-{name}": each for name, each in made.items()}
+            files |= {Role.ARGUMENT.of(name, draw): each for name, each in made.items()}
         return files, set()
 
     def _program_files(
@@ -214,11 +214,12 @@ class Auditor:
         ran = set()
         for draw in draws:
             prepared = self._chains.prepare(test, workload, draw)
-            files |= {f"{name}-{draw}": Produced(prepared, name) for name in (INTERFACE, EXPECTED)}
+            files |= {of_draw(name, draw): Produced(prepared, name) for name in (INTERFACE, EXPECTED)}
             if kernel:
                 sound = self._chains.run(test, self._chains.compile(test), draw=draw)
                 ran.add(actual := self._chains.run(test, kernel, draw=draw))
-                files |= {f"{RESULTS}-{draw}": Produced(actual, RESULTS), f"sound-{draw}": Produced(sound, RESULTS)}
+                files[of_draw(RESULTS, draw)] = Produced(actual, RESULTS)
+                files[of_draw(SOUND, draw)] = Produced(sound, RESULTS)
         return files, ran
 
     def _bounds_of(self, workload: Entry[Workload], draws: tuple[int, ...]) -> dict[str, Input]:
@@ -230,7 +231,7 @@ class Auditor:
                 graph = self._planner.graph
                 action = add_reference(graph, self._catalog, workload, self._numpy, draw=draw, tool="forward_error")
                 for name in workload.document.outputs:
-                    for part in ("expected", "bound"):
-                        files[f"{part}-{draw}-{name}"] = Produced(action, f"{part}-{name}")
+                    for role in (Role.EXPECTED, Role.BOUND):
+                        files[role.of(name, draw)] = Produced(action, role.of(name))
             self._bounds[key] = files
         return self._bounds[key]

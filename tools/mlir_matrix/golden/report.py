@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 
 from mlir_matrix.base.layout import columns, section
+from mlir_matrix.base.names import TestId
 from mlir_matrix.base.text import counted
 from mlir_matrix.golden.audit import ENOUGH, LOOSE, Found, by_test, counts
 
@@ -151,7 +152,7 @@ def audit_lines(found: Found) -> Iterator[str]:
         (
             f"  {escape(entry['layer'])}",
             f"{entry['looser']:g} times" if entry["looser"] else "no error was seen",
-            ", ".join(sorted({test.rsplit("/", 1)[-1] for test in entry["tests"]})),
+            ", ".join(sorted({TestId.parse(test).called for test in entry["tests"]})),
         )
         for entry in found.slack()
     ]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from mlir_matrix.actions.contract import Role
 from mlir_matrix.actions.outcomes import Stage
 from mlir_matrix.actions.params import (
     DifferenceParams,
@@ -240,7 +241,7 @@ def _add_update(
 ) -> Update:
     document = workload.document
     reference = add_reference(graph, catalog, workload, environment)
-    made = {name: Produced(reference, f"expected-{name}") for name in document.outputs}
+    made = {name: Produced(reference, Role.EXPECTED.of(name)) for name in document.outputs}
     sketched = {name: output for name, output in document.outputs.items() if is_sketched(document, output)}
     if sketched:
         action = graph.add(
@@ -256,17 +257,17 @@ def _add_update(
                     for name, each in sketched.items()
                 ]
             ),
-            inputs={f"expected-{name}": made[name] for name in sketched},
-            outputs={f"sketch-{name}": f"{name}{SKETCH}" for name in sketched},
+            inputs={Role.EXPECTED.of(name): made[name] for name in sketched},
+            outputs={Role.SKETCH.of(name): f"{name}{SKETCH}" for name in sketched},
         )
-        made |= {name: Produced(action, f"sketch-{name}") for name in sketched}
+        made |= {name: Produced(action, Role.SKETCH.of(name)) for name in sketched}
     # With the reference's source and inputs, for the bound of its own rounding.
     files: dict[str, Input] = dict(graph.actions[reference].inputs)
     declared = signature(document)
     for name in document.outputs:
         path = workload.golden / golden_name(document, name)
-        files[f"new-{name}"] = made[name]
-        files[f"old-{name}"] = file_of(catalog, workload.root, path, optional=True)
+        files[Role.NEW.of(name)] = made[name]
+        files[Role.OLD.of(name)] = file_of(catalog, workload.root, path, optional=True)
     differences = graph.add(
         f"golden-difference/{workload.name}",
         tool="golden_difference",
@@ -294,7 +295,7 @@ def _add_update(
         environment=environment,
         params=JudgeParams(outputs=told),
         inputs={
-            **{f"{'sketch' if name in sketched else 'expected'}-{name}": file for name, file in made.items()},
+            **{(Role.SKETCH if name in sketched else Role.EXPECTED).of(name): file for name, file in made.items()},
             **like_outputs(graph, workload, environment),
         },
         outputs={"weak": "weak.json"},

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from mlir_matrix.actions.outcomes import Outcome, Stage
+from mlir_matrix.actions.outcomes import NotRun, Outcome, Stage
 from mlir_matrix.base.documents import document
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -98,7 +98,7 @@ class PlannedTest(NamedTest):
     selected: bool
     """True for a test that runs: neither unsupported nor left out."""
     reason: str
-    outcome: NotRequired[Literal["unsupported", "skipped"]]
+    outcome: NotRequired[NotRun]
     """Absent for a test that runs."""
     expectation: NotRequired[ExpectedOutcome]
     """Absent if a pass is expected."""

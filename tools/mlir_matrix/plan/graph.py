@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from mlir_matrix.actions.outcomes import Stage
 from mlir_matrix.base.digest import digest_bytes, digest_value
@@ -30,6 +30,22 @@ class File:
     root: int
     path: str
     optional: bool = False
+
+
+class ActionId(NamedTuple):
+    """The identifier of an action by its parts; as text ``import/pytorch/mlp-0123456789abcdef``."""
+
+    label: str
+    #: Of all that the action is; with ``#NUMBER`` for a copy.
+    digest: str
+
+    @classmethod
+    def parse(cls, text: str) -> ActionId:
+        label, _, digest = text.rpartition("-")
+        return cls(label, digest)
+
+    def __str__(self) -> str:
+        return f"{self.label}-{self.digest}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +77,11 @@ class Action:
     params_digest: str
     #: True where the output depends on the machine's CPU.
     native: bool = False
+
+    @property
+    def label(self) -> str:
+        """Its identifier without the digest: ``link``, ``run/mlp``."""
+        return ActionId.parse(self.id).label
 
     @property
     def files(self) -> Iterator[str]:
@@ -110,7 +131,7 @@ class Graph:
                 words += (name, str(ref.root), ref.path)
         for name, path in outputs.items():
             words += (name, path)
-        identifier = f"{label}-{digest_bytes(chr(10).join(words).encode())[:16]}"
+        identifier = str(ActionId(label, digest_bytes("\n".join(words).encode())[:16]))
         if identifier not in self.actions:
             self.actions[identifier] = Action(
                 id=identifier,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from mlir_matrix.actions import params
+from mlir_matrix.actions.contract import Role
 from mlir_matrix.actions.outcomes import Stage
 from mlir_matrix.actions.params import (
     Bounds,
@@ -132,7 +133,7 @@ def like_outputs(graph: Graph, workload: Entry[Workload], environment: str) -> d
     outputs = [form(output) for output in document.outputs.values() if not is_sketched(document, output)]
     names = [name for name, tensor in document.inputs.items() if form(tensor) in outputs]
     made = add_inputs(graph, workload, environment) if names else {}
-    return {f"arg-{name}": made[name] for name in names}
+    return {Role.ARGUMENT.of(name): made[name] for name in names}
 
 
 def signature(workload: Workload) -> ImportParams:

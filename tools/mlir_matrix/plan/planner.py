@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from mlir_matrix.actions.contract import Role
 from mlir_matrix.actions.outcomes import Stage
 from mlir_matrix.actions.params import JudgeParams, NoParams, PassesParams, ProgramJudgeParams
 from mlir_matrix.actions.runtime.prepared import EXPECTED, INTERFACE, RESULTS
@@ -150,11 +151,13 @@ class Planner:
             files.update(like)
         for (name, output), spec in zip(workload.document.outputs.items(), params["outputs"], strict=True):
             sketched = expected is None and is_sketched(workload.document, output)
-            files[f"actual-{name}"] = Produced(results, f"out-{name}")
+            files[Role.ACTUAL.of(name)] = Produced(results, Role.RESULT.of(name))
             if expected is None and not sketched and spec.get("derived"):
                 derived = cached(self._derived, test.workload, lambda: self.derived(workload))
-                files[f"bound-{name}"] = Produced(derived, f"bound-{name}")
-            files[f"{'sketch' if sketched else 'expected'}-{name}"] = goldens[name]
+                bound = Role.BOUND.of(name)
+                files[bound] = Produced(derived, bound)
+            role = Role.SKETCH if sketched else Role.EXPECTED
+            files[role.of(name)] = goldens[name]
         return self.graph.add(
             f"judge/{workload.name}",
             tool="judge",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from mlir_matrix.actions.contract import PARTS, Role
 from mlir_matrix.actions.outcomes import Stage
 from mlir_matrix.actions.params import (
     Bounds,
@@ -126,9 +127,10 @@ class PropertyPlanner:
         assert test.tested_property is not None
         workload = self._catalog.workloads[test.workload]
         names = workload.document.outputs
-        inputs: dict[str, Input] = {f"other-{name}": Produced(base, f"out-{name}") for name in names}
-        for number, run in enumerate(runs):
-            inputs |= {f"part{number}-{name}": Produced(run, f"out-{name}") for name in names}
+        related = {Role.OTHER: base, **dict(zip(PARTS, runs, strict=False))}
+        inputs: dict[str, Input] = {
+            role.of(name): Produced(run, Role.RESULT.of(name)) for role, run in related.items() for name in names
+        }
         params: RelateParams = {
             "relation": in_words(test.tested_property),
             "outputs": self._specs(test, other or test, ops),
@@ -140,7 +142,7 @@ class PropertyPlanner:
         if is_prepared(self._catalog, workload):
             prepared = self._chains.prepare(test, workload)
             inputs = {name: Produced(prepared, name) for name in (INTERFACE, EXPECTED)}
-            inputs |= {name: Produced(run, RESULTS) for name, run in (("other", base), ("part0", runs[0]))}
+            inputs |= {role: Produced(run, RESULTS) for role, run in related.items()}
             params["bounds"] = self._program_bounds(test, other or test)
         return self._chains.graph.add(
             f"relate/{label(workload)}",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from mlir_matrix.actions.contract import Role
 from mlir_matrix.actions.outcomes import Stage
-from mlir_matrix.actions.params import (
-    ErrorParams,
-)
+from mlir_matrix.actions.params import ErrorParams
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import Workload
 from mlir_matrix.plan.graph import Graph, Produced
@@ -30,9 +29,9 @@ def add_reference(
     """
     declared, outputs = signature(workload.document), workload.document.outputs
     made = add_inputs(graph, workload, environment, draw=draw)
-    files = {f"expected-{name}": f"{name}.npy" for name in outputs}
+    files = {Role.EXPECTED.of(name): f"{name}.npy" for name in outputs}
     if tool == "forward_error":
-        files |= {f"bound-{name}": f"{name}.bound.npy" for name in outputs}
+        files |= {Role.BOUND.of(name): f"{name}.bound.npy" for name in outputs}
     params = ErrorParams(inputs=declared["inputs"], outputs=declared["outputs"])
     if likely:
         params["likely"] = True
@@ -44,7 +43,7 @@ def add_reference(
         params=params,
         inputs={
             "source": file_of(catalog, workload.root, workload.reference),
-            **{f"arg-{name}": each for name, each in made.items()},
+            **{Role.ARGUMENT.of(name): each for name, each in made.items()},
         },
         outputs=files,
     )
@@ -61,4 +60,4 @@ def add_expected(
 ) -> dict[str, Produced]:
     """Add the reference of a workload; return its results by output."""
     action = add_reference(graph, catalog, workload, environment, draw=draw, stage=stage)
-    return {name: Produced(action, f"expected-{name}") for name in workload.document.outputs}
+    return {name: Produced(action, Role.EXPECTED.of(name)) for name in workload.document.outputs}

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from mlir_matrix.actions.contract import Role
 from mlir_matrix.actions.outcomes import Stage
 from mlir_matrix.actions.params import (
     CodegenParams,
@@ -197,7 +198,7 @@ class Kernels:
         return params, tool_files(self._catalog, target, params)
 
     def run_draws(self, test: Test, artifact: Produced, draws: Sequence[int]) -> dict[str, Produced]:
-        """Call an artifact with the inputs of several draws. Return its outputs: ``DRAW-NAME``, and ``failures`` of a kernel.
+        """Call an artifact with the inputs of several draws. Return what a judge reads: results, and ``failures`` of a kernel.
 
         One action calls a linked kernel on all draws, and a draw that fails does not fail it. Others have an action a draw.
         """
@@ -207,13 +208,17 @@ class Kernels:
         names = workload.document.outputs
         if route.runner.tool != "run":
             runs = {draw: self.run(test, artifact, draw=draw) for draw in draws}
-            return {f"{draw}-{name}": Produced(run, f"out-{name}") for draw, run in runs.items() for name in names}
+            return {
+                Role.ACTUAL.of(name, draw): Produced(run, Role.RESULT.of(name))
+                for draw, run in runs.items()
+                for name in names
+            }
         inputs: dict[str, Input] = {"kernel": self._linked(artifact, test.target, route)}
         outputs = {"failures": "failures.json"}
         for draw in draws:
             arguments, params, results = self._inputs(workload, document, draw)
-            inputs |= {name.replace("arg-", f"arg-{draw}-", 1): made for name, made in arguments.items()}
-            outputs |= {name.replace("out-", f"out-{draw}-", 1): f"{draw}-{file}" for name, file in results.items()}
+            inputs |= {Role.ARGUMENT.of(name, draw): made for name, made in Role.ARGUMENT.among(arguments).items()}
+            outputs |= {Role.RESULT.of(name, draw): f"{draw}-{results[Role.RESULT.of(name)]}" for name in names}
         ran = self.graph.add(
             f"run/{workload.name}",
             tool="run",
@@ -224,7 +229,10 @@ class Kernels:
             outputs=outputs,
             native=bool(document.devices),
         )
-        return {name.removeprefix("out-"): Produced(ran, name) for name in outputs}
+        found = {"failures": Produced(ran, "failures")}
+        for draw in draws:
+            found |= {Role.ACTUAL.of(name, draw): Produced(ran, Role.RESULT.of(name, draw)) for name in names}
+        return found
 
     def _compile(self, ir: Produced, library: Produced, environment: str, params: CodegenParams) -> Produced:
         """Add the compilation as its own action: a failed compilation must not count as a failed run."""
@@ -286,8 +294,8 @@ class Kernels:
             made = arguments or add_inputs(self.graph, workload, self._numpy, draw=draw)
             described = signature(document)
             params = _with_settings({"arguments": described["inputs"], "results": described["outputs"]}, target)
-            files: dict[str, Input] = {f"arg-{name}": made[name] for name in document.inputs}
-            self._shared[key] = files, params, {f"out-{name}": f"{name}.npy" for name in document.outputs}
+            files: dict[str, Input] = {Role.ARGUMENT.of(name): made[name] for name in document.inputs}
+            self._shared[key] = files, params, {Role.RESULT.of(name): f"{name}.npy" for name in document.outputs}
         return self._shared[key]
 
 

@@ -16,7 +16,7 @@ from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.events import Event, PackageProgress, ignore
 from mlir_matrix.base.text import now
-from mlir_matrix.results.results import Run, TestDone, TestResult, row_of, summarise
+from mlir_matrix.results.results import Run, TestDone, TestResult, summarise
 
 if TYPE_CHECKING:
     from mlir_matrix.plan.planner import Plan
@@ -68,7 +68,7 @@ class EventLog:
         """Write the first event; what is too long for a line goes to the folder. With a plan, cells have events."""
         self._folder = folder
         if plan is not None and self._descriptor is not None:
-            rows = {test.id: row_of(test.cell, test.target) for test in plan.tests if test.id in plan.verdicts}
+            rows = {test.id: test.identity.row for test in plan.tests if test.id in plan.verdicts}
             self._count(rows.values())
             self._cells = _cells_of_actions(plan, rows)
         self._write("planned", {"schema": "mlir-matrix/events/v1", "tests": tests, "unsupported": unsupported}, run=run)
@@ -100,7 +100,7 @@ class EventLog:
         missing = [result for result in run.results if result.id not in self._finished]
         if not (self._tests or self._finished):
             # An unchanged run: all its tests end here.
-            self._count(row_of(each.cell, each.target) for each in missing if not _is_left_out(each))
+            self._count(each.identity.row for each in missing if not _is_left_out(each))
         for result in missing:
             self._test(result)
         if self._descriptor is not None:
@@ -112,7 +112,7 @@ class EventLog:
     def _test(self, result: TestResult) -> None:
         if self._descriptor is None:
             return
-        cell = row_of(result.cell, result.target)
+        cell = result.identity.row
         self._begin(cell)
         self._write("finished", {"cell": cell}, test=result.to_json())
         self._finished.add(result.id)

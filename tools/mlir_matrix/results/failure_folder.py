@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from mlir_matrix.actions.contract import Role
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import MatrixError
 from mlir_matrix.base.paths import is_installed
@@ -92,7 +93,7 @@ def _keep_actions(folder: Path, test: str, plan: Plan, done: Mapping[str, Done],
         if action.tool in BUILDING or identifier not in done:
             continue
         number += 1
-        label = identifier.rsplit("-", 1)[0].replace("/", "-")
+        label = action.label.replace("/", "-")
         for ref in action.inputs.values():
             if isinstance(ref, File):
                 kept[ref] = folder / f"{number:02}-{label}-{os.path.basename(ref.path)}"
@@ -124,7 +125,7 @@ def _draw_errors(folder: Path, verdict: Mapping[str, Any], arrays: Mapping[str, 
     Outputs without a picture (sorted outputs, sketches, files that are no arrays) are left out.
     """
     for output in verdict.get("outputs", ()):
-        files = [arrays.get(f"{side}-{output['name']}") for side in ("actual", "expected")]
+        files = [arrays.get(role.of(output["name"])) for role in (Role.ACTUAL, Role.EXPECTED)]
         if output.get("wrong") and output.get("compare") in ("numeric", "exact") and "norms" in output and all(files):
             _draw(folder / f"error-{output['name']}.svg", output, *[file for file in files if file])
 

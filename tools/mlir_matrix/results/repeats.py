@@ -16,7 +16,7 @@ from mlir_matrix.base.digest import digest_value
 from mlir_matrix.base.events import Event, Listener
 from mlir_matrix.execute.job import Done
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.plan.graph import BUILDING, Action, Graph, Produced
+from mlir_matrix.plan.graph import BUILDING, Action, ActionId, Graph, Produced
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.results.results import NOT_RUN, TestDone, TestResult
 
@@ -94,7 +94,7 @@ def unstable(plan: Plan, made: Made) -> dict[str, list[str]]:
     for test in plan.tests if changing else ():
         steps = [without_copy(name) for name in plan.needed_by(test.id) if without_copy(name) in changing]
         if steps:
-            found[without_copy(test.id)] = [name.rpartition("-")[0] for name in steps]
+            found[without_copy(test.id)] = [ActionId.parse(name).label for name in steps]
     return found
 
 

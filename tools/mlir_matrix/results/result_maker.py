@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
-from mlir_matrix.actions.contract import INPUT_FOLDER
-from mlir_matrix.actions.outcomes import Outcome, Stage
+from mlir_matrix.actions.contract import INPUT_FOLDER, Role
+from mlir_matrix.actions.outcomes import NotRun, Outcome, Stage
 from mlir_matrix.actions.runtime.child import failure
 from mlir_matrix.actions.runtime.collect import is_measurable
 from mlir_matrix.base.text import catalog_options
@@ -19,7 +19,7 @@ from mlir_matrix.execute.action_cache import LostBlob
 from mlir_matrix.execute.job import Done
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.quarantine import Quarantine
-from mlir_matrix.plan.graph import BUILDING, File, Graph, Produced
+from mlir_matrix.plan.graph import BUILDING, ActionId, File, Graph, Produced
 from mlir_matrix.plan.parameters import found_place
 from mlir_matrix.results.repeats import without_copy
 from mlir_matrix.results.results import NOT_RUN, TestResult, weak_words
@@ -127,11 +127,10 @@ class ResultMaker:
         needed = (self._graph.actions[name].environment for name in self._graph.needed_by(action))
         return _Chain(0.0, True, frozenset(needed))
 
-    def not_run(self, test: Test, outcome: str, reason: str) -> TestResult:
+    def not_run(self, test: Test, outcome: NotRun, reason: str) -> TestResult:
         """Return the result of a test that did not run."""
-        word = Outcome(outcome)
-        more = self._annotate(test.id, word, True)
-        return TestResult(**_names(test), **more, outcome=word, stage="", expected=True, reason=reason)
+        more = self._annotate(test.id, outcome, True)
+        return TestResult(**_names(test), **more, outcome=outcome, stage="", expected=True, reason=reason)
 
     def finished(self, test: Test, action: str, done: Done) -> TestResult:
         """Return the result of a test whose last action is finished."""
@@ -201,9 +200,7 @@ class ResultMaker:
         failed = not done.result.ok and done.result.outcome["stage"] == "judge"
         spec = self._graph.actions[action]
         # A step that checks the IR fails at this stage too, before the program runs.
-        runs = {
-            ref.action for name, ref in spec.inputs.items() if name.startswith("actual-") and isinstance(ref, Produced)
-        }
+        runs = {ref.action for ref in Role.ACTUAL.among(spec.inputs).values() if isinstance(ref, Produced)}
         return failed and spec.tool == "judge" and self._failed.isdisjoint(runs)
 
     def _broken_reference(self, failed: str, done: Done) -> str | None:
@@ -269,7 +266,7 @@ def _in_source(path: str, text: str) -> str:
 
 
 def _step(action: str) -> DecidingStep:
-    return {"name": action.rpartition("-")[0], "action": action}
+    return {"name": ActionId.parse(action).label, "action": action}
 
 
 def innermost_frame(diagnostics: str) -> str:
@@ -316,7 +313,7 @@ def _compare(test: Test, outcome: str) -> tuple[bool, ExpectedOutcome | None]:
     if rule is None:
         return outcome == Outcome.PASS or outcome in NOT_RUN, None
     expectation: ExpectedOutcome = {
-        "outcome": cast("Outcome", rule.outcome),
+        "outcome": rule.outcome,
         "reason": rule.reason,
         "position": rule.position,
     }

@@ -11,7 +11,7 @@ from mlir_matrix.actions.outcomes import Outcome, Stage
 from mlir_matrix.base.digest import digest_bytes
 from mlir_matrix.base.errors import DiskFullError
 from mlir_matrix.base.events import Event
-from mlir_matrix.base.names import OF
+from mlir_matrix.base.names import OF, TestId, split_pins
 
 if TYPE_CHECKING:
     # An unchanged run shows results without importing these.
@@ -86,21 +86,21 @@ class TestResult:
         return not self.expected and self.quarantine is None
 
     @property
-    def cell(self) -> str:
-        """The name of the cell, with the pins that the suite varies."""
-        _, mark, pins = self.id.partition("@")
-        return f"{self.framework}/{self.pipeline}/{self.target}{mark}{pins}"
+    def identity(self) -> TestId:
+        """Its identifier by its parts."""
+        _, pins = split_pins(self.id)
+        return TestId(self.framework, self.pipeline, self.target, self.called, pins)
 
     @property
     def called(self) -> str:
         """The workload, with the tested property: ``matmul~scaling``."""
         return f"{self.workload}{OF}{self.tested_property}" if self.tested_property else self.workload
 
-    def kept_fields(self) -> dict[str, Any]:
+    def to_fields(self) -> dict[str, Any]:
         """Return what ``TestResult(**fields)`` makes this result of again, but for the verdict of a pass."""
-        kept = {each.name: getattr(self, each.name) for each in fields(self)}
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
         # A passing verdict is large, and no report shows it.
-        return kept | {"verdict": None} if self.outcome == Outcome.PASS else kept
+        return values | {"verdict": None} if self.outcome == Outcome.PASS else values
 
     def to_json(self) -> TestEntry:
         names: NamedTest = {
@@ -173,12 +173,6 @@ class Run:
     @property
     def executed(self) -> int:
         return len(self.executed_actions)
-
-
-def row_of(cell: str, target: str) -> str:
-    """Return the row of reports that a test is in: its cell, or one for the IR tests of all steps."""
-    _, mark, pins = cell.partition("@")
-    return f"IR tests of steps{mark}{pins}" if target == "ir" else cell
 
 
 def weak_words(weak: Mapping[str, Sequence[str]]) -> str:

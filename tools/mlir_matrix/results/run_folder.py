@@ -8,7 +8,6 @@ import re
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cached_property
 from itertools import count
 from pathlib import Path
 
@@ -28,10 +27,16 @@ class RunFolder:
         self._failures = failures
         words = ",".join(f"{name}={release}" for name, release in pins.items())
         self._name = time.strftime("%Y-%m-%dT%H-%M-%SZ", time.gmtime()) + (f"@{_ODD.sub('-', words)}" if pins else "")
+        self._path: Path | None = None
 
-    @cached_property
+    @property
     def path(self) -> Path:
-        """Make the folder, and lock it until this process ends. Raise OSError."""
+        """The folder, made and locked until this process ends. Raise OSError."""
+        if self._path is None:
+            self._path = self._make()
+        return self._path
+
+    def _make(self) -> Path:
         for number in count(1):
             path = self._failures / (self._name[:200] + (f".{number}" if number > 1 else ""))
             try:
@@ -46,7 +51,7 @@ class RunFolder:
     def reopen(self, path: Path) -> None:
         """Use the folder of an earlier run, and lock it until this process ends. Raise OSError, also where it is in use."""
         fcntl.flock(os.open(path, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        self.__dict__["path"] = path
+        self._path = path
 
     def _prune(self) -> None:
         """Remove the oldest folders of runs that are over: those of this process are locked, too."""

@@ -43,8 +43,7 @@ def _tests(tests: Sequence[Test]) -> list[str]:
 def _cells(tests: Sequence[Test]) -> Iterator[str]:
     cells: dict[str, Counter[str]] = defaultdict(Counter)
     for test in tests:
-        mark = f"@{test.pins}" if test.pins else ""
-        cells[f"IR tests of steps{mark}" if test.is_ir else test.cell][_state(test)] += 1
+        cells[test.identity.row][_state(test)] += 1
     others = sorted({state for counts in cells.values() for state in counts} - {"run"})
     rows = [
         (

@@ -114,7 +114,7 @@ class UnchangedRuns:
         covered = all(_is_below(path) for action in graph.actions.values() for path in action.files)
         if not (self._state and known and covered) or run.relied is None:
             return
-        results = [each.kept_fields() for each in run.results]
+        results = [each.to_fields() for each in run.results]
         files = [file.removeprefix(f"{self._cache}/") for file in run.relied]
         with contextlib.suppress(OSError, ValueError):
             cached = self._of_cache(files)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 
 from mlir_matrix.base.layout import columns
+from mlir_matrix.base.names import TestId
 from mlir_matrix.base.text import counted, harmless
 from mlir_matrix.results.report.markdown import escaped
 
@@ -155,7 +156,7 @@ def _by(cells: dict[str, SupportEntry], names: Sequence[str]) -> list[str]:
     if names[-1] != _SHOWN_BY:
         return []
     found = (entry["test"] for entry in cells.values() if entry["answer"] in ("yes", "compiles", "weak"))
-    workloads = list(dict.fromkeys(test.split("/")[3].partition("@")[0] for test in found))
+    workloads = list(dict.fromkeys(TestId.parse(test).called for test in found))
     return [", ".join([*workloads[:2], *(["…"] if len(workloads) > 2 else [])])]
 
 
@@ -167,8 +168,8 @@ def _reasons(document: Support) -> list[tuple[str, list[str]]]:
             found["yes *", f"but {bad['answer']} in a test: {bad['reason']}"].append({**entry, "test": bad["test"]})
         if entry["reason"]:
             # «workload exp has no pytorch source» is one reason, whatever the workload.
-            _, _, target, workload = entry["test"].partition("@")[0].split("/")
-            names = f"workload {re.escape(workload)}|target {re.escape(target)}"
+            test = TestId.parse(entry["test"])
+            names = f"workload {re.escape(test.called)}|target {re.escape(test.target)}"
             why = re.sub(rf"\b({names})(?=\s)", lambda found: f"the {found[0].partition(' ')[0]}", entry["reason"])
             where = f" ({entry['position']})" if "position" in entry else ""
             found[_word(entry), f"{why}{where}"].append(entry)
@@ -189,12 +190,11 @@ def _operators(entries: Sequence[SupportEntry]) -> list[str]:
 
 def _tests(entries: Sequence[SupportEntry]) -> list[str]:
     """Return tests as globs, one a cell: ``jax/linalg-loops/x86_64/{mlp,topk}``."""
-    cells: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
-    for test in dict.fromkeys(entry["test"] for entry in entries):
-        path, _, rest = test.rpartition("/")
-        name, mark, pins = rest.partition("@")
-        cells[path, mark + pins].setdefault(name)
-    return _cut([f"{path}/{_braces(list(names))}{pins}" for (path, pins), names in cells.items()])
+    cells: dict[str, dict[str, None]] = defaultdict(dict)
+    for name in dict.fromkeys(entry["test"] for entry in entries):
+        test = TestId.parse(name)
+        cells[test.cell].setdefault(test.called)
+    return _cut([str(TestId.in_cell(cell, _braces(list(names)))) for cell, names in cells.items()])
 
 
 def _braces(names: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mlir_matrix.actions.outcomes import Outcome, Stage
 from mlir_matrix.base.errors import UsageError
-from mlir_matrix.base.names import did_you_mean, printable
+from mlir_matrix.base.names import did_you_mean, printable, with_pins
 from mlir_matrix.results.results import TestResult, weak_words
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _of_test(result: TestResult) -> SupportEntry:
         "name": result.called,
         "framework": result.framework,
         "pipeline": result.pipeline,
-        "target": result.target + "".join(result.id.partition("@")[1:]),
+        "target": with_pins(result.target, result.identity.pins),
         "answer": answer,
         "expected": result.expected,
         "reason": reason,

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from mlir_matrix.base.files import locked
-from mlir_matrix.catalog.pins import PINS_MARK
+from mlir_matrix.base.names import split_pins
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.installed.integrity import damaged_files, remove
 from mlir_matrix.environments.installer import Progress, Tell, install_missing
@@ -133,7 +133,7 @@ def _named(session: Session, names: Sequence[str], tell: Tell) -> Iterator[_Lock
     for environment in environments:
         for unit in environment.units:
             yield environment.name, unit.folder_for(environment.interpreter.tag), unit
-        for library in c_libraries(session, environment.name.partition(PINS_MARK)[0], environment.packages):
+        for library in c_libraries(session, split_pins(environment.name)[0], environment.packages):
             yield "", library.folder, library
 
 

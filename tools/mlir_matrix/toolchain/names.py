@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from mlir_matrix.base.errors import UsageError
-from mlir_matrix.base.names import did_you_mean, is_glob, name_glob, printable, select_known
+from mlir_matrix.base.names import PINS_MARK, did_you_mean, is_glob, name_glob, printable, select_known, split_pins
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
-from mlir_matrix.catalog.pins import PINS_MARK, find_release, release_of
+from mlir_matrix.catalog.pins import find_release, release_of
 from mlir_matrix.catalog.releases import spellings
 from mlir_matrix.environments.package import Provider, provider_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
@@ -55,7 +55,7 @@ def _selected(session: Session, name: str) -> Iterator[Selection]:
 
 
 def _environment(session: Session, reference: str) -> Selection:
-    base = session.pins.meant(reference.partition(PINS_MARK)[0])
+    base = session.pins.meant(split_pins(reference)[0])
     return Selection(name=reference, releases=session.releases(reference), environment=base)
 
 

@@ -9,10 +9,10 @@ from rich.markup import escape
 
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.layout import columns, section
+from mlir_matrix.base.names import split_pins
 from mlir_matrix.base.text import counted, megabytes
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
-from mlir_matrix.catalog.pins import PINS_MARK
 from mlir_matrix.environments.package import provider_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.selection import c_libraries, of_release
@@ -163,7 +163,7 @@ def damage_lines(found: Damage) -> Iterator[str]:
 def fetched_document(current: Session, environments: Iterable[ResolvedEnvironment], errors: Iterable[str]) -> Fetched:
     def entries() -> Iterator[FetchedEnvironment]:
         for environment in environments:
-            named = environment.name.partition(PINS_MARK)[0] in current.catalog.environments
+            named = split_pins(environment.name)[0] in current.catalog.environments
             yield {
                 "name": environment.name,
                 "digest": environment.digest,

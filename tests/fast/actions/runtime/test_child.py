@@ -181,7 +181,7 @@ def test_what_spoils_its_folder_is_retried(tool: dict[str, Any], spoil: str) -> 
     tool["run"] = run
     request = {"tool": "tried", "stage": "run", "params": {}, "inputs": {"x": "in/x"}, "outputs": {"a": "out/a"}}
     result = child.perform(request)
-    assert (result["outcome"], result["kept"]) == ("run-failed", "retry")
+    assert (result["outcome"], result["cache"]) == ("run-failed", "retry")
     assert "No such file" in result["reason"]
 
 

@@ -43,8 +43,8 @@ def test_files_that_say_nothing(group: Path, text: str) -> None:
 
 def test_what_becomes_of_an_outcome() -> None:
     killed = {"outcome": "crashed", "stage": "import", "reason": "SIGKILL", "diagnostics": "d", "signal": "SIGKILL"}
-    assert because(killed, "out of memory") == failure("import", "import-failed", "out of memory", "d", kept="no")
+    assert because(killed, "out of memory") == failure("import", "import-failed", "out of memory", "d", cache="no")
     late = failure("run", "timed-out", "no answer within 1 s", "d")
-    assert because(late, "too many") == failure("run", "timed-out", "too many; no answer within 1 s", "d", kept="no")
+    assert because(late, "too many") == failure("run", "timed-out", "too many; no answer within 1 s", "d", cache="no")
     fault = {**killed, "signal": "SIGSEGV", "reason": "SIGSEGV while at stage import"}
     assert because(fault, "too many")["signal"] == "SIGSEGV"

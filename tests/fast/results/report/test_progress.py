@@ -27,7 +27,7 @@ def test_other_peoples_words_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> N
     # rich takes what it writes to for a terminal.
     for name, value in {"FORCE_COLOR": "1", "TERM": "xterm", "COLUMNS": "300"}.items():
         monkeypatch.setenv(name, value)
-    action: Any = SimpleNamespace(id=f"{WORDS}-0", tool="run", outputs={})
+    action: Any = SimpleNamespace(id=f"{WORDS}-0", label=WORDS, tool="run", outputs={})
     result: Any = SimpleNamespace(
         expected=False, fails=True, quarantine=None, outcome="run-failed", id="t", reason=WORDS, expectation=None
     )

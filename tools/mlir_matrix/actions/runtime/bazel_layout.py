@@ -32,8 +32,8 @@ from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.actions.runtime.child import MACHINE_ERRORS, REQUEST_FILE, failure
 from mlir_matrix.actions.runtime.collect import (
     DamagedFolderError,
-    is_kept,
     is_measurable,
+    may_be_cached,
     metrics_of,
     outcome_of,
     read_json,
@@ -98,7 +98,7 @@ class Staged:
                 outcome = error.outcome
             if outcome["outcome"] != "ok" and self._layout["building"]:
                 outcome = {**outcome, "outcome": Outcome.INFRA_ERROR}
-            if not is_kept(outcome):
+            if not may_be_cached(outcome):
                 return _told(outcome)
             self._deliver(outcome, names, usage)
         except OSError as error:

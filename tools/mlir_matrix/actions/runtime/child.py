@@ -71,7 +71,10 @@ MACHINE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENFILE}
 
 
 def failure(stage: str, outcome: str, reason: str, diagnostics: str = "", **more: str) -> dict[str, str]:
-    """Return an outcome other than ``ok``. Nothing in it changes from run to run."""
+    """Return an outcome other than ``ok``. Nothing in it changes from run to run.
+
+    ``cache``: ``no`` for a failure that the code under test may not have caused; ``retry`` if the action is to run again, too.
+    """
     text = _clean(diagnostics, _LONGEST, "\n… (cut)")
     return {
         "outcome": outcome,
@@ -107,10 +110,10 @@ def because(outcome: Mapping[str, str], limit: str) -> dict[str, str]:
     stage, signal = outcome["stage"], outcome.get("signal", "")
     if signal == "SIGKILL":
         # So did the limit.
-        return failure(stage, failed_outcome(stage), limit, outcome["diagnostics"], kept="no")
+        return failure(stage, failed_outcome(stage), limit, outcome["diagnostics"], cache="no")
     more = {"signal": signal} if signal else {}
     return failure(
-        stage, outcome["outcome"], f"{limit}; {outcome['reason']}", outcome["diagnostics"], kept="no", **more
+        stage, outcome["outcome"], f"{limit}; {outcome['reason']}", outcome["diagnostics"], cache="no", **more
     )
 
 
@@ -281,7 +284,7 @@ def perform(request: Mapping[str, Any]) -> dict[str, str]:
         spare.clear()
         if isinstance(error, OSError) and not is_verdict(error) and _is_damaged(error, action):
             reason = f"{_first_line(error)} (its folder or its descriptors are not as they were given to it)"
-            return failure(stage, failed_outcome(stage), reason, _trace(error), kept="retry")
+            return failure(stage, failed_outcome(stage), reason, _trace(error), cache="retry")
         return _failed(stage, error, _shown(request))
     missing = [output for output, path in action.outputs.items() if not os.path.isfile(path)]
     if missing:

@@ -18,12 +18,12 @@ from mlir_matrix.actions.contract import METRICS, OUTPUT_FOLDER
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.actions.runtime.child import OUTCOME_FILE, failed_outcome, failure, open_plain, read_log
 
-#: Verdicts about the moment, not about the code: never kept.
+#: Verdicts about the moment, not about the code: never cached.
 NEVER_CACHED = frozenset({Outcome.TIMED_OUT, Outcome.INFRA_ERROR, Outcome.SKIPPED})
 #: Bytes of an outcome or of metrics that are read; what is longer is then broken JSON.
 _MOST_JSON = 4 << 20
 _SIGNAL = re.compile(r"[A-Za-z0-9 +]{1,20}")
-_OUTCOME_KEYS = ("outcome", "stage", "reason", "diagnostics", "signal", "kept")
+_OUTCOME_KEYS = ("outcome", "stage", "reason", "diagnostics", "signal", "cache")
 
 
 class DamagedFolderError(Exception):
@@ -42,14 +42,14 @@ def outcome_of(folder: str, stage: str, outputs: Mapping[str, str]) -> dict[str,
     outcome = _read_outcome(folder, stage)
     if outcome["outcome"] == "ok" and (odd := _odd_output(folder, outputs)):
         raise damaged(folder, stage, f"it said that it was done, but {odd}")
-    if outcome.get("kept") == "retry":
+    if outcome.get("cache") == "retry":
         raise DamagedFolderError(outcome)
     return outcome
 
 
 def damaged(folder: str, stage: str, reason: str) -> DamagedFolderError:
     """Return the error for a damaged folder."""
-    return DamagedFolderError(failure(stage, failed_outcome(stage), reason, read_log(folder), kept="no"))
+    return DamagedFolderError(failure(stage, failed_outcome(stage), reason, read_log(folder), cache="no"))
 
 
 def read_failure(folder: str) -> dict[str, str] | None:
@@ -67,9 +67,9 @@ def is_measurable(verdict: Mapping[str, Any]) -> bool:
     return all(output.get("measurable", True) for output in verdict["outputs"])
 
 
-def is_kept(outcome: Mapping[str, str]) -> bool:
+def may_be_cached(outcome: Mapping[str, str]) -> bool:
     """Return whether an outcome may be cached. The sender of a SIGKILL is unknown, so that one is not."""
-    unsure = outcome.get("signal") == "SIGKILL" or "kept" in outcome
+    unsure = outcome.get("signal") == "SIGKILL" or "cache" in outcome
     return outcome["outcome"] not in NEVER_CACHED and not unsure
 
 
@@ -141,8 +141,8 @@ def _as_our_own(outcome: Mapping[str, str]) -> dict[str, str]:
     if outcome["outcome"] == "ok":
         return {"outcome": "ok", "stage": outcome["stage"]}
     more = {"signal": outcome["signal"]} if _SIGNAL.fullmatch(outcome.get("signal", "")) else {}
-    if "kept" in outcome:
-        more["kept"] = "retry" if outcome["kept"] == "retry" else "no"
+    if "cache" in outcome:
+        more["cache"] = "retry" if outcome["cache"] == "retry" else "no"
     texts = (outcome.get("reason", ""), outcome.get("diagnostics", ""))
     return failure(outcome["stage"], outcome["outcome"], *texts, **more)
 

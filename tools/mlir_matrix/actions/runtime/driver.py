@@ -15,6 +15,7 @@ from mlir_matrix.actions.contract import (
     ActionCrashed,
     ActionFailed,
     MachineFailed,
+    Role,
     signal_name,
 )
 from mlir_matrix.actions.params import RunParams, Tensor
@@ -69,9 +70,9 @@ def driver_arguments(action: Action[RunParams]) -> list[str]:
     params = action.params
     words: list[str] = []
     for tensor in params["arguments"]:
-        words += ["--in", _spec(tensor, action.inputs[f"arg-{tensor['name']}"])]
+        words += ["--in", _spec(tensor, action.inputs[Role.ARGUMENT.of(tensor["name"])])]
     for tensor in params["results"]:
-        words += ["--out", _spec(tensor, action.outputs[f"out-{tensor['name']}"])]
+        words += ["--out", _spec(tensor, action.outputs[Role.RESULT.of(tensor["name"])])]
     words += ["--repeat", str(params.get("repeat", 1)), "--second-within", str(_SECOND_WITHIN)]
     return [*words, "--timings", METRICS]
 

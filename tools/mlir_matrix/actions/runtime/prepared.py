@@ -17,15 +17,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mlir_matrix.actions.contract import Action, write_json
+from mlir_matrix.actions.contract import Action, Role, write_json
 
 INTERFACE, ARGUMENTS, EXPECTED, RESULTS = "interface", "arguments", "expected", "results"
+#: In an audit: the results of the kernel without a mutation.
+SOUND = "sound"
 ABOUT = "about.json"
 #: The text of a bound that each element has for itself.
 OWN = "of each element"
 #: The files of what ``prepare.py`` writes beside the program.
 PREPARED = {INTERFACE: "interface.json", ARGUMENTS: "arguments.zip", EXPECTED: "expected.zip"}
 _FOLDER = Path("opened")
+
+
+def of_draw(bundle: str, draw: int) -> str:
+    """Return the name of a file in an action that reads those of several draws."""
+    return f"{bundle}-{draw}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +59,8 @@ def write_prepared(
     pack(action.outputs[ARGUMENTS], {each["name"]: file for each, file in inputs})
     reasons = {each.declared["name"]: {"rationale": each.rationale} for each in outputs if each.rationale}
     write_json(ABOUT, reasons)
-    files = {f"expected-{each.declared['name']}": each.file for each in outputs}
-    files |= {f"bound-{each.declared['name']}": each.bound for each in outputs if each.bound}
+    files = {Role.EXPECTED.of(each.declared["name"]): each.file for each in outputs}
+    files |= {Role.BOUND.of(each.declared["name"]): each.bound for each in outputs if each.bound}
     pack(action.outputs[EXPECTED], {**files, ABOUT: ABOUT})
 
 
@@ -78,12 +85,13 @@ def opened(action: Action[Any]) -> Iterator[Action[Any]]:
         return
     # IREE reads only files that are called so.
     arguments = unpack(action.inputs[ARGUMENTS], _FOLDER / "in", suffix=".npy")
-    inputs |= {f"arg-{name}": path for name, path in arguments.items()}
+    inputs |= {Role.ARGUMENT.of(name): path for name, path in arguments.items()}
     (_FOLDER / "out").mkdir(parents=True)
     target = outputs.pop(RESULTS)
-    made = {f"out-{each['name']}": str(_FOLDER / "out" / f"{at}.npy") for at, each in enumerate(declared["outputs"])}
-    yield replace(action, params=params, inputs=inputs, outputs={**outputs, **made})
-    pack(target, {name.removeprefix("out-"): path for name, path in made.items()})
+    made = {each["name"]: str(_FOLDER / "out" / f"{at}.npy") for at, each in enumerate(declared["outputs"])}
+    outputs |= {Role.RESULT.of(name): path for name, path in made.items()}
+    yield replace(action, params=params, inputs=inputs, outputs=outputs)
+    pack(target, made)
     shutil.rmtree(_FOLDER)
 
 

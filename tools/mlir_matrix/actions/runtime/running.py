@@ -169,9 +169,9 @@ class Ends:
             return self._killed(task.stage, os.WTERMSIG(status), log)
         if os.WEXITSTATUS(status) == EXIT_MACHINE:
             raise MachineFailed("the machine failed: the action's outcome could not be written")
-        # Its source may have done that, or what it called for want of something: not known for sure, so not kept.
+        # Its source may have done that, or what it called for want of something: not known for sure, so not cached.
         reason = f"the process ended by itself with exit code {os.WEXITSTATUS(status)} before it was done"
-        return failure(task.stage, failed_outcome(task.stage), reason, log, kept="no")
+        return failure(task.stage, failed_outcome(task.stage), reason, log, cache="no")
 
     def _killed(self, stage: str, number: int, log: str) -> dict[str, str]:
         kills = isolation.memory_kills()

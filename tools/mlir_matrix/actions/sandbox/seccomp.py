@@ -13,7 +13,9 @@ import errno
 import os
 import socket
 import struct
+from collections.abc import Iterator
 from functools import cache
+from typing import NamedTuple
 
 _PR_SET_SECCOMP = 22
 _MODE_FILTER = 2
@@ -44,40 +46,58 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
 
 
+class _Instruction(NamedTuple):
+    """An instruction of BPF. A condition jumps to the label ``then`` or ``otherwise``, where there is one, else goes on."""
+
+    code: int
+    operand: int
+    then: str = ""
+    otherwise: str = ""
+    label: str = ""
+
+
+def _instructions(machine: str) -> Iterator[_Instruction]:
+    """Yield the filter, from its first instruction to its last."""
+    arch, making_sockets, pairing, control, cloning, absent = _MACHINES[machine]
+    yield _Instruction(_LOAD, _ARCH)
+    yield _Instruction(_EQUAL, arch, otherwise="absent")
+    yield _Instruction(_LOAD, _NUMBER)
+    yield _Instruction(_AT_LEAST, _X32, then="absent")
+    for number in absent:
+        yield _Instruction(_EQUAL, number, then="absent")
+    # Without a user namespace the other kinds need privileges.
+    yield _Instruction(_EQUAL, cloning, otherwise="control")
+    yield _Instruction(_LOAD, _FIRST)
+    yield _Instruction(_HAS, CLONE_NEWUSER, then="absent", otherwise="allowed")
+    # An action that leases a file blocks others that open it, through read-only binds too.
+    yield _Instruction(_EQUAL, control, otherwise="pair", label="control")
+    yield _Instruction(_LOAD, _SECOND)
+    yield _Instruction(_EQUAL, _F_SETLEASE, then="absent", otherwise="allowed")
+    # A datagram socket of a pair can be disconnected and bound, and then sends to any name, open files included.
+    yield _Instruction(_EQUAL, pairing, otherwise="socket", label="pair")
+    yield _Instruction(_LOAD, _SECOND)
+    yield _Instruction(_AND, _TYPE)
+    yield _Instruction(_EQUAL, socket.SOCK_STREAM, then="allowed", otherwise="unsupported")
+    yield _Instruction(_EQUAL, making_sockets, otherwise="allowed", label="socket")
+    yield _Instruction(_LOAD, _FIRST)
+    for family in _FAMILIES:
+        yield _Instruction(_EQUAL, family, then="allowed")
+    yield _Instruction(_RETURN, _ERRNO | errno.EAFNOSUPPORT, label="unsupported")
+    yield _Instruction(_RETURN, _ALLOW, label="allowed")
+    yield _Instruction(_RETURN, _ERRNO | errno.ENOSYS, label="absent")
+
+
 @cache
 def _assemble(machine: str) -> bytes:
-    """Return the filter: instructions of (code, jump if true, jump if false, operand). Jumps count from the next one."""
-    arch, making_sockets, pairing, control, cloning, absent = _MACHINES[machine]
-    refuse = [
-        (_RETURN, 0, 0, _ERRNO | errno.EAFNOSUPPORT),
-        (_RETURN, 0, 0, _ALLOW),
-        (_RETURN, 0, 0, _ERRNO | errno.ENOSYS),
-    ]
-    families = [(_LOAD, 0, 0, _FIRST)]
-    families += [(_EQUAL, len(_FAMILIES) - number, 0, family) for number, family in enumerate(_FAMILIES)]
-    body = [(_EQUAL, 0, len(families) + 1, making_sockets), *families, *refuse]
-    # A datagram socket of a pair can be disconnected and bound, and then sends to any name, open files included.
-    wrong = len(body) - 1
-    body = [
-        (_EQUAL, 0, 3, pairing),
-        (_LOAD, 0, 0, _SECOND),
-        (_AND, 0, 0, _TYPE),
-        (_EQUAL, wrong - 1, wrong - 2, socket.SOCK_STREAM),
-        *body,
-    ]
-    # An action that leases a file blocks others that open it, through read-only binds too.
-    absent_call = len(body) - 1
-    body = [(_EQUAL, 0, 2, control), (_LOAD, 0, 0, _SECOND), (_EQUAL, absent_call, absent_call - 1, _F_SETLEASE), *body]
-    # Without a user namespace the other kinds need privileges.
-    body = [(_EQUAL, 0, 2, cloning), (_LOAD, 0, 0, _FIRST), (_HAS, len(body) - 1, len(body) - 2, CLONE_NEWUSER), *body]
-    # From each of these to the last instruction, which says that there is no such call.
-    for number in reversed(absent):
-        body = [(_EQUAL, len(body) - 1, 0, number), *body]
-    body = [(_AT_LEAST, len(body) - 1, 0, _X32), *body]
-    body = [(_LOAD, 0, 0, _NUMBER), *body]
-    body = [(_EQUAL, 0, len(body) - 1, arch), *body]
-    body = [(_LOAD, 0, 0, _ARCH), *body]
-    return b"".join(struct.pack("<HBBI", *instruction) for instruction in body)
+    """Return the filter in the form of the kernel: code, jump if true, jump if false, operand."""
+    program = list(_instructions(machine))
+    places = {each.label: place for place, each in enumerate(program)}
+    code = b""
+    for place, each in enumerate(program):
+        # Jumps count from the next instruction.
+        jumps = [places[label] - place - 1 if label else 0 for label in (each.then, each.otherwise)]
+        code += struct.pack("<HBBI", each.code, *jumps, each.operand)
+    return code
 
 
 def prepare() -> bytes:

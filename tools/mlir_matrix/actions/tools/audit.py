@@ -19,14 +19,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mlir_matrix.actions.contract import Action, write_json
+from mlir_matrix.actions.contract import Action, Role, write_json
 from mlir_matrix.actions.mutation.output_mutations import MUTATIONS, Planting
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.census import plain
@@ -34,7 +34,7 @@ from mlir_matrix.actions.numerics.criteria import Criteria
 from mlir_matrix.actions.numerics.dtypes import FLOATS, Array
 from mlir_matrix.actions.params import AuditParams
 from mlir_matrix.actions.params import JudgedOutput as Spec
-from mlir_matrix.actions.runtime.prepared import EXPECTED, INTERFACE, OWN, RESULTS
+from mlir_matrix.actions.runtime.prepared import EXPECTED, INTERFACE, OWN, RESULTS, SOUND, of_draw
 from mlir_matrix.actions.tools import judge
 
 
@@ -96,31 +96,30 @@ class _Draw:
     def __init__(self, action: Action[AuditParams], draw: int) -> None:
         self.number = draw
         self._allowed = action.params["kind"] == "allowed"
-        inputs, mark = action.inputs, f"-{draw}"
+        inputs = action.inputs
         if "bounds" in action.params:
-            bundles = {INTERFACE: inputs[INTERFACE + mark], EXPECTED: inputs[EXPECTED + mark]}
-            names = {"actual": RESULTS + mark, "sound": "sound" + mark}
-            results = {kind: inputs[name] for kind, name in names.items() if name in inputs}
+            bundles = {name: inputs[of_draw(name, draw)] for name in (INTERFACE, EXPECTED)}
+            names = {Role.ACTUAL: of_draw(RESULTS, draw), Role.SOUND: of_draw(SOUND, draw)}
+            results = {role: inputs[name] for role, name in names.items() if name in inputs}
             opened = Action(params=action.params, inputs=bundles, outputs={})
-            self.specs, self._files = judge.of_program(opened, Path(f"opened{mark}"), **results)
+            self.specs, self._files = judge.of_program(opened, results, Path(f"opened-{draw}"))
             for spec in self.specs:
                 if spec["atol_text"] == OWN:
                     # Derived or empirical.
                     spec["layer"] += f", {spec['rationale'].partition(':')[0]}"
-            self._judged: tuple[str, ...] = ("actual", "expected", "bound")
+            self._judged: tuple[Role, ...] = (Role.ACTUAL, Role.EXPECTED, Role.BOUND)
         else:
-            self.specs, self._judged = action.params["outputs"], ("actual", "expected")
-            parts = [name.split("-", 2) for name in inputs]
-            self._files = {f"{each[0]}-{each[2]}": inputs["-".join(each)] for each in parts if each[1:2] == [str(draw)]}
+            self.specs, self._judged = action.params["outputs"], (Role.ACTUAL, Role.EXPECTED)
+            self._files = {role.of(name): path for role in Role for name, path in role.among(inputs, draw).items()}
 
-    def load(self, kind: str, name: str) -> Array:
-        return dtypes.load_npy(self._files[f"{kind}-{name}"])
+    def load(self, role: Role, name: str) -> Array:
+        return dtypes.load_npy(self._files[role.of(name)])
 
     def files(self, other: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the files that the judge reads; ``other`` replaces outputs of the kernel, by name."""
-        found = {key: path for key, path in self._files.items() if key.partition("-")[0] in self._judged}
-        own = {f"bound-{key[4:]}": path for key, path in self._files.items() if key.startswith("own-")}
-        return found | own | {f"actual-{name}": path for name, path in (other or {}).items()}
+        found = {role.of(name): path for role in self._judged for name, path in role.among(self._files).items()}
+        found |= {Role.BOUND.of(name): path for name, path in Role.DERIVED.among(self._files).items()}
+        return found | {Role.ACTUAL.of(name): path for name, path in (other or {}).items()}
 
     def criteria(self, spec: Spec) -> Criteria:
         """Return the criteria by which the judge compares an output."""
@@ -128,9 +127,9 @@ class _Draw:
 
     def bound(self, spec: Spec) -> Array:
         """Return the bound that a mutant must exceed to matter."""
-        if f"sound-{spec['name']}" not in self._files:
-            return self.load("bound", spec["name"])
-        expected, sound = self.load("expected", spec["name"]), self.load("sound", spec["name"])
+        if Role.SOUND.of(spec["name"]) not in self._files:
+            return self.load(Role.BOUND, spec["name"])
+        expected, sound = self.load(Role.EXPECTED, spec["name"]), self.load(Role.SOUND, spec["name"])
         if spec["dtype"] not in FLOATS:
             return np.zeros(expected.shape)
         criteria = self.criteria(spec)
@@ -142,7 +141,7 @@ class _Draw:
 
     def worst(self) -> Effect:
         effects = [
-            effect(spec, self.load("actual", spec["name"]), self.load("expected", spec["name"]), self.bound(spec))
+            effect(spec, self.load(Role.ACTUAL, spec["name"]), self.load(Role.EXPECTED, spec["name"]), self.bound(spec))
             for spec in self.specs
         ]
         return max(effects, key=lambda each: each.share)
@@ -204,29 +203,27 @@ def _outputs(action: Action[AuditParams]) -> Iterator[dict[str, Any]]:
     for at, draw in enumerate(draws):
         for spec in draw.specs:
             # The first has the last before it.
-            other = draws[at - 1].load("actual", spec["name"]) if len(draws) > 1 else None
+            other = draws[at - 1].load(Role.ACTUAL, spec["name"]) if len(draws) > 1 else None
             planting = Planting(
-                stored=draw.load("actual", spec["name"]), dtype=spec["dtype"], draw=draw.number, other=other
+                stored=draw.load(Role.ACTUAL, spec["name"]), dtype=spec["dtype"], draw=draw.number, other=other
             )
-            expected, bound = draw.load("expected", spec["name"]), draw.bound(spec)
+            expected, bound = draw.load(Role.EXPECTED, spec["name"]), draw.bound(spec)
             for name in action.params["mutations"]:
                 for where, mutant in MUTATIONS[name](planting):
                     worst = effect(spec, mutant, expected, bound)
-                    verdict = _judge(draw, draw.specs, spec["name"], mutant) if worst.share > 1 else None
+                    verdict = _judge(draw, spec["name"], mutant) if worst.share > 1 else None
                     place = f"{spec['name']}, {where}" if len(draw.specs) > 1 else where
                     # What stays as it was was not planted.
                     if mutant.tobytes() != planting.stored.tobytes():
                         yield {"mutation": name} | _plant(draw, worst, verdict, where=place)
 
 
-def _judge(draw: _Draw, specs: Sequence[Spec], name: str, array: Array) -> dict[str, Any]:
-    """Return the verdict on these outputs, with another array for one of them."""
+def _judge(draw: _Draw, name: str, array: Array) -> dict[str, Any]:
+    """Return the verdict on a draw's outputs, with another array for one of them."""
     path = "mutant.npy"
     dtypes.save_npy(path, array)
-    names = {spec["name"] for spec in specs}
-    files = {key: file for key, file in draw.files({name: path}).items() if key.partition("-")[2] in names}
     try:
-        return judge.judge(list(specs), files)
+        return judge.judge(draw.specs, draw.files({name: path}))
     finally:
         os.unlink(path)
 
@@ -238,15 +235,15 @@ def _trivial(action: Action[AuditParams]) -> Iterator[dict[str, Any]]:
     """
     draws = [_Draw(action, number) for number in action.params["draws"]]
     for at, draw in enumerate(draws):
-        arguments = {f"the input {name}": draw.load("arg", name) for name in action.params["arguments"]}
+        arguments = {f"the input {name}": draw.load(Role.ARGUMENT, name) for name in action.params["arguments"]}
         for spec in (each for each in draw.specs if "weak_reason" not in each):
             others = dict(arguments)
             if len(draws) > 1:
-                stored = draws[at - 1].load("expected", spec["name"])
+                stored = draws[at - 1].load(Role.EXPECTED, spec["name"])
                 others["what is right for other inputs"] = (
                     dtypes.rounded(stored, spec["dtype"]) if spec["dtype"] in FLOATS else stored
                 )
-            for name in judge.weak(spec, draw.load("expected", spec["name"]), draw.criteria(spec), others):
+            for name in judge.weak(spec, draw.load(Role.EXPECTED, spec["name"]), draw.criteria(spec), others):
                 yield {"draw": draw.number, "output": f"{name} as {spec['name']}" if len(draw.specs) > 1 else name}
 
 

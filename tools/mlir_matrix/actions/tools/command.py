@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
-from mlir_matrix.actions.contract import Action, ActionFailed, fill
+from mlir_matrix.actions.contract import Action, ActionFailed, Role, fill
 from mlir_matrix.actions.params import RunToolParams
 from mlir_matrix.actions.runtime import programs
 from mlir_matrix.actions.runtime.prepared import opened
@@ -29,8 +29,8 @@ def _call(action: Action[RunToolParams]) -> None:
     params = action.params
     programs.folders.extend(params.get("programs", ()))
     lists = {
-        "inputs": [action.inputs[f"arg-{each['name']}"] for each in params.get("arguments", ())],
-        "outputs": [action.outputs[f"out-{each['name']}"] for each in params.get("results", ())],
+        "inputs": [action.inputs[Role.ARGUMENT.of(each["name"])] for each in params.get("arguments", ())],
+        "outputs": [action.outputs[Role.RESULT.of(each["name"])] for each in params.get("results", ())],
     }
     values = {**params.get("parameters", {}), "kind": params.get("kind", ""), **action.inputs, **action.outputs}
     program, *arguments = params["command"]

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from mlir_matrix.actions.contract import Action, ActionFailed, under_test
+from mlir_matrix.actions.contract import Action, ActionFailed, Role, under_test
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.dtypes import Array, Doubles
 from mlir_matrix.actions.numerics.formats import FORMATS, Format
@@ -41,8 +41,8 @@ def run(action: Action[ErrorParams]) -> None:
     likely = action.params.get("likely", False)
     expected, bounds = bounded_reference(source, arguments, specs, action.params["inputs"], likely=likely)
     for spec, right, bound in zip(specs, expected, bounds, strict=True):
-        dtypes.save_npy(action.outputs[f"expected-{spec['name']}"], right)
-        dtypes.save_npy(action.outputs[f"bound-{spec['name']}"], bound)
+        dtypes.save_npy(action.outputs[Role.EXPECTED.of(spec["name"])], right)
+        dtypes.save_npy(action.outputs[Role.BOUND.of(spec["name"])], bound)
 
 
 def bounded_reference(

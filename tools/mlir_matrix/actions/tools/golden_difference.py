@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from mlir_matrix.actions.contract import Action, write_json
+from mlir_matrix.actions.contract import Action, Role, write_json
 from mlir_matrix.actions.numerics import dtypes, sketch
 from mlir_matrix.actions.numerics.census import plain
 from mlir_matrix.actions.numerics.dtypes import Array, Doubles
@@ -37,8 +37,9 @@ def run(action: Action[DifferenceParams]) -> None:
     found = {}
     for spec in action.params["outputs"]:
         name = spec["name"]
-        if f"old-{name}" in action.inputs:
-            found[name] = compare(action.inputs[f"old-{name}"], action.inputs[f"new-{name}"], sketched=spec["sketch"])
+        old = action.inputs.get(Role.OLD.of(name))
+        if old is not None:
+            found[name] = compare(old, action.inputs[Role.NEW.of(name)], sketched=spec["sketch"])
     if any(map(_differs, found.values())):
         _add_rounding(action, found)
     write_json(action.outputs["differences"], found)
@@ -54,7 +55,7 @@ def _add_rounding(action: Action[DifferenceParams], found: dict[str, dict[str, A
     for place, spec in enumerate(action.params["outputs"]):
         entry = found.get(spec["name"], {})
         if _differs(entry):
-            old, new = (dtypes.load_npy(action.inputs[f"{age}-{spec['name']}"]) for age in ("old", "new"))
+            old, new = (dtypes.load_npy(action.inputs[role.of(spec["name"])]) for role in (Role.OLD, Role.NEW))
             share = _sketched_share if spec["sketch"] else _share
             entry["rounding"] = bounds and plain(share(old, new, _sorted(bounds[place], spec)))
 

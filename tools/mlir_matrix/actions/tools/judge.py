@@ -19,7 +19,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from mlir_matrix.actions.contract import Action, write_json
+from mlir_matrix.actions.contract import Action, Role, write_json
 from mlir_matrix.actions.numerics import dtypes, trivial
 from mlir_matrix.actions.numerics.census import Census, plain
 from mlir_matrix.actions.numerics.criteria import Criteria
@@ -49,21 +49,21 @@ def run(action: Action[JudgeParams]) -> None:
     """Write the verdict. A mismatch is a verdict, not a failure of the action."""
     specs, files = action.params["outputs"], action.inputs
     if INTERFACE in files:
-        specs, files = of_program(action, actual=files[RESULTS])
+        specs, files = of_program(action, {Role.ACTUAL: files[RESULTS]})
     verdict = judge(specs, files)
     write_json(action.outputs["verdict"], verdict)
 
 
 def of_program(
-    action: Action[Any], folder: Path = Path("opened"), **results: str
+    action: Action[Any], results: Mapping[Role, str], folder: Path = Path("opened")
 ) -> tuple[list[JudgedOutput], dict[str, str]]:
     """Return the outputs of a program that its own code declares, with their bounds, and the files of what it gave.
 
-    ``results``: by the prefix of these files' names, the bundle.
+    ``results``: bundles of tensors, by their role.
     """
     files = unpack(action.inputs[EXPECTED], folder / EXPECTED)
-    for kind, bundle in results.items():
-        files |= {f"{kind}-{name}": path for name, path in unpack(bundle, folder / kind).items()}
+    for role, bundle in results.items():
+        files |= {role.of(name): path for name, path in unpack(bundle, folder / role).items()}
     about = json.loads(Path(files.pop(ABOUT)).read_text(encoding="utf-8"))
     return [_spec(action.params["bounds"], declared, about, files) for declared in interface(action)["outputs"]], files
 
@@ -72,13 +72,13 @@ def _spec(
     bounds: Mapping[str, Bounds], declared: Mapping[str, Any], about: Mapping[str, Any], files: dict[str, str]
 ) -> JudgedOutput:
     name, dtype = declared["name"], declared["dtype"]
-    shape = list(dtypes.load_npy(files[f"expected-{name}"]).shape)
+    shape = list(dtypes.load_npy(files[Role.EXPECTED.of(name)]).shape)
     compare = "numeric" if dtype in bounds else "exact"
     own = bounds.get(dtype, _EXACT)
     spec = cast("JudgedOutput", {"name": name, "dtype": dtype, "shape": shape, "compare": compare, **own})
     if not spec.get("derived"):
-        files.pop(f"bound-{name}", None)
-    elif f"bound-{name}" in files:
+        files.pop(Role.BOUND.of(name), None)
+    elif Role.BOUND.of(name) in files:
         spec["atol_text"] = spec["rtol_text"] = OWN
         spec["rationale"] = about[name]["rationale"]
     return spec
@@ -123,12 +123,13 @@ def _largest(outputs: list[dict[str, Any]], name: str) -> int | float | str | bo
 def _strangers(known: set[str], files: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return outputs that have a file but no specification."""
     found = []
-    for side, what in (
-        ("actual-", "the kernel gave an output"), ("expected-", "there is a golden"), ("sketch-", "there is a golden"),
-    ):  # fmt: skip
-        for key in sorted(files):
-            name = key.removeprefix(side)
-            if key.startswith(side) and name not in known:
+    for role, what in (
+        (Role.ACTUAL, "the kernel gave an output"),
+        (Role.EXPECTED, "there is a golden"),
+        (Role.SKETCH, "there is a golden"),
+    ):
+        for name in sorted(role.among(files)):
+            if name not in known:
                 reason = f"{name}: {what} that the workload does not have"
                 found.append({"name": name, "outcome": "mismatch", "reason": reason})
     return found
@@ -139,11 +140,11 @@ def _judge_output(spec: JudgedOutput, files: Mapping[str, str]) -> dict[str, Any
     name, dtype, shape = spec["name"], spec["dtype"], tuple(spec["shape"])
     try:
         criteria = criteria_of(spec)
-        if f"sketch-{name}" in files:
+        if Role.SKETCH.of(name) in files:
             return {**_told(spec), **_judge_sketched(spec, files, criteria)}
-        expected = _load(files, f"expected-{name}", _GOLDEN, shape, dtypes.golden_storage(dtype))
+        expected = _load(files, Role.EXPECTED.of(name), _GOLDEN, shape, dtypes.golden_storage(dtype))
         criteria = own_criteria(criteria, spec, files)
-        actual = _load(files, f"actual-{name}", "the output", shape, STORAGE[dtype])
+        actual = _load(files, Role.ACTUAL.of(name), "the output", shape, STORAGE[dtype])
     except _UnfitError as error:
         bounds: dict[str, Any] = {key: plain(spec[key]) for key in ("atol", "rtol") if key in spec}
         unusable = isinstance(error, _NoMeasureError)
@@ -160,7 +161,7 @@ def _judge_output(spec: JudgedOutput, files: Mapping[str, str]) -> dict[str, Any
 
 def own_criteria(criteria: Criteria, spec: JudgedOutput, files: Mapping[str, str]) -> Criteria:
     """Return the criteria of an output whose elements have bounds of their own, if there is a file with these."""
-    name = f"bound-{spec['name']}"
+    name = Role.BOUND.of(spec["name"])
     if name not in files:
         return criteria
     return replace(criteria, bounds=_load(files, name, "the bound", tuple(spec["shape"]), STORAGE["f64"]).reshape(-1))
@@ -183,8 +184,7 @@ def weak(spec: JudgedOutput, expected: Array, criteria: Criteria, others: Mappin
 
 def arguments(files: Mapping[str, str]) -> dict[str, Array]:
     """Load the workload's inputs that are among the files."""
-    keys = [key for key in files if key.startswith("arg-")]
-    return {f"the input {key.removeprefix('arg-')}": dtypes.load_npy(files[key]) for key in keys}
+    return {f"the input {name}": dtypes.load_npy(path) for name, path in Role.ARGUMENT.among(files).items()}
 
 
 def _compared(actual: Array, expected: Array, spec: JudgedOutput, criteria: Criteria) -> dict[str, Any]:
@@ -207,8 +207,8 @@ def _told(spec: JudgedOutput) -> dict[str, Any]:
 def _judge_sketched(spec: JudgedOutput, files: Mapping[str, str], criteria: Criteria) -> dict[str, Any]:
     """Judge by a sketch, which finds wrong blocks instead of wrong elements."""
     name, shape = spec["name"], tuple(spec["shape"])
-    rows = _load(files, f"sketch-{name}", _GOLDEN, None, STORAGE["f64"])
-    actual = _load(files, f"actual-{name}", "the output", shape, STORAGE[spec["dtype"]])
+    rows = _load(files, Role.SKETCH.of(name), _GOLDEN, None, STORAGE["f64"])
+    actual = _load(files, Role.ACTUAL.of(name), "the output", shape, STORAGE[spec["dtype"]])
     if spec["compare"] == "order-free" and shape:
         actual = _sorted(actual, spec["dtype"])
     try:

@@ -13,39 +13,36 @@ from typing import Any
 
 import numpy as np
 
-from mlir_matrix.actions.contract import Action, ActionFailed, write_json
+from mlir_matrix.actions.contract import Action, ActionFailed, Role, write_json
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.params import JudgedOutput, NoParams, ProgramJudgeParams
 from mlir_matrix.actions.runtime.prepared import INTERFACE
 from mlir_matrix.actions.tools import judge
 
-_PREFIX = "golden-"
-
 
 def run(action: Action[NoParams | ProgramJudgeParams]) -> None:
     """Measure every golden. Raise ActionFailed for an unreadable one."""
     if INTERFACE in action.inputs:
-        specs, files = judge.of_program(action)
+        specs, files = judge.of_program(action, {})
         write_json(action.outputs["magnitudes"], {spec["name"]: _output(spec, files) for spec in specs})
         return
     found: dict[str, Any] = {}
-    for name, path in sorted(action.inputs.items()):
+    for name, path in sorted(Role.GOLDEN.among(action.inputs).items()):
         try:
-            found[name.removeprefix(_PREFIX)] = measure(dtypes.load_npy(path))
+            found[name] = measure(dtypes.load_npy(path))
         except (OSError, ValueError, EOFError) as error:
             what = dtypes.why_unreadable(error)
-            raise ActionFailed(
-                f"{name.removeprefix(_PREFIX)}: the golden is not a readable .npy file: {what}"
-            ) from None
+            raise ActionFailed(f"{name}: the golden is not a readable .npy file: {what}") from None
     write_json(action.outputs["magnitudes"], found)
 
 
 def _output(spec: JudgedOutput, files: Mapping[str, str]) -> dict[str, Any]:
     name = spec["name"]
     found: dict[str, Any] = {"dtype": spec["dtype"], "shape": spec["shape"]}
-    if f"bound-{name}" in files:
-        found |= {"rationale": spec["rationale"], "bound": measure(dtypes.load_npy(files[f"bound-{name}"]))}
-    return found | measure(dtypes.load_npy(files[f"expected-{name}"]))
+    bound = Role.BOUND.of(name)
+    if bound in files:
+        found |= {"rationale": spec["rationale"], "bound": measure(dtypes.load_npy(files[bound]))}
+    return found | measure(dtypes.load_npy(files[Role.EXPECTED.of(name)]))
 
 
 def measure(array: dtypes.Array) -> dict[str, float]:

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from mlir_matrix.actions.contract import Action, ActionFailed, under_test
+from mlir_matrix.actions.contract import Action, ActionFailed, Role, under_test
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.dtypes import Array
 from mlir_matrix.actions.numerics.lazy_array import LazyDoubles
@@ -35,12 +35,12 @@ def run(action: Action[SignatureParams]) -> None:
     with under_test(any_frame=True):
         returned = reference(*arguments)
     for spec, array in zip(specs, check_results(specs, returned), strict=True):
-        dtypes.save_npy(action.outputs[f"expected-{spec['name']}"], array)
+        dtypes.save_npy(action.outputs[Role.EXPECTED.of(spec["name"])], array)
 
 
 def argument(spec: Tensor, files: Mapping[str, str]) -> Array:
     """Return an input as the reference takes it. Raise ActionFailed for a file with another dtype or shape."""
-    stored = dtypes.load_npy(files[f"arg-{spec['name']}"])
+    stored = dtypes.load_npy(files[Role.ARGUMENT.of(spec["name"])])
     if stored.dtype != dtypes.STORAGE[spec["dtype"]] or list(stored.shape) != list(spec["shape"]):
         found = f"{stored.dtype.str} {list(stored.shape)}"
         raise ActionFailed(f"the input {spec['name']} is {found}, not {spec['dtype']} {list(spec['shape'])}")

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mlir_matrix.actions.contract import Action, write_json
+from mlir_matrix.actions.contract import PARTS, Action, Role, write_json
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.dtypes import FLOATS, STORAGE, Array
 from mlir_matrix.actions.outcomes import of_relation
@@ -25,13 +25,13 @@ def run(action: Action[RelateParams]) -> None:
     """Write the verdict. A property that does not hold is no failure of the action."""
     params, inputs = action.params, action.inputs
     if INTERFACE in inputs:
-        specs, inputs = judge.of_program(action, part0=inputs["part0"], other=inputs["other"])
+        specs, inputs = judge.of_program(action, {role: inputs[role] for role in (Role.FIRST_PART, Role.OTHER)})
         params = {**params, "outputs": specs}
     write_json(action.outputs["verdict"], relate(params, inputs))
 
 
 def relate(params: RelateParams, inputs: Mapping[str, str]) -> dict[str, Any]:
-    """Return the verdict; ``inputs`` has the paths by name. Writes two files per output."""
+    """Return the verdict; ``inputs`` has the paths by name. Writes a file for each tensor that is compared."""
     specs = params["outputs"]
     if params["same"]:
         return _vacuous(specs, {spec["name"]: "both are one and the same run" for spec in specs}, params)
@@ -40,7 +40,7 @@ def relate(params: RelateParams, inputs: Mapping[str, str]) -> dict[str, Any]:
     for number, spec in enumerate(specs):
         name, dtype = spec["name"], spec["dtype"]
         actual = _joined(params, inputs, name)
-        other = _load(inputs[f"other-{name}"], dtype)
+        other = _load(inputs[Role.OTHER.of(name)], dtype)
         if isinstance(actual, str) or isinstance(other, str):
             empty[name] = next(each for each in (actual, other) if isinstance(each, str))
             continue
@@ -48,13 +48,14 @@ def relate(params: RelateParams, inputs: Mapping[str, str]) -> dict[str, Any]:
         wanted = transform.expected(other, dtype, op)
         if why := _proves_nothing(wanted, other, dtype, op):
             empty[name] = why
-        files[f"actual-{name}"], files[f"expected-{name}"] = f"actual-{number}.npy", f"expected-{number}.npy"
-        dtypes.save_npy(files[f"actual-{name}"], actual)
-        dtypes.save_npy(files[f"expected-{name}"], wanted)
-        if f"bound-{name}" in inputs:
+        compared = {Role.ACTUAL: actual, Role.EXPECTED: wanted}
+        bound = inputs.get(Role.BOUND.of(name))
+        if bound is not None:
             # Both may be off by it.
-            files[f"bound-{name}"] = f"bound-{number}.npy"
-            dtypes.save_npy(files[f"bound-{name}"], 2 * dtypes.load_npy(inputs[f"bound-{name}"]))
+            compared[Role.BOUND] = 2 * dtypes.load_npy(bound)
+        for role, array in compared.items():
+            files[role.of(name)] = path = f"{role}-{number}.npy"
+            dtypes.save_npy(path, array)
     if empty or not specs:
         return _vacuous(specs, empty, params)
     verdict = judge.judge(specs, files)
@@ -64,8 +65,8 @@ def relate(params: RelateParams, inputs: Mapping[str, str]) -> dict[str, Any]:
 def _joined(params: RelateParams, inputs: Mapping[str, str], name: str) -> Array | str:
     """Return the output of a run, joined from its parts; or a sentence why it cannot be read."""
     parts = []
-    for number in range(params["parts"]):
-        part = _load(inputs[f"part{number}-{name}"], None)
+    for role in PARTS[: params["parts"]]:
+        part = _load(inputs[role.of(name)], None)
         if isinstance(part, str):
             return part
         parts.append(part)

@@ -27,6 +27,7 @@ from mlir_matrix.actions.contract import (
     Action,
     ActionCrashed,
     ActionFailed,
+    Role,
     write_json,
 )
 from mlir_matrix.actions.params import RunParams
@@ -64,13 +65,9 @@ def _failures(action: Action[RunParams]) -> Iterator[tuple[int, str]]:
 
 def _of_draw(action: Action[RunParams], draw: int) -> Action[RunParams]:
     """Return the call of one draw, with the names of a single call."""
-    params = action.params
-    inputs = {f"arg-{each['name']}": action.inputs[f"arg-{draw}-{each['name']}"] for each in params["arguments"]}
-    return Action(
-        params=params,
-        inputs={"kernel": action.inputs["kernel"], **inputs},
-        outputs={f"out-{each['name']}": action.outputs[f"out-{draw}-{each['name']}"] for each in params["results"]},
-    )
+    inputs = {Role.ARGUMENT.of(name): file for name, file in Role.ARGUMENT.among(action.inputs, draw).items()}
+    outputs = {Role.RESULT.of(name): file for name, file in Role.RESULT.among(action.outputs, draw).items()}
+    return Action(params=action.params, inputs={"kernel": action.inputs["kernel"], **inputs}, outputs=outputs)
 
 
 def _call(action: Action[RunParams]) -> None:

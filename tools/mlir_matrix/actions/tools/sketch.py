@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mlir_matrix.actions.contract import Action, ActionFailed
+from mlir_matrix.actions.contract import Action, ActionFailed, Role
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.sketch import sketch
 from mlir_matrix.actions.params import SketchParams
@@ -18,10 +18,10 @@ def run(action: Action[SketchParams]) -> None:
     """Write the sketch of each expected output."""
     for spec in action.params["outputs"]:
         name, dtype = spec["name"], spec["dtype"]
-        expected = dtypes.load_npy(action.inputs[f"expected-{name}"])
+        expected = dtypes.load_npy(action.inputs[Role.EXPECTED.of(name)])
         if list(expected.shape) != list(spec["shape"]) or expected.dtype != dtypes.golden_storage(dtype):
             found = f"{expected.dtype} {list(expected.shape)}"
             raise ActionFailed(f"output {name}: what is expected is {found}, not {dtype} {list(spec['shape'])}")
         if spec["compare"] == "order-free" and expected.ndim:
             expected = np.sort(expected, axis=-1)
-        dtypes.save_npy(action.outputs[f"sketch-{name}"], sketch(expected, dtype, spec["compare"]))
+        dtypes.save_npy(action.outputs[Role.SKETCH.of(name)], sketch(expected, dtype, spec["compare"]))

@@ -7,7 +7,7 @@ outputs  ``weak``: JSON, the names for each entry (:mod:`trivial`)
 
 from __future__ import annotations
 
-from mlir_matrix.actions.contract import Action, write_json
+from mlir_matrix.actions.contract import Action, Role, write_json
 from mlir_matrix.actions.numerics import dtypes, trivial
 from mlir_matrix.actions.params import JudgedOutput, JudgeParams
 from mlir_matrix.actions.tools import judge
@@ -19,9 +19,9 @@ def run(action: Action[JudgeParams]) -> None:
 
     def passing(spec: JudgedOutput) -> list[str]:
         name, criteria = spec["name"], judge.criteria_of(spec)
-        if f"sketch-{name}" in action.inputs:
-            rows = dtypes.load_npy(action.inputs[f"sketch-{name}"])
-            return trivial.passing_sketch(rows, spec["dtype"], criteria)
-        return judge.weak(spec, dtypes.load_npy(action.inputs[f"expected-{name}"]), criteria, others)
+        sketch = action.inputs.get(Role.SKETCH.of(name))
+        if sketch is not None:
+            return trivial.passing_sketch(dtypes.load_npy(sketch), spec["dtype"], criteria)
+        return judge.weak(spec, dtypes.load_npy(action.inputs[Role.EXPECTED.of(name)]), criteria, others)
 
     write_json(action.outputs["weak"], {"outputs": [passing(spec) for spec in action.params["outputs"]]})

@@ -35,15 +35,10 @@ Scalar = StrictBool | StrictInt | StrictFloat | StrictStr
 #: The value of a step's parameter: a scalar or a list of scalars.
 ParameterValue = Scalar | tuple[Scalar, ...]
 Dtype = Literal["f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8", "bool"]
-Outcome = Literal[
-    "unsupported", "skipped", "import-failed", "lower-failed", "codegen-failed", "run-failed",
-    "mismatch", "pass", "crashed", "timed-out", "infra-error",
-]  # fmt: skip
 #: A device or a folder of devices: no part begins with a dot, so none leads out.
 Device = Annotated[StrictStr, matching(DEVICE_PATTERN, DEVICE_RULE)]
 #: The dtypes of floating point.
 FLOATS = frozenset(("f64", "f32", "f16", "bf16"))
-Stage = Literal["import", "lower", "codegen", "run", "judge"]
 
 
 class Document(BaseModel):

@@ -6,8 +6,15 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StrictFloat, StrictInt, StrictStr
 
-from mlir_matrix.catalog.models.base import Document, Glob, Name, NameGlob, Outcome, Text, matching
+from mlir_matrix.actions.outcomes import Outcome
+from mlir_matrix.base.names import TestId
+from mlir_matrix.catalog.models.base import Document, Glob, Name, NameGlob, Text, matching
 
+#: Literals, so that editors list them and messages name them.
+ExpectedOutcome = Literal[
+    Outcome.UNSUPPORTED, Outcome.SKIPPED, Outcome.IMPORT_FAILED, Outcome.LOWER_FAILED, Outcome.CODEGEN_FAILED,
+    Outcome.RUN_FAILED, Outcome.MISMATCH, Outcome.PASS, Outcome.CRASHED, Outcome.TIMED_OUT, Outcome.INFRA_ERROR,
+]  # fmt: skip
 Axis = Literal["framework", "pipeline", "target", "workload"]
 
 
@@ -33,7 +40,7 @@ class Expectation(Document):
     """Tests with an expected outcome other than ``pass``. It is strict: if such a test passes, the run fails."""
 
     tests: Annotated[tuple[Glob, ...], Field(min_length=1)]
-    outcome: Outcome
+    outcome: ExpectedOutcome
     reason: Text
     link: StrictStr | None = None
 
@@ -41,7 +48,7 @@ class Expectation(Document):
 class ExpectedTests(Document):
     """Tests of one cell that end alike, for one reason."""
 
-    outcome: Outcome
+    outcome: ExpectedOutcome
     reason: Text
     """Without what differs between tests: numbers, shapes, names of values."""
     cell: Annotated[
@@ -60,8 +67,7 @@ class ExpectedTests(Document):
     @property
     def identifiers(self) -> list[str]:
         """The identifiers of the tests, in order."""
-        cell, mark, pins = self.cell.partition("@")
-        return [f"{cell}/{test}{mark}{pins}" for test in self.tests]
+        return [str(TestId.in_cell(self.cell, test)) for test in self.tests]
 
 
 class Expectations(Document):

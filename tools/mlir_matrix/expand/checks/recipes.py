@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mlir_matrix.base.names import did_you_mean
+from mlir_matrix.base.names import IR_TARGET, did_you_mean
 from mlir_matrix.catalog.catalog import LINKING, REFERENCE, Catalog, Entry, is_linked
 from mlir_matrix.catalog.models.base import PYTHON_FILE, Framework, Pipeline, Step, Target, UsedStep, used_steps
 from mlir_matrix.catalog.yaml_reader import Key
@@ -71,7 +71,7 @@ def _target(checker: Checker, target: Entry[Target]) -> None:
     for index, device in enumerate(document.devices):
         if (name := device.split("/")[2]) in _OWN_DEVICES:
             checker.wrong(target, f"every action has a /dev/{name} of its own; leave it out", "devices", index)
-    if target.name == "ir":
+    if target.name == IR_TARGET:
         checker.wrong(target, "a target cannot be called 'ir': the IR tests of steps are STEP/ir/CASE")
 
 

@@ -23,7 +23,7 @@ from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.text import abridged, counted, harmless
 from mlir_matrix.results.report.failure_text import failure_text, headline
 from mlir_matrix.results.report.summary import print_summary
-from mlir_matrix.results.results import NOT_RUN, Run, TestResult, row_of, summarise
+from mlir_matrix.results.results import NOT_RUN, Run, TestResult, summarise
 
 #: GitHub shows so many errors of a step.
 _MOST_ERRORS = 10
@@ -97,10 +97,9 @@ class Annotations:
         """Return the position of the rule that says what is expected, else the file of the workload or the step."""
         if result.expectation is not None:
             return result.expectation["position"]
-        ir = result.target == "ir"
-        name = (
-            f"recipes/steps/{result.pipeline}/step.yaml" if ir else f"matrix/workloads/{result.workload}/workload.yaml"
-        )
+        name = f"matrix/workloads/{result.workload}/workload.yaml"
+        if result.identity.is_ir:
+            name = f"recipes/steps/{result.pipeline}/step.yaml"
         found = (root / name for root in self._roots if (root / name).is_file())
         return f"{os.path.relpath(next(found, Path(name)))}:1"
 
@@ -110,7 +109,7 @@ def _buildbot(run: Run, table: str) -> Iterator[str]:
     wrong: dict[str, list[TestResult]] = defaultdict(list)
     for result in run.results:
         if not result.expected:
-            wrong[row_of(result.cell, result.target)].append(result)
+            wrong[result.identity.row].append(result)
     for cell, results in list(wrong.items())[:_MOST_STEPS]:
         counts = Counter(result.outcome for result in results)
         texts = (failure_text(result.to_json()) for result in results)

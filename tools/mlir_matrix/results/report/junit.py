@@ -21,7 +21,7 @@ def _text(value: str) -> str:
 
 
 def _case(parent: ElementTree.Element, result: TestResult) -> None:
-    names = {"classname": result.cell.replace("/", "."), "name": result.called}
+    names = {"classname": result.identity.cell.replace("/", "."), "name": result.called}
     case = ElementTree.SubElement(parent, "testcase", names, time=f"{result.duration_s:.4f}")
     if result.outcome in NOT_RUN:
         ElementTree.SubElement(case, "skipped", message=_text(f"{result.outcome}: {result.reason}"))
@@ -52,7 +52,7 @@ def write_junit(path: Path, results: Sequence[TestResult]) -> None:
     """Write the results of a run. Raise InfrastructureError if the file cannot be written."""
     cells: dict[str, list[TestResult]] = defaultdict(list)
     for result in results:
-        cells[result.cell].append(result)
+        cells[result.identity.cell].append(result)
     root = ElementTree.Element("testsuites", name="mlir-matrix")
     for cell, members in cells.items():
         suite = ElementTree.SubElement(

@@ -11,7 +11,7 @@ from rich.text import Text
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.layout import columns, not_run, print_lines, section
 from mlir_matrix.base.text import counted
-from mlir_matrix.results.results import NOT_RUN, Run, TestResult, row_of, summarise, weak_words
+from mlir_matrix.results.results import NOT_RUN, Run, TestResult, summarise, weak_words
 
 _COLOURS = {"pass": "green", "unsupported": "dim", "skipped": "yellow"}
 _SHOWN = 10
@@ -71,7 +71,7 @@ def _close(results: Sequence[TestResult]) -> list[str]:
 def _cells(results: Sequence[TestResult]) -> list[str]:
     cells: dict[str, list[TestResult]] = defaultdict(list)
     for result in results:
-        cells[row_of(result.cell, result.target)].append(result)
+        cells[result.identity.row].append(result)
     rows = []
     # Of many cells that do not connect, the reasons say enough.
     idle = [cell for cell, members in cells.items() if all(each.outcome == Outcome.UNSUPPORTED for each in members)]

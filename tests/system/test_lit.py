@@ -59,11 +59,11 @@ OUTCOMES = {
     "diagnostics": ("pass", ""),
     "files": ("pass", ""),
     "deep.beside": ("pass", ""),
-    "alone": ("import-failed", "line 1: no file deep/no.txt is beside the test; corpus.yaml can name it in 'beside'"),
-    "gpu": ("unsupported", "REQUIRES: host-supports-nvptx (line 1)"),
-    "shell": ("import-failed", "line 1: 'for' is no program of the pinned LLVM: for i in 1 2"),
-    "rm": ("import-failed", "line 1: '/' is not below the test's own folder: rm -rf /"),
-    "empty": ("import-failed", "the test is empty"),
+    "alone": ("import-failed", "no file tests/deep/no.txt is beside the test; corpus.yaml can name it in 'beside'"),
+    "gpu": ("unsupported", "Test requires the following unavailable features: host-supports-nvptx"),
+    "shell": ("import-failed", "RUN line 1: 'for': command not found"),
+    "rm": ("lower-failed", "rm of RUN line 1 fails with exit code 1: Error: 'rm' command failed"),
+    "empty": ("import-failed", "Test has no 'RUN:' line"),
     "loader": ("lower-failed", "mlir-opt of RUN line 1 fails with exit code 1: custom op 'mlir' is unknown"),
 }
 
@@ -71,13 +71,13 @@ OUTCOMES = {
 #: A program of an LLVM of one's own that starts where it is pinned, and in no action.
 UNLOADED = """\
 #!/bin/sh
-test -n "$PATH" && echo 'LLVM version 22.1.0' && exit
+case $PATH in *:*) echo 'LLVM version 22.1.0'; exit;; esac
 echo "$0: error while loading shared libraries: libMLIR.so.22: cannot open shared object file: No such file" >&2
 exit 127
 """
 #: A target whose tool writes no verdict that is one.
 ODD = {
-    "target.yaml": "description: d\naccepts: [lit-script]\nmachine: [x86_64]\njudges: true\n",
+    "target.yaml": "description: d\naccepts: [lit]\nmachine: [x86_64]\njudges: true\n",
     "run.py": "def run(action):\n    open(action.outputs['verdict'], 'w').write('{\"outcome\": \"fine\"}')\n",
 }
 
@@ -135,4 +135,4 @@ def test_programs_that_do_not_start_are_no_verdict(house: House, catalog: Path, 
 def test_one_test_that_is_for_another_machine_is_named(house: House, catalog: Path) -> None:
     done = house("run", "lit/run-lines/lit/ours:gpu", "--catalog", catalog)
     assert done.code == 2
-    assert "no test ran: REQUIRES: host-supports-nvptx (line 1)" in done.stderr
+    assert "no test ran: Test requires the following unavailable features: host-supports-nvptx" in done.stderr

@@ -82,7 +82,7 @@ def test_documents_have_a_summary(name: str) -> None:
 
 def test_comments_describe_keys() -> None:
     schema = export.schema("pipeline")
-    assert schema["properties"]["steps"]["description"] == "The steps that all routes share."
+    assert schema["properties"]["steps"]["description"].startswith("The steps that all routes share.")
     assert schema["$defs"]["StepUse"]["description"] == "A step in a pipeline, with values for its parameters."
     assert set(schema["$defs"]["StepUse"]["properties"]) == {"step", "with"}
     assert export.schema("suite")["$defs"]["Block"]["properties"]["pins"]["description"].startswith(

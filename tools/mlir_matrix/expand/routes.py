@@ -75,7 +75,8 @@ class Route:
     steps: tuple[RouteStep, ...]
     #: The position of the entry in the pipeline.
     position: str
-    ingress: ResolvedStep
+    #: What imports the file; None for a framework whose files are taken as they are.
+    ingress: ResolvedStep | None
     #: The environment that links, as plans name it; empty for a target that links nothing.
     linker: str
     #: What runs the target's input.
@@ -88,7 +89,7 @@ class Route:
     @property
     def ends(self) -> str:
         """The kind of the target's input."""
-        return self.steps[-1].gives
+        return self.steps[-1].gives if self.steps else self.kind
 
     def beyond(self, level: str) -> str:
         """Return which step generates code that a CPU of this level of x86-64 cannot run; empty for none."""
@@ -196,7 +197,7 @@ class Connector:
         return route if index is None else replace(route, source=variants[index].file)
 
     def _lacking(self, workload: Entry[Workload], route: Route, pins: str) -> str:
-        for resolved_step in (route.ingress, *(step.resolved_step for step in route.steps)):
+        for resolved_step in filter(None, (route.ingress, *(step.resolved_step for step in route.steps))):
             releases = self.pins(pins).releases(split_pins(resolved_step.environment)[0])
             if lacking := unmet(f"workload {workload.name}", workload.document.requires, releases):
                 return lacking
@@ -222,7 +223,8 @@ class Connector:
     def _connected(self, framework: str, pipeline: str, target: str) -> list[tuple[str, tuple[_Link, ...]]]:
         """Return the kinds that lead from a framework through a pipeline to a target, the preferred one first, and how."""
         kinds = self._kinds(framework, pipeline)
-        return [(kind, links) for kind in kinds if (links := self._links(pipeline, kind, target))]
+        routes = [(kind, self._links(pipeline, kind, target)) for kind in kinds]
+        return [(kind, links) for kind, links in routes if links is not None]
 
     def _kinds(self, framework: str, pipeline: str) -> list[str]:
         emits = self.catalog.frameworks[framework].document.emits
@@ -243,7 +245,7 @@ class Connector:
             emits = self.catalog.frameworks[framework].document.emits
             takes = self.catalog.pipelines[pipeline].document.entry
             return f"{framework} emits {word_list(emits)}; {pipeline} takes {alternatives(takes)}"
-        ends = dict.fromkeys(self._chain(pipeline, kind)[-1].gives for kind in kinds)
+        ends = dict.fromkeys(_end(kind, self._chain(pipeline, kind)) for kind in kinds)
         # A target accepts the kinds that it runs, and those that it generates code from.
         document = self.catalog.targets[target].document
         first = [self.catalog.steps[use.name].document for use in used_steps(document.codegen[:1])]
@@ -262,7 +264,8 @@ class Connector:
             arguments = tuple([_in_releases(argument, resolved_step) for argument in link.arguments])
             steps.append(RouteStep(link.name, link.takes, link.gives, arguments, link.position, resolved_step))
         begin, end, here = self.catalog.frameworks[framework], self.catalog.targets[target], self.pins(pins)
-        ingress, runner = resolve_importer(begin, here), resolve_runner(end, here)
+        ingress = resolve_importer(begin, here) if begin.document.environment else None
+        runner = resolve_runner(end, here)
         if isinstance(ingress, Unsupported):
             return ingress
         if isinstance(runner, Unsupported):
@@ -281,32 +284,33 @@ class Connector:
         """Return the components that a route uses."""
         document = self.catalog.targets[target].document
         environments = {self.catalog.steps[link.name].document.environment for link in links}
-        environments.add(self.catalog.frameworks[framework].document.environment)
+        if importer := self.catalog.frameworks[framework].document.environment:
+            environments.add(importer)
         environments.add(document.runner_environment)
         if is_linked(self.catalog.targets[target]):
             environments.add(document.linker_environment)
         return {component for environment in environments for component in self.pins().releases(environment)}
 
-    def _links(self, pipeline: str, kind: str, target: str) -> tuple[_Link, ...]:
-        """Return the steps to a kind that a target runs; empty where none can be reached.
+    def _links(self, pipeline: str, kind: str, target: str) -> tuple[_Link, ...] | None:
+        """Return the steps to a kind that a target runs; None where none can be reached.
 
         These are the pipeline's as far as the target takes them: the longest part that ends in a kind that it runs, else all
-        of them and then the target's own. At least one of the pipeline's shared steps must be among them: a route without
-        any would test something else.
+        of them and then the target's own. At least one of the pipeline's shared steps, if it has any, must be among them: a
+        route without any would test something else.
         """
         chain = self._chain(pipeline, kind)
         entry, user = self.catalog.targets[target], self.catalog.pipelines[pipeline]
-        lengths = range(len(chain), len(user.document.entry[kind]), -1)
-        for length in lengths:
-            if chain[length - 1].gives in entry.document.accepts:
-                return chain[:length]
-        for length in lengths:
-            links = _follow(
-                self.catalog, entry, chain[length - 1].gives, used_steps(entry.document.codegen, "codegen"), user
-            )
+        fewest = len(user.document.entry[kind]) + bool(user.document.steps)
+        parts = [chain[:length] for length in range(len(chain), fewest - 1, -1)]
+        for part in parts:
+            if _end(kind, part) in entry.document.accepts:
+                return part
+        for part in parts:
+            codegen = used_steps(entry.document.codegen, "codegen")
+            links = _follow(self.catalog, entry, _end(kind, part), codegen, user)
             if links and links[-1].gives in entry.document.accepts:
-                return (*chain[:length], *links)
-        return ()
+                return (*part, *links)
+        return None
 
     def _chain(self, pipeline: str, kind: str) -> tuple[_Link, ...]:
         """Return a pipeline's steps from an entry kind to its end."""
@@ -315,6 +319,11 @@ class Connector:
             user = self.catalog.pipelines[pipeline]
             chain = self._chains[pipeline, kind] = _follow(self.catalog, user, kind, user.document.route(kind))
         return chain
+
+
+def _end(kind: str, links: Sequence[_Link]) -> str:
+    """Return the kind at the end of steps that begin with a kind."""
+    return links[-1].gives if links else kind
 
 
 def _in_releases(argument: Argument, resolved_step: ResolvedStep) -> Argument:

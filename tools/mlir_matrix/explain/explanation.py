@@ -173,7 +173,7 @@ def route_json(route: Route) -> dict[str, Any]:
         "source": route.source,
         "position": route.position,
         "ends": route.ends,
-        "ingress": _resolved_step_json(route.ingress),
+        "ingress": _resolved_step_json(route.ingress) if route.ingress else None,
         "linker": route.linker or None,
         "runner": route.runner.environment,
         "steps": [

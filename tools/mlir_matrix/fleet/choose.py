@@ -209,7 +209,9 @@ def _environments(test: Test) -> Iterator[str]:
         yield test.resolved_step.environment
     other = test.tested_property.route if test.tested_property else None
     for route in filter(None, (test.route, other)):
-        yield from (route.ingress.environment, route.runner.environment)
+        yield route.runner.environment
+        if route.ingress:
+            yield route.ingress.environment
         if route.linker:
             yield route.linker
         yield from (step.resolved_step.environment for step in route.steps)

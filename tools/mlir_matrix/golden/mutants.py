@@ -147,7 +147,7 @@ class Auditor:
         return self._judged(test, kernel, kind, mutation, site=site, sites=sites, planting=planting)
 
     def _judged(
-        self, test: Test, kernel: Produced | None, kind: str, mutation: str = "", *, site: int = 0, sites: int = 0,
+        self, test: Test, kernel: Input | None, kind: str, mutation: str = "", *, site: int = 0, sites: int = 0,
         planting: str = "", mutations: Sequence[str] = (),
     ) -> Mutant:  # fmt: skip
         """Judge a kernel on all draws; None: the inputs, which are trivial outputs."""
@@ -193,7 +193,7 @@ class Auditor:
         return draws_of(workload.document, self._seeds)
 
     def _files(
-        self, test: Test, workload: Entry[Workload], kernel: Produced | None, draws: tuple[int, ...]
+        self, test: Test, workload: Entry[Workload], kernel: Input | None, draws: tuple[int, ...]
     ) -> tuple[dict[str, Input], set[str]]:
         """Return the inputs of an audit of some draws, and the actions that run the kernel."""
         derived = [each["name"] for each in self._planner.judging(test)["outputs"] if each.get("derived")]
@@ -207,7 +207,7 @@ class Auditor:
         return files, set()
 
     def _program_files(
-        self, test: Test, workload: Entry[Workload], kernel: Produced | None, draws: tuple[int, ...]
+        self, test: Test, workload: Entry[Workload], kernel: Input | None, draws: tuple[int, ...]
     ) -> tuple[dict[str, Input], set[str]]:
         """Return the same for a program in a form of others; with ``sound-DRAW``, the results of the kernel as it is."""
         files: dict[str, Input] = {}

@@ -42,22 +42,25 @@ class Chains(Kernels):
     def __init__(self, catalog: Catalog, graph: Graph, numpy: str, pins: Pins) -> None:
         """``numpy`` is the environment that makes inputs."""
         super().__init__(catalog, graph, numpy, pins)
-        self._imports: dict[tuple[str | int, ...], Produced] = {}
+        self._imports: dict[tuple[str | int, ...], Input] = {}
         #: By identity, because tests of a cell share their route, and comparing routes costs more than planning a step.
         self._routes: dict[int, tuple[Route, tuple[_Step, ...]]] = {}
         self._steps: dict[RouteStep, _Step] = {}
         #: Steps by themselves.
         self._alone: dict[ResolvedStep, _Step] = {}
 
-    def enter(self, test: Test, workload: Entry[Workload] | None = None) -> Produced:
-        """Import a test's workload by its framework; ``workload``: the same with dimensions of other sizes."""
+    def enter(self, test: Test, workload: Entry[Workload] | None = None) -> Input:
+        """Import a test's workload by its framework; ``workload``: the same with dimensions of other sizes.
+
+        A framework without an importer adds no action: the file itself enters.
+        """
         assert test.route is not None
         framework, route, entry = test.framework, test.route, workload or self._catalog.workloads[test.workload]
-        names = (framework, route.kind, entry.name, route.ingress.environment)
+        names = (framework, route.kind, entry.name, route.ingress.environment if route.ingress else "")
         key: tuple[str | int, ...] = (*names, *entry.document.dims.values(), test.pins if entry.document.source else "")
         return cached(self._imports, key, lambda: self._new_import(test, route, entry))
 
-    def lower(self, test: Test, begin: int, artifact: Produced, end: int | None = None) -> Produced:
+    def lower(self, test: Test, begin: int, artifact: Input, end: int | None = None) -> Input:
         """Apply the steps of a test's route from number ``begin`` to before ``end`` (None: all) to an artifact."""
         route = test.route
         assert route is not None
@@ -66,7 +69,7 @@ class Chains(Kernels):
             artifact = apply(artifact)
         return artifact
 
-    def compile(self, test: Test) -> Produced:
+    def compile(self, test: Test) -> Input:
         """Apply all steps of a test's route to its workload."""
         return self.lower(test, 0, self.enter(test))
 
@@ -77,16 +80,20 @@ class Chains(Kernels):
         make = partial(self._new_step, name, takes, step.gives or takes, resolved_step, values)
         return cached(self._alone, resolved_step, make)(artifact)
 
-    def _new_import(self, test: Test, route: Route, workload: Entry[Workload]) -> Produced:
+    def _new_import(self, test: Test, route: Route, workload: Entry[Workload]) -> Input:
         framework = test.framework
         entry, ingress = self._catalog.frameworks[framework], route.ingress
+        source: Input = file_of(self._catalog, workload.root, workload.files[route.source])
+        prepared = self.prepare(test, workload) if is_prepared(self._catalog, workload) else ""
+        if prepared:
+            source = Produced(prepared, "program")
+        if ingress is None:
+            return source
         params = tool_params(ingress, entry.document, ingress.parameters, route.kind)
         files = tool_files(self._catalog, entry, params)
         declared: ImportParams | NoParams = signature(workload.document)
-        source: Input = file_of(self._catalog, workload.root, workload.files[route.source])
-        if is_prepared(self._catalog, workload):
-            prepared, declared = self.prepare(test, workload), {}
-            source = Produced(prepared, "program")
+        if prepared:
+            declared = {}
             files[INTERFACE] = Produced(prepared, INTERFACE)
         action = self.graph.add(
             f"import/{framework}/{label(workload)}",

@@ -187,7 +187,7 @@ class Planner:
         assert test.resolved_step is not None
         return self.chains.step(test.pipeline, test.resolved_step, self._case(test))
 
-    def check(self, test: Test, ir: Produced) -> str:
+    def check(self, test: Test, ir: Input) -> str:
         """Add the action that checks IR by the directives of an IR test, or an artifact by those of a target."""
         return self.graph.add(
             f"filecheck/{test.pipeline if test.is_ir else test.target}/{test.workload}",

@@ -67,14 +67,14 @@ class Kernels:
         self._tool_params: dict[tuple[object, ...], RunParams] = {}
         #: Parameters and files of a target's own tool, by target, kind and a pipeline's values.
         self._own: dict[tuple[object, ...], tuple[ToolParams, dict[str, Input]]] = {}
-        self._links: dict[tuple[Produced, str, str], Produced] = {}
+        self._links: dict[tuple[Input, str, str], Produced] = {}
         #: Parts of the driver, by name, triple and environment.
         self._kits: dict[tuple[str, str, str], Produced] = {}
 
     def run(
         self,
         test: Test,
-        artifact: Produced,
+        artifact: Input,
         *,
         draw: int = 0,
         workload: Entry[Workload] | None = None,
@@ -145,7 +145,7 @@ class Kernels:
             self._shared[key] = files, params, {RESULTS: "results.zip"}
         return self._shared[key]
 
-    def as_text(self, test: Test, artifact: Produced) -> Produced:
+    def as_text(self, test: Test, artifact: Input) -> Input:
         """Add the action by which a target that only compiles turns an artifact into text; without such a tool, return it."""
         route = test.route
         assert route is not None
@@ -163,7 +163,7 @@ class Kernels:
         )
         return Produced(action, "out")
 
-    def judge_alone(self, test: Test, artifact: Produced) -> str:
+    def judge_alone(self, test: Test, artifact: Input) -> str:
         """Add the action of a target whose own tool judges."""
         route = test.route
         assert route is not None
@@ -197,7 +197,7 @@ class Kernels:
         params = tool_params(route.runner, target.document, declared, route.ends)
         return params, tool_files(self._catalog, target, params)
 
-    def run_draws(self, test: Test, artifact: Produced, draws: Sequence[int]) -> dict[str, Produced]:
+    def run_draws(self, test: Test, artifact: Input, draws: Sequence[int]) -> dict[str, Produced]:
         """Call an artifact with the inputs of several draws. Return what a judge reads: results, and ``failures`` of a kernel.
 
         One action calls a linked kernel on all draws, and a draw that fails does not fail it. Others have an action a draw.
@@ -234,7 +234,7 @@ class Kernels:
             found |= {Role.ACTUAL.of(name, draw): Produced(ran, Role.RESULT.of(name, draw)) for name in names}
         return found
 
-    def _compile(self, ir: Produced, library: Produced, environment: str, params: CodegenParams) -> Produced:
+    def _compile(self, ir: Input, library: Produced, environment: str, params: CodegenParams) -> Produced:
         """Add the compilation as its own action: a failed compilation must not count as a failed run."""
         action = self.graph.add(
             "compile",
@@ -248,7 +248,7 @@ class Kernels:
         )
         return Produced(action, "ir")
 
-    def _linked(self, artifact: Produced, target: str, route: Route) -> Produced:
+    def _linked(self, artifact: Input, target: str, route: Route) -> Produced:
         key = (artifact, target, route.linker)
         if key not in self._links:
             triple = str(self._catalog.targets[target].document.triple)

@@ -178,8 +178,8 @@ class Framework(Tool):
     """A front end that turns a workload into MLIR (``matrix/frameworks/NAME/framework.yaml``)."""
 
     description: Text
-    environment: Name
-    """The environment (``toolchains/environments/``) in which it runs."""
+    environment: Name = ""
+    """The environment (``toolchains/environments/``) in which it runs. Absent: no importer, and files are taken as they are."""
     emits: Annotated[dict[Name, Name], Field(min_length=1)]
     """By kind that this framework can emit, in order of preference: the file in the workload's folder."""
     fixed_shapes: StrictBool = False
@@ -347,8 +347,8 @@ class Pipeline(Document):
     description: Text
     entry: Annotated[dict[Name, tuple[Name | StepUse, ...]], Field(min_length=1)]
     """For each kind of input, the steps before ``steps``; the first kind is preferred."""
-    steps: Annotated[tuple[Name | StepUse, ...], Field(min_length=1)]
-    """The steps that all routes share."""
+    steps: tuple[Name | StepUse, ...]
+    """The steps that all routes share. Empty: a target takes what the framework emits."""
     codegen: dict[Name, ParameterValue] = {}
     """Values for parameters of a target's code generation steps, e.g. ``opt-level: 2``."""
     numerics: NumericsAttributes = {}

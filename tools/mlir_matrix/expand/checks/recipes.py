@@ -32,8 +32,11 @@ def check(checker: Checker) -> None:
 
 def _framework(checker: Checker, framework: Entry[Framework]) -> None:
     catalog, document = checker.catalog, framework.document
-    tools.check(checker, framework, "framework", {"source", "out"})
-    checker.known(framework, "environment", document.environment, catalog.environments, "environment")
+    if document.environment:
+        tools.check(checker, framework, "framework", {"source", "out"})
+        checker.known(framework, "environment", document.environment, catalog.environments, "environment")
+    elif framework.files or document.command:
+        checker.wrong(framework, "the key 'environment' is missing: without it no importer runs")
     for kind, file in document.emits.items():
         checker.known(framework, "kind", kind, catalog.kinds, "emits", kind)
         if file in ("workload.yaml", REFERENCE):

@@ -49,11 +49,13 @@ RUN_LINE, RAN, LOST, SAID = (
 )  # fmt: skip
 #: What lit gives a command that it cannot start or does not take.
 NOT_TAKEN = 127
-_ERROR = re.compile(r"(?:^|: )(?:fatal )?(?:error|LLVM ERROR|JIT session error): (.+)", re.MULTILINE)
-_OPERATION = re.compile(r"(?<=\S): (?:%\S+ = |\").*")
-_VERIFIES = re.compile(r"--?verify-diagnostics\b")
-_UNKNOWN = re.compile(r"%(?:\{[^}\s]*\}|[a-zA-Z]\w*)")
-_QUOTED = re.compile(r"^ *\d+: ", re.MULTILINE)
+# Expressions are compiled where they are needed: few tests fail.
+_ERROR = r"(?m)(?:^|: )(?:fatal )?(?:error|LLVM ERROR|JIT session error): (.+)"
+_OPERATION = r"(?<=\S): (?:%\S+ = |\").*"
+_VERIFIES = r"--?verify-diagnostics\b"
+_UNKNOWN = r"%(?:\{[^}\s]*\}|[a-zA-Z]\w*)"
+_QUOTED = r"(?m)^ *\d+: "
+_WORD = r"[\w+][\w+.-]*"
 
 
 class Failures:
@@ -75,11 +77,13 @@ def run(action: Action) -> None:
     catalog = os.path.abspath(CATALOG)
     folder = os.path.join(catalog, action.params.get("folder", ""))
     lay_out(action, catalog, folder)
-    link_libraries()
     values = action.params["parameters"]
-    known = substitutions(catalog, values["substitutions"])
-    tools = programs(Path(folder, TEST), known.values())
+    lines = Path(folder, TEST).read_text(encoding="utf-8", errors="replace").splitlines()
+    directives = " ".join(line for line in lines if "RUN:" in line or "DEFINE:" in line)
+    known = substitutions(catalog, values["substitutions"], directives)
+    tools = programs([directives, *known.values()])
     failures = Failures()
+    # Of all that lit can do, its internal shell alone.
     settings = LitConfig(
         "lit", path=[], diagnostic_level="error", useValgrind=False, valgrindLeakCheck=False, valgrindArgs=[],
         noExecute=False, debug=False, isWindows=False, order="lexical", params={"output_limit": LONGEST},
@@ -92,15 +96,8 @@ def run(action: Action) -> None:
     config.substitutions = [(rf"%{re.escape(name)}\b", value) for name, value in known.items()]
     config.substitutions += [(pattern(name), shlex.join(words)) for name, words in tools.items()]
     config.recursiveExpansionLimit = DEEPEST
-    test = Test(TestSuite("lit", folder, os.path.abspath(OUTPUT), config), (TEST,), config)
-    result = execute(test, settings)
-    log = result.output
-    for name, words in tools.items():
-        log = log.replace(shlex.join(words), name)
-    log = clean(log.replace(f"\n{SAID}", "\n").replace(f"{folder}/", ""))
-    for words in tools.values():
-        # FileCheck quotes its input, with the numbers of lines.
-        check_started(words, NOT_TAKEN, _QUOTED.sub("", log))
+    result = execute(Test(TestSuite("lit", folder, os.path.abspath(OUTPUT), config), (TEST,), config), settings)
+    log = readable(result.output, folder, tools)
     # A test may remove all that is the action's.
     os.makedirs(os.path.dirname(action.outputs["verdict"]), exist_ok=True)
     judge(action.outputs["verdict"], result, failures.results, tools, log)
@@ -117,25 +114,14 @@ def lay_out(action: Action, catalog: str, folder: str) -> None:
         os.symlink(os.path.abspath(action.inputs[name]), place)
 
 
-def link_libraries() -> None:
-    """Make LLVM's libraries for programs that mlir-runner runs, which are called by their version, available by their names."""
-    os.mkdir(LIBRARIES)
-    words = command_of("mlir-opt")
-    places = [Path(words[-1]).resolve().parent.parent / "lib"]
-    if "--library-path" in words:
-        places += map(Path, words[words.index("--library-path") + 1].split(":"))
-    for place in places:
-        for path in sorted(place.glob("libmlir_*.so*")):
-            link = Path(LIBRARIES, f"{path.name.partition('.so')[0]}.so")
-            if not link.is_symlink():
-                link.symlink_to(path)
+def substitutions(catalog: str, more: str, directives: str) -> dict[str, str]:
+    """Return what MLIR's own configuration of lit adds to lit's substitutions, and ``more``: ``NAME=VALUE …``.
 
-
-def substitutions(catalog: str, more: str) -> dict[str, str]:
-    """Return what MLIR's own configuration of lit adds to lit's substitutions, and ``more``: ``NAME=VALUE …``."""
+    Those that neither the directives of a test nor ``more`` name are left out: lit compiles an expression for each.
+    """
     libraries = os.path.abspath(LIBRARIES)
     stubs = f"{libraries}/libmlir_arm_sme_abi_stubs.so"
-    return {
+    known = {
         "T": os.path.abspath(OUTPUT),
         "shlibext": ".so",
         "mlir_src_dir": f"{catalog}/mlir",
@@ -154,14 +140,32 @@ def substitutions(catalog: str, more: str) -> dict[str, str]:
         "VLA_ARCH_ATTR_OPTIONS": "",
         **dict(each.partition("=")[::2] for each in more.split()),
     }
+    named = {name: value for name, value in known.items() if f"%{name}" in f"{directives} {more}"}
+    if any(value.startswith(libraries) for value in named.values()):
+        link_libraries(libraries)
+    return named
 
 
-def programs(test: Path, values: Iterable[str]) -> dict[str, list[str]]:
+def link_libraries(folder: str) -> None:
+    """Make LLVM's libraries for programs that mlir-runner runs, which are called by their version, available by their names."""
+    os.mkdir(folder)
+    words = command_of("mlir-opt")
+    places = [os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(words[-1]))), "lib")]
+    if "--library-path" in words:
+        places += words[words.index("--library-path") + 1].split(":")
+    found: dict[str, str] = {}
+    for place in filter(os.path.isdir, places):
+        for name in sorted(os.listdir(place)):
+            if name.startswith("libmlir_") and ".so" in name:
+                found.setdefault(name.partition(".so")[0], os.path.join(place, name))
+    for name, path in found.items():
+        os.symlink(path, os.path.join(folder, f"{name}.so"))
+
+
+def programs(texts: Iterable[str]) -> dict[str, list[str]]:
     """Return the programs of LLVM that directives of a test and values of substitutions name: the words that start them."""
-    lines = test.read_text(encoding="utf-8", errors="replace").splitlines()
-    directives = [line for line in lines if "RUN:" in line or "DEFINE:" in line]
     found = {}
-    for name in sorted(set(re.findall(r"[\w+][\w+.-]*", " ".join([*directives, *values])))):
+    for name in sorted(set(re.findall(_WORD, " ".join(texts)))):
         for each in filter(None, (name, RENAMED.get(name))):
             try:
                 found[name] = command_of(each)
@@ -212,6 +216,17 @@ def place_of(test: Test) -> str:
     return f"from line {directives[0].start_line_number} to {directives[-1].end_line_number}" if directives else ""
 
 
+def readable(log: str, folder: str, tools: Mapping[str, list[str]]) -> str:
+    """Return lit's log with names of programs and relative paths. Raise MachineFailed where a program does not start."""
+    for name, words in tools.items():
+        log = log.replace(shlex.join(words), name)
+    log = clean(log.replace(f"\n{SAID}", "\n").replace(f"{folder}/", ""))
+    for words in tools.values():
+        # FileCheck quotes its input, with the numbers of lines.
+        check_started(words, NOT_TAKEN, re.sub(_QUOTED, "", log))
+    return log
+
+
 def judge(path: str, result: Result, failures: Sequence[Any], tools: Mapping[str, list[str]], log: str) -> None:
     """Write the verdict that a result of lit stands for."""
     ran = [line for line in result.output.splitlines() if line.startswith(RAN)]
@@ -245,7 +260,7 @@ def report(path: str, failed: Any, line: str, tools: Mapping[str, list[str]], lo
     at, program = next(calls, (0, words[0]))
     negated = program == "not" or not {"not", "!"}.isdisjoint(words[:at])
     stage = STAGES.get(program, "lower")
-    if negated or _VERIFIES.search(" ".join(words)):
+    if negated or re.search(_VERIFIES, " ".join(words)):
         stage = "judge"
     absent = missing(words)
     if code < 0:
@@ -262,16 +277,16 @@ def report(path: str, failed: Any, line: str, tools: Mapping[str, list[str]], lo
     else:
         what = "does not fail as the test expects it to" if negated else f"fails with exit code {code}"
         reason = f"{program} of RUN line {line} {what}: {first_error(program, said)}"
-        if unknown := _UNKNOWN.search(" ".join(words)):
+        if unknown := re.search(_UNKNOWN, " ".join(words)):
             reason += f"; '{unknown[0]}' is no substitution"
         write_verdict(path, FAILED[stage], stage=stage, reason=reason, diagnostics=log)
 
 
 def first_error(program: str, said: str) -> str:
     """Return the first error in what a program said, else its first line; FileCheck's with the line of the test."""
-    found = _ERROR.search(said)
+    found = re.search(_ERROR, said)
     lines = [line for line in said.splitlines() if line.strip()] or ["it prints nothing"]
-    text = _OPERATION.sub("", found[1] if found else lines[0])[:300]
+    text = re.sub(_OPERATION, "", found[1] if found else lines[0])[:300]
     place = re.search(rf"{re.escape(TEST)}:(\d+)", said) if program == "FileCheck" else None
     return f"{text} (line {place[1]})" if place else text
 

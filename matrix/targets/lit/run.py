@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import re
@@ -12,12 +11,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lit.formats import ShTest
 from lit.LitConfig import LitConfig
 from lit.llvm.subst import ToolSubst
 from lit.Test import FAIL, UNRESOLVED, UNSUPPORTED, XFAIL, XPASS, Result, Test, TestSuite
 from lit.TestingConfig import TestingConfig
-from lit.TestRunner import applySubstitutions, parseIntegratedTestScript
+from lit.TestRunner import (
+    _runShTest,
+    applySubstitutions,
+    getDefaultSubstitutions,
+    getTempPaths,
+    parseIntegratedTestScript,
+)
 
 from mlir_matrix.actions.api import Action, MachineFailed, check_started, clean, command_of, write_verdict
 
@@ -80,8 +84,12 @@ def run(action: Action) -> None:
     values = action.params["parameters"]
     lines = Path(folder, TEST).read_text(encoding="utf-8", errors="replace").splitlines()
     directives = " ".join(line for line in lines if "RUN:" in line or "DEFINE:" in line)
-    known = substitutions(catalog, values["substitutions"], directives)
-    tools = programs([directives, *known.values()])
+    known = mentioned(substitutions(catalog, values["substitutions"]).items(), directives)
+    if any(os.path.abspath(LIBRARIES) in value for _, value in known):
+        link_libraries()
+    tools = programs([directives, *(value for _, value in known)])
+    own = [(rf"%{re.escape(name)}\b", value) for name, value in known]
+    own += [(pattern(name), shlex.join(words)) for name, words in tools.items()]
     failures = Failures()
     # Of all that lit can do, its internal shell alone.
     settings = LitConfig(
@@ -93,10 +101,8 @@ def run(action: Action) -> None:
     config = TestingConfig.fromdefaults(settings)
     config.environment = environment()
     config.available_features = set(values["features"].split())
-    config.substitutions = [(rf"%{re.escape(name)}\b", value) for name, value in known.items()]
-    config.substitutions += [(pattern(name), shlex.join(words)) for name, words in tools.items()]
-    config.recursiveExpansionLimit = DEEPEST
-    result = execute(Test(TestSuite("lit", folder, os.path.abspath(OUTPUT), config), (TEST,), config), settings)
+    test = Test(TestSuite("lit", folder, os.path.abspath(OUTPUT), config), (TEST,), config)
+    result = execute(test, settings, own, directives)
     log = readable(result.output, folder, tools)
     # A test may remove all that is the action's.
     os.makedirs(os.path.dirname(action.outputs["verdict"]), exist_ok=True)
@@ -114,14 +120,11 @@ def lay_out(action: Action, catalog: str, folder: str) -> None:
         os.symlink(os.path.abspath(action.inputs[name]), place)
 
 
-def substitutions(catalog: str, more: str, directives: str) -> dict[str, str]:
-    """Return what MLIR's own configuration of lit adds to lit's substitutions, and ``more``: ``NAME=VALUE …``.
-
-    Those that neither the directives of a test nor ``more`` name are left out: lit compiles an expression for each.
-    """
+def substitutions(catalog: str, more: str) -> dict[str, str]:
+    """Return what MLIR's own configuration of lit adds to lit's substitutions, and ``more``: ``NAME=VALUE …``."""
     libraries = os.path.abspath(LIBRARIES)
     stubs = f"{libraries}/libmlir_arm_sme_abi_stubs.so"
-    known = {
+    return {
         "T": os.path.abspath(OUTPUT),
         "shlibext": ".so",
         "mlir_src_dir": f"{catalog}/mlir",
@@ -140,15 +143,11 @@ def substitutions(catalog: str, more: str, directives: str) -> dict[str, str]:
         "VLA_ARCH_ATTR_OPTIONS": "",
         **dict(each.partition("=")[::2] for each in more.split()),
     }
-    named = {name: value for name, value in known.items() if f"%{name}" in f"{directives} {more}"}
-    if any(value.startswith(libraries) for value in named.values()):
-        link_libraries(libraries)
-    return named
 
 
-def link_libraries(folder: str) -> None:
+def link_libraries() -> None:
     """Make LLVM's libraries for programs that mlir-runner runs, which are called by their version, available by their names."""
-    os.mkdir(folder)
+    os.mkdir(LIBRARIES)
     words = command_of("mlir-opt")
     places = [os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(words[-1]))), "lib")]
     if "--library-path" in words:
@@ -159,7 +158,7 @@ def link_libraries(folder: str) -> None:
             if name.startswith("libmlir_") and ".so" in name:
                 found.setdefault(name.partition(".so")[0], os.path.join(place, name))
     for name, path in found.items():
-        os.symlink(path, os.path.join(folder, f"{name}.so"))
+        os.symlink(path, os.path.join(LIBRARIES, f"{name}.so"))
 
 
 def programs(texts: Iterable[str]) -> dict[str, list[str]]:
@@ -189,31 +188,45 @@ def environment() -> dict[str, str]:
     return {**own, **({"GLIBC_TUNABLES": tunables} if tunables else {})}
 
 
-def execute(test: Test, settings: LitConfig) -> Result:
-    """Return what lit says of a test. Where lit raises an exception, the test is not resolved, as lit itself has it."""
+def execute(test: Test, settings: LitConfig, own: Sequence[tuple[str, str]], text: str) -> Result:
+    """Return what lit says of a test with directives ``text``, which has substitutions of its ``own`` beside lit's.
+
+    Where lit raises an exception, the test is not resolved, as lit itself has it.
+    """
+    place = ""
+    commands: list[str] = []
     try:
-        result = ShTest().execute(test, settings)
+        result = directives = parseIntegratedTestScript(test)
+        if not isinstance(directives, Result):
+            folder, base = getTempPaths(test)
+            known = [*own, *mentioned(getDefaultSubstitutions(test, folder, base), text + str(own))]
+            for directive in directives:
+                place = f" ({directive.get_location()})"
+                commands += applySubstitutions([directive], known, test.config.available_features, DEEPEST)
+            place = f" (lines {directives[0].start_line_number} to {directives[-1].end_line_number})"
+            result = _runShTest(test, settings, False, commands, base)
     except (Exception, KeyboardInterrupt) as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise
         said = str(error) if isinstance(error, OSError | ValueError) else f"{type(error).__name__}: {error}"
-        result = Result(UNRESOLVED, f"{said} ({place_of(test)})")
+        result = Result(UNRESOLVED, f"{said}{place}")
     test.setResult(result)
     return result
 
 
-def place_of(test: Test) -> str:
-    """Return where the directive is that lit cannot expand, else where all are: its exceptions do not say."""
-    directives: list[Any] = []
-    with contextlib.suppress(Exception):
-        directives = parseIntegratedTestScript(test)
-    defined: list[tuple[str, str]] = []
-    for directive in directives:
-        try:
-            applySubstitutions([directive], defined, test.config.available_features, DEEPEST)
-        except ValueError:
-            return str(directive.get_location())
-    return f"from line {directives[0].start_line_number} to {directives[-1].end_line_number}" if directives else ""
+def mentioned(known: Iterable[tuple[str, str]], text: str) -> list[tuple[str, str]]:
+    """Leave out substitutions that no directive can mean: lit compiles an expression for each, which takes longer than the rest.
+
+    ``text`` has the directives, and what they have in place of other substitutions. A percent sign may be such, too, so it does
+    not count.
+    """
+    known = list(known)
+    while True:
+        found = [(name, value) for name, value in known if name.removeprefix("%") in text]
+        longer = text + " ".join(value for _, value in found if value not in text)
+        if longer == text:
+            return found
+        text = longer
 
 
 def readable(log: str, folder: str, tools: Mapping[str, list[str]]) -> str:

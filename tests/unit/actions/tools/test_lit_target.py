@@ -92,7 +92,7 @@ def judge(environments: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         (["RUN: mlir-opt < %t"], "import-failed", "No such file or directory: 'output/Output/test.mlir.tmp'"),
         (["RUN: echo x"], "import-failed", "no RUN line runs a program of LLVM, so nothing is tested"),
         (["RUN: mlir-opt &"], "import-failed", "shell parser error on RUN: at line 1: mlir-opt &"),
-        (["RUN: mlir-opt & echo x"], "import-failed", "(from line 1 to 1)"),
+        (["RUN: mlir-opt & echo x"], "import-failed", "(lines 1 to 1)"),
         (["RUN: mlir-opt >"], "import-failed", "shell parser error on RUN: at line 1: mlir-opt >"),
         (["RUN: | mlir-opt"], "import-failed", "shell parser error on RUN: at line 1: | mlir-opt"),
         ([""], "import-failed", "Test has no 'RUN:' line"),

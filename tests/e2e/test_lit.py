@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,11 @@ def test_each_test_has_its_own_outcome(house: House, catalog: Path) -> None:
     assert found["gpu"]["expected"]
     assert "// CHECK: 11" in found["deep.wrong-sum"]["diagnostics"]
     assert not any(test.get("compile_only") for test in found.values())
+
+
+def test_a_test_is_one_action(house: House, catalog: Path) -> None:
+    done = house("plan", "lit/run-lines/lit/ours:*", "--catalog", catalog, "--format", "json")
+    assert len(json.loads(done.stdout)["actions"]) == len(TESTS)
 
 
 def test_programs_that_do_not_start_are_no_verdict(house: House, catalog: Path, tmp_path: Path) -> None:

@@ -51,8 +51,8 @@ LONGEST = 100_000
 RUN_LINE, RAN, LOST, SAID = (
     "# RUN: at line ", "# executed command: ", "# error: command failed with exit status: ", "# | ",
 )  # fmt: skip
-#: What lit gives a command that it cannot start or does not take.
-NOT_TAKEN = 127
+#: What lit gives a command that it does not take or cannot start, and what it says of the latter.
+NOT_TAKEN, NOT_STARTED = 127, "Could not create process"
 # Expressions are compiled where they are needed: few tests fail.
 _ERROR = r"(?m)(?:^|: )(?:fatal )?(?:error|LLVM ERROR|JIT session error): (.+)"
 _OPERATION = r"(?<=\S): (?:%\S+ = |\").*"
@@ -79,7 +79,7 @@ class Failures:
 def run(action: Action) -> None:
     """Run ``artifact``, write ``verdict``."""
     catalog = os.path.abspath(CATALOG)
-    folder = os.path.join(catalog, action.params.get("folder", ""))
+    folder = os.path.abspath(os.path.join(CATALOG, action.params.get("folder", "")))
     lay_out(action, catalog, folder)
     values = action.params["parameters"]
     lines = Path(folder, TEST).read_text(encoding="utf-8", errors="replace").splitlines()
@@ -251,9 +251,9 @@ def judge(path: str, result: Result, failures: Sequence[Any], tools: Mapping[str
         why = "XFAIL: the test is expected to fail, and all its RUN lines succeed"
         write_verdict(path, "mismatch", reason=why, diagnostics=log)
     elif result.code is FAIL:
-        line, _, last = result.output.rpartition(RUN_LINE)[2].partition("\n")
+        line, _, last = result.output.rpartition(f"\n{RUN_LINE}")[2].partition("\n")
         # What failed in earlier lines did not fail them.
-        report(path, failures[-last.count(LOST)], line, tools, log)
+        report(path, failures[-last.count(f"\n{LOST}")], line, tools, log)
     elif result.code is XFAIL or any(shlex.join(words) in line for words in tools.values() for line in ran):
         write_verdict(path, "pass")
     elif ran:
@@ -276,16 +276,19 @@ def report(path: str, failed: Any, line: str, tools: Mapping[str, list[str]], lo
     if negated or re.search(_VERIFIES, " ".join(words)):
         stage = "judge"
     absent = missing(words)
+    not_taken = code == NOT_TAKEN and program != "lli"
     if code < 0:
         name = next((each.name for each in signal.Signals if each == -code), f"signal {-code}")
         reason = f"{name} in {program} (RUN line {line})"
         stage = STAGES.get(program, "lower")
+        # Of a test that takes too long, whose programs are told to abort, this is all that is known.
+        print(f"{reason}\n{log}")
         write_verdict(path, "crashed", stage=stage, reason=reason, diagnostics=log, signal=name)
     elif absent:
         write_verdict(path, "import-failed", stage="import", reason=f"RUN line {line}: {absent}", diagnostics=log)
-    elif code == NOT_TAKEN and program in tools:
+    elif not_taken and program in tools and NOT_STARTED in said:
         raise MachineFailed(f"RUN line {line}: {said}")
-    elif code == NOT_TAKEN:
+    elif not_taken:
         write_verdict(path, "import-failed", stage="import", reason=f"RUN line {line}: {said}", diagnostics=log)
     else:
         what = "does not fail as the test expects it to" if negated else f"fails with exit code {code}"

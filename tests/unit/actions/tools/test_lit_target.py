@@ -88,6 +88,8 @@ def judge(environments: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         (["RUN: mlir-opt %mlir_src_dir/x.mlir && mlir-runner %S/y.txt"], "import-failed",
          "RUN line 1: no file y.txt is beside the test; corpus.yaml can name it in 'beside'"),
         (["RUN: absent %s"], "import-failed", "RUN line 1: 'absent': command not found"),
+        (["RUN: mlir-opt %s <> x"], "import-failed", "RUN line 1: Unsupported redirect"),
+        (["RUN: env A=1 echo x && mlir-opt"], "import-failed", "RUN line 1: Error: 'env' cannot call 'echo'"),
         (["RUN: ls"], "import-failed", "RUN line 1: 'ls': command not found"),
         (["RUN: mlir-opt < %t"], "import-failed", "No such file or directory: 'output/Output/test.mlir.tmp'"),
         (["RUN: echo x"], "import-failed", "no RUN line runs a program of LLVM, so nothing is tested"),

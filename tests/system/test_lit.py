@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,11 @@ def test_each_test_has_its_own_outcome(house: House, catalog: Path) -> None:
     assert not any(test.get("compile_only") for test in found.values())
 
 
+def test_a_test_is_one_action(house: House, catalog: Path) -> None:
+    done = house("plan", "lit/run-lines/lit/ours:*", "--catalog", catalog, "--format", "json")
+    assert len(json.loads(done.stdout)["actions"]) == len(TESTS)
+
+
 def test_programs_that_do_not_start_are_no_verdict(house: House, catalog: Path, tmp_path: Path) -> None:
     for name in ("mlir-opt", "mlir-translate", "mlir-runner", "FileCheck", "llc"):
         program = tmp_path / "llvm/bin" / name
@@ -136,3 +142,14 @@ def test_one_test_that_is_for_another_machine_is_named(house: House, catalog: Pa
     done = house("run", "lit/run-lines/lit/ours:gpu", "--catalog", catalog)
     assert done.code == 2
     assert "no test ran: Test requires the following unavailable features: host-supports-nvptx" in done.stderr
+
+
+def test_a_test_that_takes_too_long_says_where(house: House, catalog: Path) -> None:
+    loop = "func.func @main() {\n  cf.br ^a\n^a:\n  cf.br ^a\n}\n"
+    lower = "mlir-opt %s --convert-cf-to-llvm --convert-func-to-llvm"
+    run = "mlir-runner -e main -entry-point-result=void"
+    (catalog / "tests/endless.mlir").write_text(f"// RUN: mlir-opt %s\n// RUN: {lower} | {run}\n{loop}")
+    report = house.run("lit/run-lines/lit/ours:endless", "--timeout", "2", code=1, catalog=catalog)
+    (test,) = report.tests.values()
+    assert test["outcome"] == "timed-out"
+    assert "SIGABRT in mlir-runner (RUN line 2)" in test["diagnostics"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import re
@@ -12,12 +11,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lit.formats import ShTest
 from lit.LitConfig import LitConfig
 from lit.llvm.subst import ToolSubst
 from lit.Test import FAIL, UNRESOLVED, UNSUPPORTED, XFAIL, XPASS, Result, Test, TestSuite
 from lit.TestingConfig import TestingConfig
-from lit.TestRunner import applySubstitutions, parseIntegratedTestScript
+from lit.TestRunner import (
+    _runShTest,
+    applySubstitutions,
+    getDefaultSubstitutions,
+    getTempPaths,
+    parseIntegratedTestScript,
+)
 
 from mlir_matrix.actions.api import Action, MachineFailed, check_started, clean, command_of, write_verdict
 
@@ -47,13 +51,15 @@ LONGEST = 100_000
 RUN_LINE, RAN, LOST, SAID = (
     "# RUN: at line ", "# executed command: ", "# error: command failed with exit status: ", "# | ",
 )  # fmt: skip
-#: What lit gives a command that it cannot start or does not take.
-NOT_TAKEN = 127
-_ERROR = re.compile(r"(?:^|: )(?:fatal )?(?:error|LLVM ERROR|JIT session error): (.+)", re.MULTILINE)
-_OPERATION = re.compile(r"(?<=\S): (?:%\S+ = |\").*")
-_VERIFIES = re.compile(r"--?verify-diagnostics\b")
-_UNKNOWN = re.compile(r"%(?:\{[^}\s]*\}|[a-zA-Z]\w*)")
-_QUOTED = re.compile(r"^ *\d+: ", re.MULTILINE)
+#: What lit gives a command that it does not take or cannot start, and what it says of the latter.
+NOT_TAKEN, NOT_STARTED = 127, "Could not create process"
+# Expressions are compiled where they are needed: few tests fail.
+_ERROR = r"(?m)(?:^|: )(?:fatal )?(?:error|LLVM ERROR|JIT session error): (.+)"
+_OPERATION = r"(?<=\S): (?:%\S+ = |\").*"
+_VERIFIES = r"--?verify-diagnostics\b"
+_UNKNOWN = r"%(?:\{[^}\s]*\}|[a-zA-Z]\w*)"
+_QUOTED = r"(?m)^ *\d+: "
+_WORD = r"[\w+][\w+.-]*"
 
 
 class Failures:
@@ -73,13 +79,19 @@ class Failures:
 def run(action: Action) -> None:
     """Run ``artifact``, write ``verdict``."""
     catalog = os.path.abspath(CATALOG)
-    folder = os.path.join(catalog, action.params.get("folder", ""))
+    folder = os.path.abspath(os.path.join(CATALOG, action.params.get("folder", "")))
     lay_out(action, catalog, folder)
-    link_libraries()
     values = action.params["parameters"]
-    known = substitutions(catalog, values["substitutions"])
-    tools = programs(Path(folder, TEST), known.values())
+    lines = Path(folder, TEST).read_text(encoding="utf-8", errors="replace").splitlines()
+    directives = " ".join(line for line in lines if "RUN:" in line or "DEFINE:" in line)
+    known = mentioned(substitutions(catalog, values["substitutions"]).items(), directives)
+    if any(os.path.abspath(LIBRARIES) in value for _, value in known):
+        link_libraries()
+    tools = programs([directives, *(value for _, value in known)])
+    own = [(rf"%{re.escape(name)}\b", value) for name, value in known]
+    own += [(pattern(name), shlex.join(words)) for name, words in tools.items()]
     failures = Failures()
+    # Of all that lit can do, its internal shell alone.
     settings = LitConfig(
         "lit", path=[], diagnostic_level="error", useValgrind=False, valgrindLeakCheck=False, valgrindArgs=[],
         noExecute=False, debug=False, isWindows=False, order="lexical", params={"output_limit": LONGEST},
@@ -89,18 +101,9 @@ def run(action: Action) -> None:
     config = TestingConfig.fromdefaults(settings)
     config.environment = environment()
     config.available_features = set(values["features"].split())
-    config.substitutions = [(rf"%{re.escape(name)}\b", value) for name, value in known.items()]
-    config.substitutions += [(pattern(name), shlex.join(words)) for name, words in tools.items()]
-    config.recursiveExpansionLimit = DEEPEST
     test = Test(TestSuite("lit", folder, os.path.abspath(OUTPUT), config), (TEST,), config)
-    result = execute(test, settings)
-    log = result.output
-    for name, words in tools.items():
-        log = log.replace(shlex.join(words), name)
-    log = clean(log.replace(f"\n{SAID}", "\n").replace(f"{folder}/", ""))
-    for words in tools.values():
-        # FileCheck quotes its input, with the numbers of lines.
-        check_started(words, NOT_TAKEN, _QUOTED.sub("", log))
+    result = execute(test, settings, own, directives)
+    log = readable(result.output, folder, tools)
     # A test may remove all that is the action's.
     os.makedirs(os.path.dirname(action.outputs["verdict"]), exist_ok=True)
     judge(action.outputs["verdict"], result, failures.results, tools, log)
@@ -115,20 +118,6 @@ def lay_out(action: Action, catalog: str, folder: str) -> None:
         place = os.path.join(catalog, path)
         os.makedirs(os.path.dirname(place), exist_ok=True)
         os.symlink(os.path.abspath(action.inputs[name]), place)
-
-
-def link_libraries() -> None:
-    """Make LLVM's libraries for programs that mlir-runner runs, which are called by their version, available by their names."""
-    os.mkdir(LIBRARIES)
-    words = command_of("mlir-opt")
-    places = [Path(words[-1]).resolve().parent.parent / "lib"]
-    if "--library-path" in words:
-        places += map(Path, words[words.index("--library-path") + 1].split(":"))
-    for place in places:
-        for path in sorted(place.glob("libmlir_*.so*")):
-            link = Path(LIBRARIES, f"{path.name.partition('.so')[0]}.so")
-            if not link.is_symlink():
-                link.symlink_to(path)
 
 
 def substitutions(catalog: str, more: str) -> dict[str, str]:
@@ -156,12 +145,26 @@ def substitutions(catalog: str, more: str) -> dict[str, str]:
     }
 
 
-def programs(test: Path, values: Iterable[str]) -> dict[str, list[str]]:
+def link_libraries() -> None:
+    """Make LLVM's libraries for programs that mlir-runner runs, which are called by their version, available by their names."""
+    os.mkdir(LIBRARIES)
+    words = command_of("mlir-opt")
+    places = [os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(words[-1]))), "lib")]
+    if "--library-path" in words:
+        places += words[words.index("--library-path") + 1].split(":")
+    found: dict[str, str] = {}
+    for place in filter(os.path.isdir, places):
+        for name in sorted(os.listdir(place)):
+            if name.startswith("libmlir_") and ".so" in name:
+                found.setdefault(name.partition(".so")[0], os.path.join(place, name))
+    for name, path in found.items():
+        os.symlink(path, os.path.join(LIBRARIES, f"{name}.so"))
+
+
+def programs(texts: Iterable[str]) -> dict[str, list[str]]:
     """Return the programs of LLVM that directives of a test and values of substitutions name: the words that start them."""
-    lines = test.read_text(encoding="utf-8", errors="replace").splitlines()
-    directives = [line for line in lines if "RUN:" in line or "DEFINE:" in line]
     found = {}
-    for name in sorted(set(re.findall(r"[\w+][\w+.-]*", " ".join([*directives, *values])))):
+    for name in sorted(set(re.findall(_WORD, " ".join(texts)))):
         for each in filter(None, (name, RENAMED.get(name))):
             try:
                 found[name] = command_of(each)
@@ -185,31 +188,56 @@ def environment() -> dict[str, str]:
     return {**own, **({"GLIBC_TUNABLES": tunables} if tunables else {})}
 
 
-def execute(test: Test, settings: LitConfig) -> Result:
-    """Return what lit says of a test. Where lit raises an exception, the test is not resolved, as lit itself has it."""
+def execute(test: Test, settings: LitConfig, own: Sequence[tuple[str, str]], text: str) -> Result:
+    """Return what lit says of a test with directives ``text``, which has substitutions of its ``own`` beside lit's.
+
+    Where lit raises an exception, the test is not resolved, as lit itself has it.
+    """
+    place = ""
+    commands: list[str] = []
     try:
-        result = ShTest().execute(test, settings)
+        result = directives = parseIntegratedTestScript(test)
+        if not isinstance(directives, Result):
+            folder, base = getTempPaths(test)
+            known = [*own, *mentioned(getDefaultSubstitutions(test, folder, base), text + str(own))]
+            for directive in directives:
+                place = f" ({directive.get_location()})"
+                commands += applySubstitutions([directive], known, test.config.available_features, DEEPEST)
+            place = f" (lines {directives[0].start_line_number} to {directives[-1].end_line_number})"
+            result = _runShTest(test, settings, False, commands, base)
     except (Exception, KeyboardInterrupt) as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise
         said = str(error) if isinstance(error, OSError | ValueError) else f"{type(error).__name__}: {error}"
-        result = Result(UNRESOLVED, f"{said} ({place_of(test)})")
+        result = Result(UNRESOLVED, f"{said}{place}")
     test.setResult(result)
     return result
 
 
-def place_of(test: Test) -> str:
-    """Return where the directive is that lit cannot expand, else where all are: its exceptions do not say."""
-    directives: list[Any] = []
-    with contextlib.suppress(Exception):
-        directives = parseIntegratedTestScript(test)
-    defined: list[tuple[str, str]] = []
-    for directive in directives:
-        try:
-            applySubstitutions([directive], defined, test.config.available_features, DEEPEST)
-        except ValueError:
-            return str(directive.get_location())
-    return f"from line {directives[0].start_line_number} to {directives[-1].end_line_number}" if directives else ""
+def mentioned(known: Iterable[tuple[str, str]], text: str) -> list[tuple[str, str]]:
+    """Leave out substitutions that no directive can mean: lit compiles an expression for each, which takes longer than the rest.
+
+    ``text`` has the directives, and what they have in place of other substitutions. A percent sign may be such, too, so it does
+    not count.
+    """
+    known = list(known)
+    while True:
+        found = [(name, value) for name, value in known if name.removeprefix("%") in text]
+        longer = text + " ".join(value for _, value in found if value not in text)
+        if longer == text:
+            return found
+        text = longer
+
+
+def readable(log: str, folder: str, tools: Mapping[str, list[str]]) -> str:
+    """Return lit's log with names of programs and relative paths. Raise MachineFailed where a program does not start."""
+    for name, words in tools.items():
+        log = log.replace(shlex.join(words), name)
+    log = clean(log.replace(f"\n{SAID}", "\n").replace(f"{folder}/", ""))
+    for words in tools.values():
+        # FileCheck quotes its input, with the numbers of lines.
+        check_started(words, NOT_TAKEN, re.sub(_QUOTED, "", log))
+    return log
 
 
 def judge(path: str, result: Result, failures: Sequence[Any], tools: Mapping[str, list[str]], log: str) -> None:
@@ -223,9 +251,9 @@ def judge(path: str, result: Result, failures: Sequence[Any], tools: Mapping[str
         why = "XFAIL: the test is expected to fail, and all its RUN lines succeed"
         write_verdict(path, "mismatch", reason=why, diagnostics=log)
     elif result.code is FAIL:
-        line, _, last = result.output.rpartition(RUN_LINE)[2].partition("\n")
+        line, _, last = result.output.rpartition(f"\n{RUN_LINE}")[2].partition("\n")
         # What failed in earlier lines did not fail them.
-        report(path, failures[-last.count(LOST)], line, tools, log)
+        report(path, failures[-last.count(f"\n{LOST}")], line, tools, log)
     elif result.code is XFAIL or any(shlex.join(words) in line for words in tools.values() for line in ran):
         write_verdict(path, "pass")
     elif ran:
@@ -245,33 +273,36 @@ def report(path: str, failed: Any, line: str, tools: Mapping[str, list[str]], lo
     at, program = next(calls, (0, words[0]))
     negated = program == "not" or not {"not", "!"}.isdisjoint(words[:at])
     stage = STAGES.get(program, "lower")
-    if negated or _VERIFIES.search(" ".join(words)):
+    if negated or re.search(_VERIFIES, " ".join(words)):
         stage = "judge"
     absent = missing(words)
+    not_taken = code == NOT_TAKEN and program != "lli"
     if code < 0:
         name = next((each.name for each in signal.Signals if each == -code), f"signal {-code}")
         reason = f"{name} in {program} (RUN line {line})"
         stage = STAGES.get(program, "lower")
+        # Of a test that takes too long, whose programs are told to abort, this is all that is known.
+        print(f"{reason}\n{log}")
         write_verdict(path, "crashed", stage=stage, reason=reason, diagnostics=log, signal=name)
     elif absent:
         write_verdict(path, "import-failed", stage="import", reason=f"RUN line {line}: {absent}", diagnostics=log)
-    elif code == NOT_TAKEN and program in tools:
+    elif not_taken and program in tools and NOT_STARTED in said:
         raise MachineFailed(f"RUN line {line}: {said}")
-    elif code == NOT_TAKEN:
+    elif not_taken:
         write_verdict(path, "import-failed", stage="import", reason=f"RUN line {line}: {said}", diagnostics=log)
     else:
         what = "does not fail as the test expects it to" if negated else f"fails with exit code {code}"
         reason = f"{program} of RUN line {line} {what}: {first_error(program, said)}"
-        if unknown := _UNKNOWN.search(" ".join(words)):
+        if unknown := re.search(_UNKNOWN, " ".join(words)):
             reason += f"; '{unknown[0]}' is no substitution"
         write_verdict(path, FAILED[stage], stage=stage, reason=reason, diagnostics=log)
 
 
 def first_error(program: str, said: str) -> str:
     """Return the first error in what a program said, else its first line; FileCheck's with the line of the test."""
-    found = _ERROR.search(said)
+    found = re.search(_ERROR, said)
     lines = [line for line in said.splitlines() if line.strip()] or ["it prints nothing"]
-    text = _OPERATION.sub("", found[1] if found else lines[0])[:300]
+    text = re.sub(_OPERATION, "", found[1] if found else lines[0])[:300]
     place = re.search(rf"{re.escape(TEST)}:(\d+)", said) if program == "FileCheck" else None
     return f"{text} (line {place[1]})" if place else text
 

@@ -52,6 +52,24 @@ def test_an_empty_entry_goes_straight_to_the_shared_steps() -> None:
     ]
 
 
+def test_a_pipeline_without_steps_gives_a_target_what_the_framework_emits() -> None:
+    """And a framework without an environment imports nothing."""
+    found = catalog(
+        frameworks={"lit": "emits: {llvm: lit.mlir}"},
+        pipelines={"as-is": "entry: {llvm: []}\nsteps: []"},
+        workloads={"mlp": ("lit.mlir",)},
+        absent={},
+        requires={},
+    )
+    connected = route(connect(found, "lit", "as-is", "wasm"))
+    assert (connected.kind, connected.ends, connected.steps, connected.ingress) == ("llvm", "llvm", (), None)
+    assert [step.name for step in route(connect(found, "lit", "as-is", "x86_64")).steps] == ["emit"]
+    assert (
+        reason(connect(found, "lit", "as-is", "gpu"))
+        == "pipeline as-is ends in kind llvm; target gpu runs ptx or hsaco"
+    )
+
+
 def test_parameters_say_where_their_value_comes_from() -> None:
     tile = route(connect(catalog(), "pytorch", "linalg-tiled", "x86_64")).steps[1]
     assert tile.parameters == {"size": 4, "unroll": True}

@@ -17,6 +17,9 @@ TILE = "recipes/steps/tile/step.yaml"
         ("matrix/frameworks/pytorch/framework.yaml", "environment: torch", "environment: toch", [
             "2:1: there is no environment 'toch'; did you mean 'torch'?",
         ]),
+        ("matrix/frameworks/pytorch/framework.yaml", "environment: torch\n", "", [
+            "1:1: the key 'environment' is missing: without it no importer runs",
+        ]),
         ("matrix/frameworks/mlir/framework.yaml", "{linalg:", "{linag:", [
             "3:9: there is no kind 'linag'; did you mean 'linalg'?",
         ]),

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from mlir_matrix.actions.sandbox.isolation import CLEAN_ENVIRONMENT
-from mlir_matrix.catalog.catalog import Entry
-from mlir_matrix.catalog.models.toolchains import Component
 from mlir_matrix.environments.machine import HOST
 from mlir_matrix.environments.package import Package, Releases, distributions
 from mlir_matrix.environments.resolve import ResolvedEnvironment
@@ -25,8 +23,10 @@ if TYPE_CHECKING:
         FromFile,
         HermeticCommand,
         NamedTest,
+        PlannedEnvironment,
         PlannedTarget,
         PlannedTest,
+        PlannedUnit,
         Selection,
     )
     from mlir_matrix.plan.documents import Plan as PlanDocument
@@ -191,50 +191,56 @@ def action_document(action: Action, graph: Graph) -> HermeticCommand:
     }
 
 
-def units_document(environment: ResolvedEnvironment, releases: Releases) -> list[dict[str, Any]]:
+def units_document(environment: ResolvedEnvironment, releases: Releases) -> list[PlannedUnit]:
     """Return the packages of an environment: folder, role and component."""
     owners = {
-        f"{name} {version}": _owner(entry)
+        f"{name} {version}": entry
         for entry, release in releases
         for name, version in (distributions([(entry, release)]) or {entry.name: release.release}).items()
     }
     tag = environment.interpreter.tag
-    parts: dict[Package, dict[str, Any]] = {}
+    parts: dict[Package, Literal["interpreter", "site", "prefix"]] = {}
     if environment.interpreter.prefix is not None:
-        parts[environment.interpreter.prefix] = {"part": "interpreter"}
-    parts |= {package: {"part": "site"} for package in environment.packages}
-    parts |= {unit: {"part": "prefix", "release": unit.release} for unit in environment.prefixes}
-    return [
-        {"label": unit.label, "folder": name, **parts[unit], **owners.get(unit.label, {})}
-        for unit in environment.units
-        if unit in parts and (name := unit.folder_for(tag))
-    ]
+        parts[environment.interpreter.prefix] = "interpreter"
+    parts |= dict.fromkeys(environment.packages, "site")
+    parts |= dict.fromkeys(environment.prefixes, "prefix")
+    releases_of_prefixes = {prefix: prefix.release for prefix in environment.prefixes}
+    found: list[PlannedUnit] = []
+    for unit in environment.units:
+        folder = unit.folder_for(tag)
+        if unit not in parts or not folder:
+            continue
+        entry: PlannedUnit = {"label": unit.label, "folder": folder, "part": parts[unit]}
+        if unit in releases_of_prefixes:
+            entry["release"] = releases_of_prefixes[unit]
+        owner = owners.get(unit.label)
+        if owner is not None:
+            entry["component"] = owner.name
+            if owner.document.reads:
+                entry["reads"] = owner.document.reads
+        found.append(entry)
+    return found
 
 
-def _owner(entry: Entry[Component]) -> dict[str, Any]:
-    reads = {kind: list(files) for kind, files in entry.document.reads.items()}
-    return {"component": entry.name, **({"reads": reads} if reads else {})}
-
-
-def environment_document(environment: Environment, session: Session) -> dict[str, Any]:
+def environment_document(environment: Environment, session: Session) -> PlannedEnvironment:
     """Return an environment: its digest, its cost and downloads, or why it is unavailable."""
-    entry: dict[str, Any] = {"name": environment.name, "pins": session.pins_of(environment.name)}
+    entry: PlannedEnvironment = {"name": environment.name, "pins": session.pins_of(environment.name)}
     if not isinstance(environment, ResolvedEnvironment):
-        return {**entry, "unavailable": environment.reason}
+        entry["unavailable"] = environment.reason
+        return entry
+    entry["digest"] = environment.digest
+    entry["interpreter"] = f"cpython {environment.interpreter.version}"
+    if environment.foreign:
+        entry["foreign"] = True
+    entry["units"] = units_document(environment, session.releases(environment.name))
+    entry["packages"] = [unit.label.replace(" ", "==") for unit in environment.units]
+    entry["missing"] = [unit.label.replace(" ", "==") for unit in environment.missing(session.home.packages)]
     cost = cost_of([environment], session.home)
-    return {
-        **entry,
-        "digest": environment.digest,
-        "interpreter": f"cpython {environment.interpreter.version}",
-        **({"foreign": True} if environment.foreign else {}),
-        "units": units_document(environment, session.releases(environment.name)),
-        "packages": [unit.label.replace(" ", "==") for unit in environment.units],
-        "missing": [unit.label.replace(" ", "==") for unit in environment.missing(session.home.packages)],
-        "bytes": {
-            "fetch": cost.fetch,
-            "to_fetch": cost.to_fetch,
-            "disk": cost.disk,
-            "to_install": cost.to_install,
-            "exact": cost.exact,
-        },
+    entry["bytes"] = {
+        "fetch": cost.fetch,
+        "to_fetch": cost.to_fetch,
+        "disk": cost.disk,
+        "to_install": cost.to_install,
+        "exact": cost.exact,
     }
+    return entry

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.names import SEGMENTS, printable
@@ -37,6 +36,10 @@ class Applied:
     wins: bool
 
 
+#: Parts of a document.
+Rows = Sequence[Mapping[str, object]]
+
+
 @dataclass(frozen=True)
 class Explanation:
     """All that decides a test before it runs. The caller fills ``actions``, ``environments`` and ``tolerances``."""
@@ -46,11 +49,11 @@ class Explanation:
     rules: tuple[Applied, ...]
     #: The file of each thing that the identifier names: ``(kind, name, position)``.
     definitions: tuple[tuple[str, str, str], ...]
-    actions: Sequence[dict[str, Any]] = field(default=())
-    environments: Sequence[dict[str, Any]] = field(default=())
-    tolerances: Sequence[dict[str, Any]] = field(default=())
+    actions: Rows = field(default=())
+    environments: Rows = field(default=())
+    tolerances: Rows = field(default=())
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return a value that ``json`` can write. Later versions may add keys, and keep these."""
         test, expected = self.test, self.test.expectation
         return {
@@ -125,9 +128,9 @@ def explain(
     identifier: str,
     *,
     others: Sequence[Expansion] = (),
-    actions: Sequence[dict[str, Any]] = (),
-    environments: Sequence[dict[str, Any]] = (),
-    tolerances: Sequence[dict[str, Any]] = (),
+    actions: Rows = (),
+    environments: Rows = (),
+    tolerances: Rows = (),
 ) -> Explanation:
     """Explain one test, also one that is left out or unsupported. ``others``: suites whose rules are shown too.
 
@@ -151,10 +154,10 @@ def explain(
     return Explanation(test, expansion.name, rules, tuple(definitions), actions, environments, tolerances)
 
 
-def property_json(tested_property: TestProperty) -> dict[str, Any]:
+def property_json(tested_property: TestProperty) -> dict[str, object]:
     """Return a property as JSON, with its description, and the cell that the test is compared with."""
     property_kind = tested_property.property_kind.model_dump(exclude_none=True)
-    found: dict[str, Any] = {
+    found: dict[str, object] = {
         "name": tested_property.name,
         "property": property_kind,
         "words": in_words(tested_property),
@@ -165,7 +168,7 @@ def property_json(tested_property: TestProperty) -> dict[str, Any]:
     return found
 
 
-def route_json(route: Route) -> dict[str, Any]:
+def route_json(route: Route) -> dict[str, object]:
     """Return a route as JSON: the kinds that it passes, its steps, and the position of each value."""
     return {
         "kind": route.kind,
@@ -189,7 +192,7 @@ def route_json(route: Route) -> dict[str, Any]:
     }
 
 
-def _resolved_step_json(resolved_step: ResolvedStep) -> dict[str, Any]:
+def _resolved_step_json(resolved_step: ResolvedStep) -> dict[str, object]:
     return {
         "tool": resolved_step.tool,
         "backend": resolved_step.backend,
@@ -227,9 +230,9 @@ def _unknown(expansion: Expansion, identifier: str) -> str:
     return f"there is no test '{shown}': {namespace.why_nothing(identifier)}"
 
 
-def _rule_json(applied: Applied) -> dict[str, Any]:
+def _rule_json(applied: Applied) -> dict[str, object]:
     rule = applied.rule
-    found: dict[str, Any] = {
+    found: dict[str, object] = {
         "kind": rule.kind,
         "suite": applied.suite,
         "position": rule.position or None,

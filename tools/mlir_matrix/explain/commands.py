@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -33,6 +33,9 @@ from mlir_matrix.plan.graph import Action, Graph
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import plan_tests
 from mlir_matrix.results.report.progress import shown_tests
+
+if TYPE_CHECKING:
+    from mlir_matrix.plan.documents import PlannedEnvironment
 
 
 @verb(
@@ -129,7 +132,7 @@ def _expansions(current: Session, suite: str | None) -> Sequence[Expansion]:
     return choose(current.catalog, suites, pins=current.pins).expansions if suites else ()
 
 
-Rows = list[dict[str, Any]]
+Rows = list[Mapping[str, object]]
 
 
 def _details(current: Session, test: Test, *, text: bool) -> dict[str, Rows]:
@@ -141,10 +144,10 @@ def _details(current: Session, test: Test, *, text: bool) -> dict[str, Rows]:
     shared = set.intersection(*map(set, readable.values())) if text and readable else set()
     environments: Rows = []
     for name, environment in found.items():
-        entry = environment_document(environment, current)
-        entry = {key: value for key, value in entry.items() if key not in ("units", "packages", "missing", "bytes")}
+        whole = environment_document(environment, current)
+        entry = {key: value for key, value in whole.items() if key not in ("units", "packages", "missing", "bytes")}
         own = [path for path in readable[name] if path not in shared]
-        environments.append(_environment_words(entry, own) if text else {**entry, "bound": own})
+        environments.append(_environment_words(whole, own) if text else {**entry, "bound": own})
     environments += [{"all of them": f"the machine's files{_paths(sorted(shared))}"}] if shared else []
     tolerances = Tolerances(current.catalog)
     outputs = _outputs(current, test, tolerances)
@@ -219,7 +222,7 @@ def _paths(paths: Sequence[str]) -> str:
     return "".join(f"\n    reads {path}" for path in paths)
 
 
-def _environment_words(entry: dict[str, Any], paths: Sequence[str]) -> dict[str, Any]:
+def _environment_words(entry: PlannedEnvironment, paths: Sequence[str]) -> dict[str, str]:
     pins = ", ".join(f"{component} {release}" for component, release in entry.get("pins", {}).items())
     parts = [pins, entry.get("interpreter", ""), entry.get("unavailable", "")]
     parts += [f"digest {entry['digest'][:16]}"] if "digest" in entry else []

@@ -7,7 +7,7 @@ import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 from rich.markup import escape
@@ -29,6 +29,9 @@ from mlir_matrix.fleet.probe import differences, probe, to_yaml
 from mlir_matrix.fleet.selection import by_machine
 from mlir_matrix.fleet.worker import Worker, worker_files
 from mlir_matrix.plan.request import SelectionOptions
+
+if TYPE_CHECKING:
+    from mlir_matrix.fleet.documents import Fleet
 
 _PROBED = "mlir-matrix/probe/v1"
 
@@ -208,7 +211,7 @@ def fleet_command(machines: tuple[str, ...], history: Path | None, date: str, fo
     show(form, report, _fleet_lines(report), markup=True)
 
 
-def _fleet_lines(report: dict[str, Any]) -> Iterator[str]:
+def _fleet_lines(report: Fleet) -> Iterator[str]:
     rows = [
         (
             escape(each["name"]),

@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.names import did_you_mean, printable
@@ -17,6 +17,9 @@ from mlir_matrix.catalog.models.machines import Machine
 from mlir_matrix.expand.checks.machines import validate_machine
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.fleet.choose import Choice
+
+if TYPE_CHECKING:
+    from mlir_matrix.fleet.documents import Fleet, MachineLoad
 
 
 def find_machine(catalog: Catalog, name: str) -> Entry[Machine]:
@@ -43,14 +46,11 @@ def is_file(name: str) -> bool:
     return os.sep in name or name.endswith(".yaml")
 
 
-SCHEMA = "mlir-matrix/fleet/v1"
-
-
 #: The cell of IR tests, which are of steps.
 _IR = "IR tests of steps"
 
 
-def fleet(tests: Iterable[Test], machines: Sequence[Entry[Machine]], choices: Mapping[str, Choice]) -> dict[str, Any]:
+def fleet(tests: Iterable[Test], machines: Sequence[Entry[Machine]], choices: Mapping[str, Choice]) -> Fleet:
     """Return the report as JSON. ``tests``: those of all suites; ``choices``: by machine."""
     runs = {name: {test.id for test in choice.tests if test.selected} for name, choice in choices.items()}
     users = Counter(identifier for each in runs.values() for identifier in each)
@@ -60,7 +60,7 @@ def fleet(tests: Iterable[Test], machines: Sequence[Entry[Machine]], choices: Ma
     chosen = {test.id: test for choice in choices.values() for test in choice.tests if test.selected}
     several = [test for test in chosen.values() if users[test.id] > 1]
     return {
-        "schema": SCHEMA,
+        "schema": "mlir-matrix/fleet/v1",
         "summary": {
             "machines": len(machines),
             "tests": len(known | chosen),
@@ -87,7 +87,7 @@ def fleet(tests: Iterable[Test], machines: Sequence[Entry[Machine]], choices: Ma
     }
 
 
-def _load(machine: Entry[Machine], choice: Choice) -> dict[str, Any]:
+def _load(machine: Entry[Machine], choice: Choice) -> MachineLoad:
     return {
         "name": machine.name,
         "file": machine.source.file,

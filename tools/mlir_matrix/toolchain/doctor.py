@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlir_matrix.base.errors import MatrixError, UsageError
 from mlir_matrix.catalog.catalog import Catalog, Entry
@@ -29,18 +29,20 @@ from mlir_matrix.fleet.probe import TOOLS, machine_of
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.session import plan_tests
 
-SCHEMA = "mlir-matrix/doctor/v1"
+if TYPE_CHECKING:
+    from mlir_matrix.toolchain.documents import Doctor, DoctorEnvironment, DoctorSuite, VanishingPin
+
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 
-def examine(session: Session) -> dict[str, Any]:
+def examine(session: Session) -> Doctor:
     """Return the report as JSON. Keys may be added; these stay."""
     home, own = session.home, interpreters.own()
     folders = {"packages": home.packages, "artifacts": home.artifacts, "actions": home.actions}
     environments, vanishing = _environments(session), _vanishing(session)
     suites = [_suite(session, name) for name in session.catalog.suites]
     return {
-        "schema": SCHEMA,
+        "schema": "mlir-matrix/doctor/v1",
         "summary": {
             "environments": dict(sorted(Counter(entry["state"] for entry in environments).items())),
             "tests": {key: sum(entry[key] for entry in suites) for key in ("ready", "to_fetch", "blocked")},
@@ -98,10 +100,10 @@ def _bazel(session: Session) -> dict[str, Any]:
         return {"command": [], "version": "", "where": "", "here": False, "rejected": [str(error)]}
 
 
-def _environments(session: Session) -> list[dict[str, Any]]:
+def _environments(session: Session) -> list[DoctorEnvironment]:
     found = []
     for name, environment in session.environments(session.catalog.environments).items():
-        entry: dict[str, Any] = {
+        entry: DoctorEnvironment = {
             "name": name,
             "pins": session.pins_of(name),
             "state": state_of(environment, session.home),
@@ -115,7 +117,7 @@ def _environments(session: Session) -> list[dict[str, Any]]:
     return found
 
 
-def _suite(session: Session, name: str) -> dict[str, Any]:
+def _suite(session: Session, name: str) -> DoctorSuite:
     """Count the tests of a suite that can run now, need downloads first, or cannot run, and why."""
     plan = plan_tests(session, choose(session.catalog, [name], pins=session.pins).tests())
     resolved = session.environments(action.environment for action in plan.graph.actions.values())
@@ -159,15 +161,9 @@ def _needs(graph: Graph) -> dict[str, frozenset[str]]:
     return known
 
 
-def _vanishing(session: Session) -> list[dict[str, Any]]:
+def _vanishing(session: Session) -> list[VanishingPin]:
     """Return the pins whose releases will vanish, and whether they are downloaded and installed."""
-    return [
-        {
-            "component": entry.name, "release": release.release, "environment": environment,
-            "suites": list(release.suites), **_kept(session, entry, release, environment),
-        }
-        for entry, release, environment in _rolling(session.catalog)
-    ]  # fmt: skip
+    return [_pin(session, *rolling) for rolling in _rolling(session.catalog)]
 
 
 def _rolling(catalog: Catalog) -> Iterator[tuple[Entry[Component], Release, str]]:
@@ -188,16 +184,21 @@ def _rolling(catalog: Catalog) -> Iterator[tuple[Entry[Component], Release, str]
                 yield entry, found, environment
 
 
-def _kept(session: Session, entry: Entry[Component], release: Release, environment: str) -> dict[str, Any]:
+def _pin(session: Session, entry: Entry[Component], release: Release, environment: str) -> VanishingPin:
+    pin: VanishingPin = {
+        "component": entry.name, "release": release.release, "environment": environment,
+        "suites": list(release.suites), "fetched": False, "installed": False, "reason": "",
+    }  # fmt: skip
     try:
         found = (
             session.environment(environment) if environment else of_release(session, entry, release).resolve(session)
         )
     except UsageError as error:
         # No environment has the component.
-        return {"fetched": False, "installed": False, "reason": str(error)}
+        return {**pin, "reason": str(error)}
     if not isinstance(found, ResolvedEnvironment):
-        return {"fetched": False, "installed": False, "reason": found.reason}
+        return {**pin, "reason": found.reason}
     store = Artifacts(session.home.artifacts)
-    downloaded = all(is_downloaded(package, store) for package in found.units)
-    return {"fetched": downloaded, "installed": not found.missing(session.home.packages), "reason": ""}
+    pin["fetched"] = all(is_downloaded(package, store) for package in found.units)
+    pin["installed"] = not found.missing(session.home.packages)
+    return pin

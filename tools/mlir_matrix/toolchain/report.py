@@ -22,13 +22,21 @@ from mlir_matrix.execute.plan_document import units_document
 from mlir_matrix.toolchain.fetch import Damage, first
 
 if TYPE_CHECKING:
+    from mlir_matrix.toolchain.documents import (
+        DoctorEnvironment,
+        Fetched,
+        FetchedEnvironment,
+        ListedRelease,
+        VanishingPin,
+        VerifiedToolchain,
+    )
     from mlir_matrix.toolchain.roll import Break, Roll
 
 #: Broken tests that are listed by name.
 _NAMED_TESTS = 10
 
 
-def release_lines(rows: Sequence[Mapping[str, Any]], libraries: Sequence[Mapping[str, str]]) -> Iterator[str]:
+def release_lines(rows: Sequence[ListedRelease], libraries: Sequence[Mapping[str, str]]) -> Iterator[str]:
     header = ("component", "release", "", "from", "source", "durability", "archives", "on disk", "state")
     cells = [
         (
@@ -64,8 +72,8 @@ def c_library_rows(current: Session, components: Sequence[str]) -> list[dict[str
     return rows
 
 
-def release_row(current: Session, entry: Entry[Component], release: Release) -> dict[str, Any]:
-    row: dict[str, Any] = {
+def release_row(current: Session, entry: Entry[Component], release: Release) -> ListedRelease:
+    row: ListedRelease = {
         "component": entry.name,
         "release": release.release,
         "provider": provider_of(entry.document, release),
@@ -81,12 +89,13 @@ def release_row(current: Session, entry: Entry[Component], release: Release) -> 
     try:
         environment = of_release(current, entry, release).resolve(current)
     except UsageError as error:
-        return row | {"reason": str(error)}
+        return {**row, "reason": str(error)}
     if not isinstance(environment, ResolvedEnvironment):
-        return row | {"reason": environment.reason}
+        return {**row, "reason": environment.reason}
     cost = cost_of([environment], current.home)
-    row |= {"locked": True, "state": state_of(environment, current.home)}
-    return row | {"bytes": {"fetch": cost.fetch, "to_fetch": cost.to_fetch, "disk": cost.disk}}
+    row["locked"], row["state"] = True, state_of(environment, current.home)
+    row["bytes"] = {"fetch": cost.fetch, "to_fetch": cost.to_fetch, "disk": cost.disk}
+    return row
 
 
 def roll_lines(found: Roll, suite: str) -> Iterator[str]:
@@ -127,7 +136,7 @@ def _broken_lines(broken: Sequence[Break], affected_by: Callable[[str], str] | N
         yield f"  and {len(broken) - _NAMED_TESTS} more"
 
 
-def verified_document(found: Damage) -> dict[str, Any]:
+def verified_document(found: Damage) -> VerifiedToolchain:
     damaged, artifacts = len(found.folders), len(found.archives)
     return {
         "schema": "mlir-matrix/verified-toolchain/v1",
@@ -152,10 +161,8 @@ def damage_lines(found: Damage) -> Iterator[str]:
     yield f"{read}; {len(found.folders) + len(found.archives)} damaged"
 
 
-def fetched_document(
-    current: Session, environments: Iterable[ResolvedEnvironment], errors: Iterable[str]
-) -> dict[str, Any]:
-    def entries() -> Iterator[dict[str, Any]]:
+def fetched_document(current: Session, environments: Iterable[ResolvedEnvironment], errors: Iterable[str]) -> Fetched:
+    def entries() -> Iterator[FetchedEnvironment]:
         for environment in environments:
             named = split_pins(environment.name)[0] in current.catalog.environments
             yield {
@@ -179,7 +186,7 @@ def fetched_document(
     }
 
 
-def doctor_lines(found: dict[str, Any]) -> Iterator[str]:
+def doctor_lines(found: Mapping[str, Any]) -> Iterator[str]:
     python, machine = found["interpreter"], found["machine"]
     yield f"[bold]python[/]   {python['version']} on {python['libc']}, {escape(python['path'])}"
     memory = f"{machine['memory_bytes'] / 2**30:.0f} GiB memory, {machine['free_bytes'] / 1e9:.0f} GB free"
@@ -231,7 +238,7 @@ def _bazel_lines(bazel: dict[str, Any]) -> Iterator[str]:
         yield f"  {escape(reason)}"
 
 
-def _vanishing_line(pin: dict[str, Any]) -> str:
+def _vanishing_line(pin: VanishingPin) -> str:
     release = f"{pin['component']}@{pin['release']}"
     if pin["fetched"]:
         state: str = State.DOWNLOADED
@@ -244,7 +251,7 @@ def _vanishing_line(pin: dict[str, Any]) -> str:
     return f"{escape(release)} ({', '.join(pin['suites']) or 'an index'}): {state}"
 
 
-def _environment_row(entry: dict[str, Any]) -> tuple[str, str, str, str]:
+def _environment_row(entry: DoctorEnvironment) -> tuple[str, str, str, str]:
     pins = ", ".join(f"{component} {release}" for component, release in entry["pins"].items())
     return (
         escape(entry["name"]),

@@ -11,7 +11,8 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, BinaryIO, Literal
+from types import EllipsisType
+from typing import Any, BinaryIO, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,9 @@ from mlir_matrix.actions.numerics.formats import FORMATS
 
 Array = NDArray[Any]
 Doubles = NDArray[np.float64]
+#: What selects elements of an array.
+Place: TypeAlias = int | slice | EllipsisType | Array | None
+Index: TypeAlias = Place | tuple[Place, ...]
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ Unknown operations raise ActionFailed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import EllipsisType
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -24,7 +23,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from mlir_matrix.actions.contract import ActionFailed
-from mlir_matrix.actions.numerics.dtypes import Array, Doubles
+from mlir_matrix.actions.numerics.dtypes import Array, Doubles, Index
 from mlir_matrix.actions.numerics.formats import Format
 
 #: A function of NumPy.
@@ -35,8 +34,6 @@ RuleT = TypeVar("RuleT", bound=Rule)
 #: What such functions take, and over what they sum.
 Operand: TypeAlias = "ErrorBound | ArrayLike"
 Axis: TypeAlias = int | tuple[int, ...] | None
-Place: TypeAlias = int | slice | EllipsisType | Array | None
-Index: TypeAlias = Place | tuple[Place, ...]
 #: By function, or by universal function and method: what ``error_bound_functions`` and ``error_bound_ufuncs`` register.
 RULES: dict[Function | tuple[np.ufunc, str], Rule] = {}
 

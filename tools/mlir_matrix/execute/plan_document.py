@@ -49,7 +49,7 @@ def to_document(
 
 def document_parts(
     tests: Collection[Test], plan: Plan, session: Session, *, sealed: bool = False, selection: Selection | None = None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the plan document with iterators for ``tests`` and ``actions``: lists for 100,000 tests take gigabytes."""
     needed = _needed(plan)
     actions = plan.graph.actions.values()

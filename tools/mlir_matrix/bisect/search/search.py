@@ -226,7 +226,7 @@ class Search:
             if scale * weight > _NEGLIGIBLE * total
         ]
 
-    def _divide(self, members: Any, count: int) -> list[int]:
+    def _divide(self, members: object, count: int) -> list[int]:
         """Return points whose ancestors divide the weight of a block evenly, none where no point divides it."""
         ranking = self.history.ranking(members, self._weights)
         total, step = ranking.total, ranking.total / (count + 1)
@@ -251,7 +251,7 @@ class Search:
         gain, point = max(rated, default=(0.0, 0))
         return [-point] if gain else []
 
-    def _verify(self, members: Any, count: int) -> list[int]:
+    def _verify(self, members: object, count: int) -> list[int]:
         """Return the culprit and those before it, until each has shown its verdict itself, and one of them again."""
         ranking = self.history.ranking(members, self._weights)
         inside = set(ranking.points)

@@ -234,7 +234,7 @@ _FIELDS: dict[str, tuple[Callable[[Any], object], str]] = {
 }
 
 
-def _packages(source: Source, packages: Mapping[str, Any]) -> Iterator[DebianPackage]:
+def _packages(source: Source, packages: Mapping[str, object]) -> Iterator[DebianPackage]:
     for name, values in packages.items():
         place = ("packages", name)
         _checked(source, name, _NAME.fullmatch, "a name of a Debian package", *place)
@@ -245,7 +245,7 @@ def _packages(source: Source, packages: Mapping[str, Any]) -> Iterator[DebianPac
         yield DebianPackage(name=name, **values)
 
 
-def _checked(source: Source, value: Any, test: Callable[[Any], object], expected: str, *place: str | int) -> Any:
+def _checked(source: Source, value: object, test: Callable[[Any], object], expected: str, *place: str | int) -> Any:
     if not isinstance(value, int if test is _is_size else str) or not test(value):
         raise _wrong(source, value, expected, *place)
     return value

@@ -180,7 +180,7 @@ def _listed(counts: dict[float, int]) -> list[list[object]]:
     return [[plain(decade), number] for decade, number in sorted(counts.items())]
 
 
-def plain(value: Any) -> int | float | str | bool:
+def plain(value: float | np.generic) -> int | float | str | bool:
     """Return a number as JSON has it; a complex one as Python writes it."""
     number = value.item() if isinstance(value, np.generic) else value
     if isinstance(number, complex):

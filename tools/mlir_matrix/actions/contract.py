@@ -80,7 +80,7 @@ class Action(Generic[Params_co]):
     outputs: Mapping[str, str]
 
 
-def write_json(path: str, value: Any) -> None:
+def write_json(path: str, value: object) -> None:
     """Write JSON so that equal values give equal bytes. Raise ValueError for NaN and infinities."""
     with open(path, "w", encoding="utf-8") as file:
         json.dump(value, file, sort_keys=True, allow_nan=False)
@@ -206,7 +206,7 @@ def fill(text: str, parameters: Mapping[str, Any]) -> str:
     return _PLACE.sub(lambda match: _spell(parameters[match.group(1)]), text)
 
 
-def _spell(value: Any) -> str:
+def _spell(value: object) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(_spell(item) for item in value)
     return str(value).lower() if isinstance(value, bool) else str(value)

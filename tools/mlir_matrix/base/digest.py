@@ -6,18 +6,17 @@ import hashlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 _CHUNK = 1 << 20
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
 
-def canonical(value: Any) -> bytes:
+def canonical(value: object) -> bytes:
     """The one byte string for a JSON value: sorted keys, no spaces, UTF-8."""
     return _encode(value).encode()
 
 
-def digest_value(value: Any) -> str:
+def digest_value(value: object) -> str:
     """Hexadecimal SHA-256 of a JSON value."""
     return hashlib.sha256(_encode(value).encode()).hexdigest()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from mlir_matrix.base.digest import digest_value
 from mlir_matrix.base.errors import InfrastructureError
@@ -94,7 +93,7 @@ register_execution_platforms("@{REPOSITORY}//_platforms:all")
 """
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """Return a value in Starlark, where strings, lists and dictionaries are written as in JSON."""
     return json.dumps(value, ensure_ascii=False)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from mlir_matrix.base.names import SEGMENT_NAMES
 from mlir_matrix.catalog.golden_files import GoldenFile
@@ -28,7 +28,7 @@ from mlir_matrix.catalog.models.suites import Expectations, Quarantine, Suite
 from mlir_matrix.catalog.models.toolchains import Component, Containers, Environment, KnownGood
 from mlir_matrix.catalog.yaml_reader import Source
 
-T = TypeVar("T", bound=Document)
+DocumentT_co = TypeVar("DocumentT_co", bound=Document, covariant=True)
 
 REFERENCE = "reference.py"
 #: The suite of commands without one.
@@ -36,11 +36,11 @@ DEFAULT_SUITE = "smoke"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry(Generic[T]):
+class Entry(Generic[DocumentT_co]):
     """An entry of the catalog, such as a step: its name, its file as a model, and the position of each key."""
 
     name: str
-    document: T
+    document: DocumentT_co
     source: Source
     #: The catalog folder that it is in, one of ``Catalog.roots``; all paths below begin with it.
     root: Path
@@ -121,7 +121,7 @@ class Catalog:
     containers: Containers = field(default_factory=Containers)
 
     @cached_property
-    def axes(self) -> Mapping[str, Mapping[str, Entry[Any]]]:
+    def axes(self) -> Mapping[str, Mapping[str, Entry[Document]]]:
         """The entries that each segment of a test identifier names, in the order of the segments."""
         things = (self.frameworks, self.pipelines, self.targets, self.workloads)
         return dict(zip(SEGMENT_NAMES, things, strict=True))

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Literal, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from mlir_matrix.base.errors import CatalogError
 from mlir_matrix.base.names import NAME_PATTERN, did_you_mean, printable, why_not_a_name
 from mlir_matrix.catalog.models import base
-from mlir_matrix.catalog.yaml_reader import Key, Place, located
+from mlir_matrix.catalog.yaml_reader import Data, Key, Place, located
 
 Path = tuple[Key, ...]
 #: A type in words: one of them, several of them.
 Words = tuple[str, str]
 
-_TYPE_WORDS: tuple[tuple[Any, Words], ...] = (
+_TYPE_WORDS: tuple[tuple[object, Words], ...] = (
     (base.Name, ("a name", "names")),
     (base.Glob, ("a pattern for tests", "patterns for tests")),
     (base.NameGlob, ("a pattern for names", "patterns for names")),
@@ -33,9 +34,9 @@ _TYPE_WORDS: tuple[tuple[Any, Words], ...] = (
 )
 
 
-def sentences(model: type[BaseModel], data: Mapping[str, Any], error: ValidationError) -> list[tuple[Path, str]]:
+def sentences(model: type[BaseModel], data: Mapping[str, Data], error: ValidationError) -> list[tuple[Path, str]]:
     """Return the path and a sentence for each thing that is wrong."""
-    grouped: dict[Path, list[Mapping[str, Any]]] = {}
+    grouped: dict[Path, list[ErrorDetails]] = {}
     for detail in error.errors(include_url=False, include_context=True):
         grouped.setdefault(_path(data, detail), []).append(detail)
     around = {path[:length] for path in grouped for length in range(len(path))}
@@ -47,14 +48,14 @@ def sentences(model: type[BaseModel], data: Mapping[str, Any], error: Validation
     return found
 
 
-def _follows(detail: Mapping[str, Any], *, within: bool) -> bool:
+def _follows(detail: ErrorDetails, *, within: bool) -> bool:
     """Return whether an error only follows from others: another branch of a union, a list short of its wrong items."""
     if detail["type"] == "too_short":
         return bool(len(detail["input"]) >= detail["ctx"]["min_length"])
     return within and detail["type"] not in ("missing", "extra_forbidden")
 
 
-def _path(data: Any, detail: Mapping[str, Any]) -> Path:
+def _path(data: Data | Mapping[str, Data], detail: ErrorDetails) -> Path:
     """Return the position of an error in the data: its location without the names of union branches."""
     path: list[Key] = []
     for part in detail["loc"]:
@@ -70,7 +71,7 @@ def _path(data: Any, detail: Mapping[str, Any]) -> Path:
     return tuple(path)
 
 
-def _sentence(model: type[BaseModel], path: Path, details: Sequence[Mapping[str, Any]]) -> str:
+def _sentence(model: type[BaseModel], path: Path, details: Sequence[ErrorDetails]) -> str:
     """Return one sentence for all errors at one path, the most specific one."""
     by_type = {detail["type"]: detail for detail in details}
     value, expected = details[0]["input"], _types_at(model, path)
@@ -112,7 +113,7 @@ def _bad_pattern(text: str, pattern: str) -> str:
     return why_not_a_name(text) if pattern == NAME_PATTERN else f"'{printable(text)}' is not {base.RULES[pattern]}"
 
 
-def _wrong_type(subject: str, expected: list[Any], value: Any) -> str:
+def _wrong_type(subject: str, expected: list[object], value: object) -> str:
     sentence = f"{subject}: expected {describe(expected)[0] or 'something else'}, got {got(value)}"
     bare = [_bare(found) for found in expected]
     if isinstance(value, (bool, int, float)) and all(found is str for found in bare):
@@ -122,12 +123,12 @@ def _wrong_type(subject: str, expected: list[Any], value: Any) -> str:
     return sentence
 
 
-def _bare(annotation: Any) -> Any:
+def _bare(annotation: object) -> object:
     """Return an annotation without ``Annotated`` around it."""
     return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
 
 
-def got(value: Any) -> str:
+def got(value: object) -> str:
     """Describe a value of a YAML file."""
     if value is None:
         return "nothing"
@@ -140,7 +141,7 @@ def got(value: Any) -> str:
     return "a list" if isinstance(value, list) else "keys with values"
 
 
-def describe(expected: list[Any]) -> Words:
+def describe(expected: list[object]) -> Words:
     """Describe the types that would be right: one value of them, several values."""
     found: dict[Words, None] = {}
     for annotation in expected:
@@ -157,7 +158,7 @@ def _either(choices: Sequence[str]) -> str:
     return " or ".join(filter(None, (", ".join(choices[:-1]), *choices[-1:])))
 
 
-def _words(annotation: Any) -> Words:
+def _words(annotation: object) -> Words:
     for known, words in _TYPE_WORDS:
         if annotation == known:
             return words
@@ -171,11 +172,12 @@ def _words(annotation: Any) -> Words:
         return f"a list of {items}", f"lists of {items}"
     if origin is dict:
         return f"keys, each with {describe(_flat(arguments[1]))[0]}", "keys with values"
+    assert isinstance(annotation, type)
     keys = ", ".join(_keys(annotation))
     return f"the keys {keys}", f"groups of the keys {keys}"
 
 
-def _choices(expected: Iterable[Any]) -> list[str]:
+def _choices(expected: Iterable[object]) -> list[str]:
     return [str(choice) for found in expected if get_origin(found) is Literal for choice in get_args(found)]
 
 
@@ -183,15 +185,15 @@ def _keys(model: type[BaseModel]) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
-def _types_at(model: type[BaseModel], path: Path) -> list[Any]:
+def _types_at(model: type[BaseModel], path: Path) -> list[object]:
     """Return the alternatives that the models allow at a path of the data."""
-    expected: list[Any] = [model]
+    expected: list[object] = [model]
     for part in path:
         expected = [inner for found in expected for inner in _inside(_bare(found), part)]
     return expected
 
 
-def _inside(annotation: Any, part: Key) -> list[Any]:
+def _inside(annotation: object, part: Key) -> list[object]:
     """Return the alternatives for an item or a key's value of an annotation."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (tuple, dict):
@@ -204,7 +206,7 @@ def _inside(annotation: Any, part: Key) -> list[Any]:
     return []
 
 
-def _flat(annotation: Any) -> list[Any]:
+def _flat(annotation: object) -> list[object]:
     """Return an annotation's alternatives, unions opened, None left out."""
     if get_origin(annotation) in (Union, types.UnionType):
         return [found for argument in get_args(annotation) for found in _flat(argument)]

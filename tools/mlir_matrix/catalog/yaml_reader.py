@@ -15,7 +15,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import yaml
 
@@ -32,6 +32,9 @@ _FORBIDDEN = re.compile(
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 Key = str | int
+Scalar = bool | int | float | str | None
+#: What a file holds.
+Data: TypeAlias = "Scalar | list[Data] | dict[str, Data]"
 Place = tuple[int, int]
 
 #: No size, seed or option needs more than 64 bits, and huge integers take quadratic time to convert.
@@ -71,7 +74,7 @@ class Source:
     """A file that was read: its name for messages, its data, and the place of each key and item."""
 
     file: str
-    data: Mapping[str, Any]
+    data: Mapping[str, Data]
     places: Mapping[tuple[Key, ...], Place] = field(repr=False)
 
     def place(self, *keys: Key) -> Place:
@@ -152,7 +155,7 @@ class _Level:
     """A mapping or sequence that is being read; ``key`` is the key whose value is next."""
 
     path: tuple[Key, ...]
-    content: dict[str, Any] | list[Any]
+    content: dict[str, Data] | list[Data]
     key: str | None = None
 
 
@@ -163,22 +166,23 @@ class _Reader:
         self.file = file
         self.places: dict[tuple[Key, ...], Place] = {}
         self.levels: list[_Level] = []
-        self.root: dict[str, Any] | None = None
+        self.root: dict[str, Data] | None = None
 
-    def document(self, events: Iterator[Any]) -> dict[str, Any]:
+    def document(self, events: Iterator[yaml.Event]) -> dict[str, Data]:
         """Return the only document of a stream."""
         started = False
         for event in events:
-            kind = type(event)
-            if kind is yaml.ScalarEvent:
+            if isinstance(event, yaml.ScalarEvent):
                 self._scalar(event)
-            elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
-                self._open(event, mapping=kind is yaml.MappingStartEvent)
-            elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
+            elif isinstance(event, yaml.CollectionStartEvent):
+                self._open(event)
+            elif isinstance(event, yaml.CollectionEndEvent):
                 self.levels.pop()
-            elif kind is yaml.AliasEvent:
-                raise self._error(event, f"'*{printable(event.anchor)}': aliases are refused; write the value again")
-            elif kind is yaml.DocumentStartEvent:
+            elif isinstance(event, yaml.AliasEvent):
+                raise self._error(
+                    event, f"'*{printable(str(event.anchor))}': aliases are refused; write the value again"
+                )
+            elif isinstance(event, yaml.DocumentStartEvent):
                 if started:
                     raise self._error(event, "a second document begins here; a file holds one")
                 started = True
@@ -186,11 +190,11 @@ class _Reader:
             raise SourceError(self.file, (1, 1), "the file is empty")
         return self.root
 
-    def _open(self, event: Any, *, mapping: bool) -> None:
+    def _open(self, event: yaml.CollectionStartEvent) -> None:
         self._no_properties(event)
         if len(self.levels) >= MOST_LEVELS:
             raise self._error(event, f"nested more than {MOST_LEVELS} levels deep")
-        content: dict[str, Any] | list[Any] = {} if mapping else []
+        content: dict[str, Data] | list[Data] = {} if isinstance(event, yaml.MappingStartEvent) else []
         path: tuple[Key, ...] = ()
         if self.levels:
             path = self._add(self.levels[-1], content, event)
@@ -200,14 +204,14 @@ class _Reader:
             raise self._error(event, "expected keys with values (key: value), got a list")
         self.levels.append(_Level(path, content))
 
-    def _scalar(self, event: Any) -> None:
+    def _scalar(self, event: yaml.ScalarEvent) -> None:
         self._no_properties(event)
         if self.levels:
             self._add(self.levels[-1], self._value(event), event)
         elif event.value:
             raise self._error(event, f"expected keys with values (key: value), got '{printable(event.value, 40)}'")
 
-    def _value(self, event: Any) -> bool | int | float | str | None:
+    def _value(self, event: yaml.ScalarEvent) -> Scalar:
         text: str = event.value
         if event.implicit[0]:
             try:
@@ -218,7 +222,7 @@ class _Reader:
             raise self._error(event, f"holds the control character U+{ord(found[0]):04X}")
         return text
 
-    def _add(self, level: _Level, value: Any, event: Any) -> tuple[Key, ...]:
+    def _add(self, level: _Level, value: Data, event: yaml.NodeEvent) -> tuple[Key, ...]:
         """Add a key or a value to a level and return its path. A value in a mapping has the place of its key."""
         content = level.content
         if isinstance(content, list):
@@ -229,16 +233,17 @@ class _Reader:
             path, level.key = (*level.path, level.key), None
             return path
         else:
-            path = (*level.path, self._key(value, event))
-            if value in content:
+            key = self._key(value, event)
+            path = (*level.path, key)
+            if key in content:
                 line, column = self.places[path]
-                raise self._error(event, f"the key '{printable(value)}' is a duplicate; first at {line}:{column}")
-            level.key = value
-        self.places[path] = event.start_mark.line + 1, event.start_mark.column + 1
+                raise self._error(event, f"the key '{printable(key)}' is a duplicate; first at {line}:{column}")
+            level.key = key
+        self.places[path] = _place(event)
         return path
 
-    def _key(self, key: Any, event: Any) -> str:
-        if isinstance(key, (dict, list)):
+    def _key(self, key: Data, event: yaml.NodeEvent) -> str:
+        if not isinstance(event, yaml.ScalarEvent):
             raise self._error(event, f"a key must be text, not a {'mapping' if isinstance(key, dict) else 'list'}")
         if not isinstance(key, str):
             shown = printable(event.value, 40)
@@ -247,7 +252,7 @@ class _Reader:
             raise self._error(event, "merge keys (<<) are refused; write the keys out")
         return key
 
-    def _no_properties(self, event: Any) -> None:
+    def _no_properties(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent) -> None:
         if event.anchor is not None:
             name = printable(event.anchor, 40)
             raise self._error(event, f"'&{name}': anchors are refused; write the value where it is used")
@@ -255,15 +260,21 @@ class _Reader:
             tag = printable(event.tag.replace("tag:yaml.org,2002:", "!!"), 40)
             raise self._error(event, f"'{tag}': tags are refused; write the value alone")
 
-    def _error(self, event: Any, problem: str) -> SourceError:
-        return SourceError(self.file, (event.start_mark.line + 1, event.start_mark.column + 1), problem)
+    def _error(self, event: yaml.Event, problem: str) -> SourceError:
+        return SourceError(self.file, _place(event), problem)
+
+
+def _place(event: yaml.Event) -> Place:
+    mark = event.start_mark
+    assert mark is not None
+    return mark.line + 1, mark.column + 1
 
 
 class ScalarError(ValueError):
     """A plain scalar that YAML readers disagree on, or that is too large."""
 
 
-def plain_scalar(text: str) -> bool | int | float | str | None:
+def plain_scalar(text: str) -> Scalar:
     """Return the value of a plain scalar. Raises ScalarError with a sentence for messages."""
     if text in _NULL:
         return None

@@ -9,7 +9,6 @@ import signal
 import sys
 from collections.abc import Mapping
 from types import FrameType
-from typing import Any
 
 import click
 
@@ -187,7 +186,7 @@ def _say(error: Exception) -> None:
 
 def _call(arguments: list[str] | None) -> int:
     try:
-        result: Any = matrix.main(args=arguments, prog_name="matrix", standalone_mode=False)
+        result: object = matrix.main(args=arguments, prog_name="matrix", standalone_mode=False)
     except MatrixError as error:
         _say(error)
         return error.exit_code

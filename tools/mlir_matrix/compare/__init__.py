@@ -22,8 +22,8 @@ __all__ = ["Comparison", "assert_close", "compare"]
 
 
 def compare(  # noqa: PLR0913 - each is a bound or a policy that a person may give
-    actual: Any,
-    expected: Any,
+    actual: object,
+    expected: object,
     *,
     rtol: float | str | None = None,
     atol: float | str | None = None,
@@ -90,7 +90,7 @@ def _bound(name: str, value: float | str | None) -> float | None:
         raise ValueError(f"{name}: {error}") from None
 
 
-def assert_close(actual: Any, expected: Any, **bounds: Any) -> None:
+def assert_close(actual: object, expected: object, **bounds: Any) -> None:
     """Compare, and raise AssertionError with the census for a mismatch. Arguments as for :func:`compare`."""
     __tracebackhide__ = True
     result = compare(actual, expected, **bounds)

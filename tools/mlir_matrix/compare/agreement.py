@@ -83,17 +83,17 @@ def _criteria(bounds: Sequence[Bound], expected: Array) -> Criteria:
     atol, rtol = (sum(spec[name] for spec, _ in bounds) for name in ("atol", "rtol"))
     ulps = sum(spec.get("max_ulp") or 0.0 for spec, _ in bounds) or None
     elements = any(path is not None for _, path in bounds)
-    own = sum(_bound(each, expected) for each in bounds).reshape(-1) if elements else None
+    own = np.sum([_bound(each, expected) for each in bounds], axis=0).reshape(-1) if elements else None
     return Criteria(atol=atol, rtol=rtol, max_ulp=ulps, bounds=own)
 
 
-def _bound(bound: Bound, expected: Array) -> Any:
+def _bound(bound: Bound, expected: Array) -> Doubles:
     """Return the bound of each element, where it has none of its own by ``atol`` and ``rtol``."""
     spec, path = bound
     if spec["compare"] == "exact":
         return np.zeros(expected.shape)
     with np.errstate(all="ignore"):
-        plain = spec["atol"] + spec["rtol"] * np.abs(dtypes.numbers(expected))
+        plain: Doubles = spec["atol"] + spec["rtol"] * np.abs(dtypes.numbers(expected))
     if path is None:
         return plain
     own = dtypes.load_npy(str(path))

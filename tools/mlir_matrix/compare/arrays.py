@@ -32,8 +32,8 @@ _BITS = ("bf16", *dtypes.FLOAT8)
 
 
 def compare_arrays(
-    actual: Any,
-    expected: Any,
+    actual: object,
+    expected: object,
     rules: Rules,
     *,
     dtype: str | None = None,
@@ -119,7 +119,7 @@ def _told(name: str, kind: str, array: Array, rules: Rules, *, golden: bool) -> 
     return record | ({"golden": True} if golden else {})
 
 
-def _stored(array: Any, dtype: str | None, side: str) -> tuple[Array, str]:
+def _stored(array: object, dtype: str | None, side: str) -> tuple[Array, str]:
     """Return the array as we store it, and our name of its type. Raise ValueError for anything but numbers."""
     values = _array(array, side)
     if values.dtype.hasobject or values.dtype.fields or values.dtype.kind in "SUMmO":
@@ -134,7 +134,7 @@ def _stored(array: Any, dtype: str | None, side: str) -> tuple[Array, str]:
     return values, kind
 
 
-def _array(array: Any, side: str) -> Array:
+def _array(array: object, side: str) -> Array:
     """Convert to an array. Raise ValueError where NumPy cannot, or where a mask would be lost."""
     if np.ma.isMaskedArray(array):
         raise ValueError(f"{side} is a masked array; compare its filled() or compressed()")
@@ -157,7 +157,7 @@ def _as(values: Array, dtype: str, side: str) -> Array:
     raise ValueError(f"{side} holds {values.dtype}, which is not how {dtype} is stored ({wanted})")
 
 
-def _golden(array: Any) -> Array:
+def _golden(array: object) -> Array:
     values = _array(array, "expected")
     if values.dtype.hasobject or values.dtype.kind not in "fcbiu":
         raise ValueError(f"expected holds {values.dtype}, not numbers")

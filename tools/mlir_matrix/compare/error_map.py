@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.criteria import Criteria, compare_block
+from mlir_matrix.actions.numerics.dtypes import Array
 from mlir_matrix.base.files import write_output
 from mlir_matrix.compare.fast_path import blocks
 
@@ -42,12 +43,14 @@ _CHARACTER, _TITLE_CHARACTER = 7.0, 9.0
 Pixels = NDArray[np.uint8]
 
 
-def draw(path: Path, actual: Any, expected: Any, record: Mapping[str, Any], criteria: Criteria) -> None:
+def draw(
+    path: Path, actual: Array | None, expected: Array | None, record: Mapping[str, Any], criteria: Criteria
+) -> None:
     """Write the map as ``.png`` or, with axes and a legend, as ``.svg``. Raise ValueError where there is no map.
 
     ``record`` is what the comparison of these arrays by these criteria found.
     """
-    if actual is None or "wrong" not in record:
+    if actual is None or expected is None or "wrong" not in record:
         raise ValueError(f"there is no map of this: {record['reason']}")
     pixels = _colours(_shares(actual, expected, record, criteria))
     if path.suffix == ".png":
@@ -58,7 +61,7 @@ def draw(path: Path, actual: Any, expected: Any, record: Mapping[str, Any], crit
         raise ValueError(f"{path}: a map is a .png or .svg file")
 
 
-def _shares(actual: Any, expected: Any, record: Mapping[str, Any], criteria: Criteria) -> NDArray[np.float64]:
+def _shares(actual: Array, expected: Array, record: Mapping[str, Any], criteria: Criteria) -> NDArray[np.float64]:
     """Return the largest share of the bound in each cell of the map."""
     kind, shape = str(record["dtype"]), actual.shape
     columns = shape[-1] if shape else 1

@@ -14,13 +14,14 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, Literal, cast
 
 import numpy as np
 
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.dtypes import STORAGE, Array
 from mlir_matrix.base.errors import UsageError
+from mlir_matrix.compare.text import Buffer
 
 _NPY = b"\x93NUMPY"
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
@@ -75,7 +76,7 @@ class ArchiveFile:
 class TextFile:
     """Text, as bytes."""
 
-    data: Any
+    data: Buffer
 
 
 Content = ArrayFile | ArchiveFile | TextFile
@@ -110,13 +111,13 @@ def read(path: Path, raw: Raw | None = None) -> Content:
     return TextFile(data)
 
 
-def _mapped(path: Path, file: Any) -> Array:
+def _mapped(path: Path, file: BinaryIO) -> Array:
     file.seek(0)
     try:
         header = dtypes.read_header(file, path.stat().st_size)
     except (ValueError, EOFError) as error:
         raise _unreadable(path, dtypes.why_unreadable(error)) from None
-    order: Any = "F" if header.fortran else "C"
+    order: Literal["F", "C"] = "F" if header.fortran else "C"
     if not math.prod(header.shape):
         return np.empty(header.shape, dtype=header.dtype)
     return np.memmap(path, dtype=header.dtype, mode="r", offset=file.tell(), shape=header.shape, order=order)

@@ -20,9 +20,9 @@ from dataclasses import fields
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from mlir_matrix.actions.numerics.criteria import Counts, Criteria
+from mlir_matrix.actions.numerics.dtypes import Array
 from mlir_matrix.base.paths import find_home
 from mlir_matrix.catalog.releases import number
 
@@ -72,7 +72,7 @@ def takes(dtype: str, criteria: Criteria) -> bool:
     return dtype in _DTYPES and criteria.plain and criteria.bounds is None and usual and ulps
 
 
-def count(actual: Any, expected: Any, dtype: str, criteria: Criteria) -> list[Counts] | None:
+def count(actual: Array, expected: Array, dtype: str, criteria: Criteria) -> list[Counts] | None:
     """Return the counts of parts of two arrays; None where compiled code is not available."""
     library = load()
     if library is None or not all(each.flags.c_contiguous and each.flags.aligned for each in (actual, expected)):

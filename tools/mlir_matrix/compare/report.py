@@ -10,6 +10,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mlir_matrix.compare.documents import Number
+
 WIDTH = 76
 _HEADINGS = ("element", "expected", "actual", "|error|", "rel. error", "ulp", "bound")
 _BAR = 30
@@ -86,7 +88,7 @@ def _norms(output: Mapping[str, Any]) -> list[str]:
     return [f"  norms     of the error by those of what is expected: {words}", *turned]
 
 
-def _crossed(output: Mapping[str, Any], bound: str, other: str, decades: Sequence[Sequence[Any]]) -> list[str]:
+def _crossed(output: Mapping[str, Any], bound: str, other: str, decades: Sequence[tuple[Number, int]]) -> list[str]:
     """Return the histogram of the other error for elements over one bound."""
     if not output.get(bound) or not decades or output.get("own_bounds"):
         return []
@@ -153,7 +155,7 @@ def _table(output: Mapping[str, Any]) -> list[str]:
     return [title, *("  " + "  ".join(cells) for cells in aligned)]
 
 
-def _histogram(decades: Sequence[Sequence[Any]]) -> list[str]:
+def _histogram(decades: Sequence[tuple[Number, int]]) -> list[str]:
     """Return one line per decade, with a bar; exact zeros and infinities have their own lines."""
     most = max((count for _, count in decades), default=1)
     lines = []
@@ -169,16 +171,16 @@ def _wrap(text: str, first: str = "  ") -> list[str]:
     return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=" " * len(first), break_long_words=False)
 
 
-def _shape(sizes: Sequence[Any]) -> str:
+def _shape(sizes: Sequence[int]) -> str:
     return f"[{', '.join(str(size) for size in sizes)}]"
 
 
-def _number(value: Any) -> str:
+def _number(value: object) -> str:
     """Round to three digits; integers and words stay unchanged."""
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def _up(value: Any) -> str:
+def _up(value: object) -> str:
     """Round up to three digits, so that the printed bound suffices."""
     if not isinstance(value, float) or value == 0:
         return str(value)
@@ -189,14 +191,14 @@ def _up(value: Any) -> str:
     return text
 
 
-def _exact(value: Any) -> str:
+def _exact(value: object) -> str:
     """Print enough digits to distinguish all numbers of single precision."""
     return f"{value:.9g}" if isinstance(value, float) else str(value)
 
 
-def _count(value: Any) -> str:
+def _count(value: Number) -> str:
     return str(int(value)) if isinstance(value, (int, float)) and value < 2**53 else f"{float(value):.3g}"
 
 
-def _percent(share: Any) -> str:
+def _percent(share: Number) -> str:
     return f"{100 * float(share):.3g} %"

@@ -10,6 +10,7 @@ from typing import Any
 
 from mlir_matrix.actions.numerics.census import Census
 from mlir_matrix.actions.numerics.criteria import Criteria
+from mlir_matrix.actions.numerics.dtypes import Array
 from mlir_matrix.compare.report import render
 
 
@@ -25,8 +26,8 @@ class Comparison:
         counts: Mapping[str, Any],
         *,
         census: Callable[[], Mapping[str, Any]] | None = None,
-        actual: Any = None,
-        expected: Any = None,
+        actual: Array | None = None,
+        expected: Array | None = None,
         criteria: Criteria | None = None,
     ) -> None:
         """``counts``: what is known, ``outcome`` among it; ``census``: makes the whole record, None where that is all there is.

@@ -9,10 +9,11 @@ but for those at the beginning and the end.
 from __future__ import annotations
 
 import ctypes
+import mmap
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +51,11 @@ class Texts:
     differs: str
 
 
-def read_pairs(actual: Any, expected: Any, *, any_space: bool = False) -> Texts:
+#: A text: read, or mapped.
+Buffer: TypeAlias = bytes | memoryview | mmap.mmap
+
+
+def read_pairs(actual: Buffer, expected: Buffer, *, any_space: bool = False) -> Texts:
     """Compare two texts (bytes or buffers). With ``any_space`` a line break equals any other blank."""
     library = native.load() if max(len(actual), len(expected)) >= WORTHWHILE else None
     if library is not None:
@@ -64,7 +69,7 @@ class _State(ctypes.Structure):
     _fields_ = [(name, ctypes.c_int64) for name in ("left", "right", "pairs", "words", "lines", "columns", "differs")]
 
 
-def _compiled(library: ctypes.CDLL, actual: Any, expected: Any, *, any_space: bool) -> Texts:
+def _compiled(library: ctypes.CDLL, actual: Buffer, expected: Buffer, *, any_space: bool) -> Texts:
     left, right = np.frombuffer(actual, dtype=np.uint8), np.frombuffer(expected, dtype=np.uint8)
     convert = ctypes.cast(ctypes.CDLL(None).strtod, ctypes.c_void_p)
     state = _State()

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mlir_matrix.actions.numerics.dtypes import Array
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.compare.arrays import compare_arrays
 from mlir_matrix.compare.files import ArchiveFile, ArrayFile, Content, Raw, TextFile, read
 from mlir_matrix.compare.result import Comparison
 from mlir_matrix.compare.rules import Rules
-from mlir_matrix.compare.text import Texts, read_pairs
+from mlir_matrix.compare.text import Buffer, Texts, read_pairs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +121,7 @@ def _kind(content: Content) -> str:
     return {ArrayFile: "an array", ArchiveFile: "an archive of arrays", TextFile: "text"}[type(content)]
 
 
-def _arrays(name: str, left: Any, right: Any, how: How, place: Path) -> Comparison:
+def _arrays(name: str, left: Array, right: Array, how: How, place: Path) -> Comparison:
     try:
         return compare_arrays(
             left,
@@ -150,7 +151,7 @@ def _archives(name: str, left: ArchiveFile, right: ArchiveFile, how: How) -> Ite
                 yield Unreadable(inner, str(error))
 
 
-def compare_texts(actual: Any, expected: Any, how: How, name: str = "") -> Comparison:
+def compare_texts(actual: Buffer, expected: Buffer, how: How, name: str = "") -> Comparison:
     """Compare two texts: their numbers as doubles, the rest byte by byte."""
     texts = read_pairs(actual, expected, any_space=how.any_space)
     if texts.differs or not texts.actual.size:

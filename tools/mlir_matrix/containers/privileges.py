@@ -118,7 +118,7 @@ def host_config(*, binds: list[str], memory_mb: int, cpus: float) -> dict[str, A
     }
 
 
-def _ulimits() -> Iterator[dict[str, Any]]:
+def _ulimits() -> Iterator[dict[str, object]]:
     """Yield limits of processes and files. Some machines refuse the defaults of Podman."""
     for name, kind in (("nofile", resource.RLIMIT_NOFILE), ("nproc", resource.RLIMIT_NPROC)):
         soft, _ = resource.getrlimit(kind)
@@ -126,7 +126,7 @@ def _ulimits() -> Iterator[dict[str, Any]]:
         yield {"Name": name, "Soft": value, "Hard": value}
 
 
-def config(words: list[str], user: User) -> dict[str, Any]:
+def config(words: list[str], user: User) -> dict[str, object]:
     """Return command, user and environment of a container, as arguments of Docker's library."""
     return {
         "command": words,

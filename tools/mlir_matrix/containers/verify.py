@@ -75,7 +75,7 @@ def _layers(spec: ImageSpec, described: Mapping[str, Any]) -> Iterator[str]:
             yield f"its layer {digest} is not that of {layer.label}, sha256:{layer.digest}"
 
 
-def _shown(value: Any, most: int = 120) -> str:
+def _shown(value: object, most: int = 120) -> str:
     text = str(value)
     return text if len(text) <= most else f"{text[:most]}…"
 

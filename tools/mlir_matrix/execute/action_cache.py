@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 from mlir_matrix.base.digest import digest_bytes
 from mlir_matrix.base.files import unwritable
@@ -60,7 +59,7 @@ class Result:
     outputs: Mapping[str, str] = field(default_factory=dict)
     #: Seconds and memory of the execution. No digest covers them.
     usage: Mapping[str, float] = field(default_factory=dict)
-    metrics: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, object] = field(default_factory=dict)
     #: The execution's limit in MiB: with more memory, a failure may become another outcome.
     memory_mb: int = 0
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         FromFile,
         HermeticCommand,
         NamedTest,
+        PlannedEnvironment,
         PlannedTarget,
         PlannedTest,
         PlannedUnit,
@@ -49,7 +50,7 @@ def to_document(
 
 def document_parts(
     tests: Collection[Test], plan: Plan, session: Session, *, sealed: bool = False, selection: Selection | None = None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the plan document with iterators for ``tests`` and ``actions``: lists for 100,000 tests take gigabytes."""
     needed = _needed(plan)
     actions = plan.graph.actions.values()
@@ -217,25 +218,25 @@ def units_document(environment: ResolvedEnvironment, releases: Releases) -> list
     return found
 
 
-def environment_document(environment: Environment, session: Session) -> dict[str, Any]:
+def environment_document(environment: Environment, session: Session) -> PlannedEnvironment:
     """Return an environment: its digest, its cost and downloads, or why it is unavailable."""
-    entry: dict[str, Any] = {"name": environment.name, "pins": session.pins_of(environment.name)}
+    entry: PlannedEnvironment = {"name": environment.name, "pins": session.pins_of(environment.name)}
     if not isinstance(environment, ResolvedEnvironment):
-        return {**entry, "unavailable": environment.reason}
+        entry["unavailable"] = environment.reason
+        return entry
+    entry["digest"] = environment.digest
+    entry["interpreter"] = f"cpython {environment.interpreter.version}"
+    if environment.foreign:
+        entry["foreign"] = True
+    entry["units"] = units_document(environment, session.releases(environment.name))
+    entry["packages"] = [unit.label.replace(" ", "==") for unit in environment.units]
+    entry["missing"] = [unit.label.replace(" ", "==") for unit in environment.missing(session.home.packages)]
     cost = cost_of([environment], session.home)
-    return {
-        **entry,
-        "digest": environment.digest,
-        "interpreter": f"cpython {environment.interpreter.version}",
-        **({"foreign": True} if environment.foreign else {}),
-        "units": units_document(environment, session.releases(environment.name)),
-        "packages": [unit.label.replace(" ", "==") for unit in environment.units],
-        "missing": [unit.label.replace(" ", "==") for unit in environment.missing(session.home.packages)],
-        "bytes": {
-            "fetch": cost.fetch,
-            "to_fetch": cost.to_fetch,
-            "disk": cost.disk,
-            "to_install": cost.to_install,
-            "exact": cost.exact,
-        },
+    entry["bytes"] = {
+        "fetch": cost.fetch,
+        "to_fetch": cost.to_fetch,
+        "disk": cost.disk,
+        "to_install": cost.to_install,
+        "exact": cost.exact,
     }
+    return entry

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
 
 from mlir_matrix.actions.expr.expression import ExpressionError
 from mlir_matrix.base.errors import CatalogError
@@ -277,10 +276,10 @@ class Tolerances:
             numerics=self.numerics.of(test.workload, test.target, test.framework, test.pipeline),
         )
 
-    def considered(self, test: Test, output: str) -> list[dict[str, Any]]:
+    def considered(self, test: Test, output: str) -> list[dict[str, object]]:
         """Return the layers that apply to an output; the last one wins."""
         bound = self.of(test, output)
-        rows: list[dict[str, Any]] = [
+        rows: list[dict[str, object]] = [
             {"layer": item.location, "applies": item.applies, "why": item.why}
             for item in bound.considered
             if item.applies and item.location != bound.location

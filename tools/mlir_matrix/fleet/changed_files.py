@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from mlir_matrix.base.names import split_pins
 from mlir_matrix.base.text import counted
 from mlir_matrix.catalog.catalog import REFERENCE, Entry
 from mlir_matrix.catalog.load import QUARANTINE
+from mlir_matrix.catalog.models.base import Document
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.keys import tool_modules
 from mlir_matrix.expand.expansion import Test
@@ -92,7 +92,7 @@ def _defined(session: Session, number: int, path: str) -> Iterator[Used]:
     catalog = session.catalog
     file = catalog.roots[number] / path
     for section in _SECTIONS:
-        entries: dict[str, Entry[Any]] = getattr(catalog, section)
+        entries: dict[str, Entry[Document]] = getattr(catalog, section)
         for name, entry in entries.items():
             if file in (entry.folder / os.path.basename(entry.source.file), entry.files.get(REFERENCE)):
                 # A rule of a suite has a position, which begins with the file.

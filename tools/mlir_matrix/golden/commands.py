@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -214,7 +214,7 @@ def _find(current: Session, arguments: Sequence[str]) -> list[Test]:
     return found
 
 
-def _magnitudes(current: Session, test: Test, limits: Limits) -> tuple[Mapping[str, Mapping[str, Any]], str]:
+def _magnitudes(current: Session, test: Test, limits: Limits) -> tuple[Mapping[str, Mapping[str, object]], str]:
     """Return the median and the largest element of each golden, none if they cannot be read, and how a program was scaled."""
     workload, bounds = current.catalog.workloads[test.workload], None
     if is_prepared(current.catalog, workload):
@@ -232,7 +232,7 @@ def _magnitudes(current: Session, test: Test, limits: Limits) -> tuple[Mapping[s
         warn(f"{what}: {done.outcome['reason']}")
         return {}, scaled
     store = ActionCache(current.home.actions)
-    return cast("dict[str, dict[str, Any]]", json.loads(store.read_blob(done.outputs["magnitudes"]))), scaled
+    return cast("dict[str, dict[str, object]]", json.loads(store.read_blob(done.outputs["magnitudes"]))), scaled
 
 
 def _last_verdict(current: Session, test: Test) -> Verdict | None:

@@ -51,7 +51,7 @@ def _state(row: GoldenOutput) -> str:
     return f"{name}: differs{_difference(row['difference'])}{size}"
 
 
-def _difference(found: Mapping[str, Any] | None) -> str:
+def _difference(found: Mapping[str, object] | None) -> str:
     if found is None:
         return ""
     if "changed" in found:

@@ -224,7 +224,7 @@ _DAY_S = 86_400
 class _Days(click.ParamType[int]):
     name = "days"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
         found = re.fullmatch(r"([1-9]\d{0,4})d?", str(value), re.ASCII)
         return int(found[1]) if found else self.fail(f"{str(value)!r} is no number of days, such as 90d", param, ctx)
 

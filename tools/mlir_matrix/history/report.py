@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
@@ -11,7 +11,17 @@ from mlir_matrix.base.layout import columns, section
 from mlir_matrix.base.text import counted, shortened
 
 if TYPE_CHECKING:
-    from mlir_matrix.history.documents import Diff, FirstBadTest, RecentOutcome, RecordedRun, ShownTest
+    from mlir_matrix.history.documents import (
+        ChangedTest,
+        Diff,
+        FirstBadTest,
+        FlakyTest,
+        GrowingTest,
+        RecentOutcome,
+        RecordedRun,
+        ShownTest,
+        SlowerTest,
+    )
 
 _DAY = 10
 _SHORT = 12
@@ -123,7 +133,7 @@ def _named(run: RecordedRun) -> str:
     return escape(f"{run['id'][:_SHORT]}  {run['started'][:16].replace('T', ' ')}  {run['host']}{last}")
 
 
-def flaky_text(tests: Sequence[Any]) -> Iterator[str]:
+def flaky_text(tests: Sequence[FlakyTest]) -> Iterator[str]:
     """Return a line a test, with the ways in which it ended."""
     rows = [
         (
@@ -136,7 +146,7 @@ def flaky_text(tests: Sequence[Any]) -> Iterator[str]:
     yield from _table(("test", "differs", "95 %", "executions", "ended in"), rows, "flaky", right=(1, 2, 3))
 
 
-def slower_text(tests: Sequence[Any]) -> Iterator[str]:
+def slower_text(tests: Sequence[SlowerTest]) -> Iterator[str]:
     """Return a line a test and host."""
     rows = [
         (
@@ -148,7 +158,7 @@ def slower_text(tests: Sequence[Any]) -> Iterator[str]:
     yield from _table(("test", "host", "s before", "s after", "factor", "p"), rows, "slower", right=(2, 3, 4, 5))
 
 
-def growing_text(tests: Sequence[Any]) -> Iterator[str]:
+def growing_text(tests: Sequence[GrowingTest]) -> Iterator[str]:
     """Return a line a test."""
     rows = [
         (
@@ -186,7 +196,7 @@ def diff_text(found: Diff) -> Iterator[str]:
     yield ", ".join(f"{count} {kind}" for kind, count in counts.items() if count or kind not in ("passes", "not run"))
 
 
-def _ended(kind: str, test: Any) -> str:
+def _ended(kind: str, test: ChangedTest) -> str:
     before, after = test["before"], test["after"]
-    words = {"changed": f"{before} → {after}", "fixed": before, "new": after, "not_run": after}.get(kind, "")
+    words = {"changed": f"{before} → {after}", "fixed": before, "new": after, "not_run": after}.get(kind) or ""
     return f"{words} (last seen {test['last_seen'][:_DAY]})" if "last_seen" in test else words

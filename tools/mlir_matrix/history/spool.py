@@ -121,7 +121,7 @@ def _opened(path: str | Path) -> BufferedReader:
     return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
 
 
-def read_recording(file: Path) -> dict[str, Any]:
+def read_recording(file: Path) -> dict[str, object]:
     """Read the file of a run. Raise SpoolError, NewerRunError, OSError."""
     with _opened(file) as opened:
         if os.fstat(opened.fileno()).st_size > _MOST_BYTES:

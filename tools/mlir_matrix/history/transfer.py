@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -88,7 +87,7 @@ def _load(store: Store, key: int) -> Checked | None:
             found = connection.execute(sa.select(table).where(table.c.key.in_(used)))
             tables.append({row.key: (number, tuple(row[1:])) for number, row in enumerate(found)})
     used_behaviours, used_sets = tables
-    columns: list[Sequence[Any]] = list(zip(*rows, strict=True)) or [()] * 9
+    columns: list[Sequence[object]] = list(zip(*rows, strict=True)) or [()] * 9
     columns[1] = [used_behaviours[each][0] for each in columns[1]]
     columns[7] = [used_sets[each][0] for each in columns[7]]
     return Checked(

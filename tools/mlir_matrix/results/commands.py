@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -52,7 +51,7 @@ def merge_command(files: tuple[Path, ...], results: Path | None, form: str) -> i
 class _Size(click.ParamType[int]):
     name = "size"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> int:
         try:
             return size_in_bytes(value)
         except ValueError as error:

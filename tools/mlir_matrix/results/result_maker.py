@@ -134,7 +134,7 @@ class ResultMaker:
 
     def finished(self, test: Test, action: str, done: Done) -> TestResult:
         """Return the result of a test whose last action is finished."""
-        outcome: Mapping[str, Any] = done.result.outcome
+        outcome: Mapping[str, str] = done.result.outcome
         verdict: dict[str, Any] | None = None
         metrics: dict[str, Any] = {}
         chain = self._chains[action]
@@ -168,14 +168,15 @@ class ResultMaker:
             metrics["poisons"] = chain.poisons
         diagnostics = _in_source(chain.source, outcome.get("diagnostics", ""))
         pins, environments = self._environments(chain.environments)
-        expected, expectation = _compare(test, outcome["outcome"])
+        word = Outcome(outcome["outcome"])
+        expected, expectation = _compare(test, word)
         # An expected mismatch must not hide that no comparison was possible.
         expected = expected and (verdict is None or is_measurable(verdict)) and not self._lacks_golden(action, done)
         return TestResult(
             **_names(test),
-            **self._annotate(test.id, outcome["outcome"], expected),
-            outcome=outcome["outcome"],
-            stage=outcome["stage"],
+            **self._annotate(test.id, word, expected),
+            outcome=word,
+            stage=Stage(outcome["stage"]),
             expected=expected,
             reason=_reason(chain, outcome),
             duration_s=chain.duration_s,
@@ -189,10 +190,10 @@ class ResultMaker:
             log=str(done.result.metrics.get("log", "")) if not done.result.ok else "",
             weak=weak_outputs(verdict) if verdict else {},
             scaled=chain.scaled,
-            step=_step(chain.failed or action) if outcome["outcome"] != Outcome.PASS else None,
+            step=_step(chain.failed or action) if word != Outcome.PASS else None,
             signal=outcome.get("signal", ""),
             # Where a time-out hit is chance.
-            frame="" if outcome["outcome"] == Outcome.TIMED_OUT else innermost_frame(diagnostics),
+            frame="" if word == Outcome.TIMED_OUT else innermost_frame(diagnostics),
         )
 
     def _lacks_golden(self, action: str, done: Done) -> bool:
@@ -244,7 +245,7 @@ class ResultMaker:
         return self._known[names]
 
 
-def _reason(chain: _Chain, outcome: Mapping[str, Any]) -> str:
+def _reason(chain: _Chain, outcome: Mapping[str, str]) -> str:
     """Return the reason of an outcome, with what its chain of actions adds to it."""
     reason = _in_source(chain.source, _in_step(chain.failed, outcome))
     if outcome["outcome"] == Outcome.IMPORT_FAILED and chain.scaled not in reason:
@@ -252,7 +253,7 @@ def _reason(chain: _Chain, outcome: Mapping[str, Any]) -> str:
     return reason + (_ONE_POISON if chain.poisons == 1 else "")
 
 
-def _in_step(failed: str, outcome: Mapping[str, Any]) -> str:
+def _in_step(failed: str, outcome: Mapping[str, str]) -> str:
     """Return the reason of an outcome, with the step that failed; other actions are named ``import/…``, ``run/…``."""
     reason, name = str(outcome.get("reason", "")), _step(failed)["name"]
     is_own = not name or "/" in name or outcome["outcome"] in NOT_RUN or outcome["outcome"] == Outcome.INFRA_ERROR
@@ -307,7 +308,7 @@ def _names(test: Test) -> dict[str, Any]:
     }
 
 
-def _compare(test: Test, outcome: str) -> tuple[bool, ExpectedOutcome | None]:
+def _compare(test: Test, outcome: Outcome) -> tuple[bool, ExpectedOutcome | None]:
     """Return whether the outcome is expected, and the expectation. An expected failure that passes is unexpected."""
     rule = test.expectation
     if rule is None:

@@ -89,12 +89,13 @@ def release_row(current: Session, entry: Entry[Component], release: Release) -> 
     try:
         environment = of_release(current, entry, release).resolve(current)
     except UsageError as error:
-        return row | {"reason": str(error)}
+        return {**row, "reason": str(error)}
     if not isinstance(environment, ResolvedEnvironment):
-        return row | {"reason": environment.reason}
+        return {**row, "reason": environment.reason}
     cost = cost_of([environment], current.home)
-    row |= {"locked": True, "state": state_of(environment, current.home)}
-    return row | {"bytes": {"fetch": cost.fetch, "to_fetch": cost.to_fetch, "disk": cost.disk}}
+    row["locked"], row["state"] = True, state_of(environment, current.home)
+    row["bytes"] = {"fetch": cost.fetch, "to_fetch": cost.to_fetch, "disk": cost.disk}
+    return row
 
 
 def roll_lines(found: Roll, suite: str) -> Iterator[str]:

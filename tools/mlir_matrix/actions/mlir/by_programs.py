@@ -6,13 +6,12 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from mlir_matrix.actions.contract import Action, ActionFailed, read_text
 from mlir_matrix.actions.mlir import interface, reasons
 from mlir_matrix.actions.mlir.backend import Printed
 from mlir_matrix.actions.mlir.generic_form import Written, signature
-from mlir_matrix.actions.params import BackendParams, StepParams
+from mlir_matrix.actions.params import BackendParams, StepParams, Value
 from mlir_matrix.actions.runtime import programs
 
 #: From this release on a pipeline names the operation that it is anchored to; before, that was always the module.
@@ -104,7 +103,7 @@ def uncontracted() -> list[str]:
     return ["-fp-contract=off"] if programs.before("llc", _STRICT) else []
 
 
-def _machine(parameters: Mapping[str, Any]) -> list[str]:
+def _machine(parameters: Mapping[str, Value]) -> list[str]:
     """Return the options of ``opt`` and ``llc`` that describe the machine."""
     triple = parameters.get("triple") or f"{os.uname().machine}-unknown-linux-musl"
     cpu = parameters.get("cpu") or _BASELINE.get(str(triple).partition("-")[0], "generic")

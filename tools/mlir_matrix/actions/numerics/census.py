@@ -113,7 +113,7 @@ class Census:
             self._worst.append((rank, self._element(block, int(at))))
         self._worst = sorted(self._worst, key=lambda entry: entry[0])[:WORST]
 
-    def _element(self, block: Block, at: int) -> dict[str, Any]:
+    def _element(self, block: Block, at: int) -> dict[str, object]:
         unlike = bool(block.nan[at] or block.inf[at])
         return {
             "index": index_of(block.start + at, self._shape),
@@ -176,11 +176,11 @@ def _count_decades(counts: dict[float, int], values: Doubles) -> None:
         counts[float(decade)] = counts.get(float(decade), 0) + int(number)
 
 
-def _listed(counts: dict[float, int]) -> list[list[Any]]:
+def _listed(counts: dict[float, int]) -> list[list[object]]:
     return [[plain(decade), number] for decade, number in sorted(counts.items())]
 
 
-def plain(value: Any) -> int | float | str | bool:
+def plain(value: float | np.generic) -> int | float | str | bool:
     """Return a number as JSON has it; a complex one as Python writes it."""
     number = value.item() if isinstance(value, np.generic) else value
     if isinstance(number, complex):

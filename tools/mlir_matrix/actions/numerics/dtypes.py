@@ -11,7 +11,8 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, BinaryIO, Literal
+from types import EllipsisType
+from typing import Any, BinaryIO, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,9 @@ from mlir_matrix.actions.numerics.formats import FORMATS
 
 Array = NDArray[Any]
 Doubles = NDArray[np.float64]
+#: What selects elements of an array.
+Place: TypeAlias = int | slice | EllipsisType | Array | None
+Index: TypeAlias = Place | tuple[Place, ...]
 
 
 @dataclass(frozen=True)
@@ -107,14 +111,14 @@ def least_normal(dtype: str) -> float:
     return FORMATS[dtype].least_normal if dtype in FORMATS else 2.0 ** (1 - FLOAT8[dtype].bias)
 
 
-def golden_storage(dtype: str) -> np.dtype[Any]:
+def golden_storage(dtype: str) -> np.dtype[np.generic]:
     """Return the dtype of goldens: double for floating point, the output's own type otherwise."""
     if dtype in COMPLEX:
         return STORAGE["complex<f64>"]
     return STORAGE["f64"] if dtype in FLOATS else STORAGE[dtype]
 
 
-def unsigned(stored: Array, wanted: np.dtype[Any]) -> Array:
+def unsigned(stored: Array, wanted: np.dtype[np.generic]) -> Array:
     """Return signed integers as the unsigned ones that are wanted, others unchanged.
 
     MLIR's integers have no sign, and some runtimes store all of them as signed ones.
@@ -270,7 +274,7 @@ class Header:
 
     shape: tuple[int, ...]
     fortran: bool
-    dtype: np.dtype[Any]
+    dtype: np.dtype[np.generic]
 
 
 def read_header(file: BinaryIO, size: int) -> Header:
@@ -330,7 +334,7 @@ def save_npy(path: str, array: Array) -> None:
         np.lib.format.write_array(file, contiguous, version=(1, 0), allow_pickle=False)
 
 
-def write_npy(path: str, dtype: np.dtype[Any], shape: Sequence[int], blocks: Iterable[Array]) -> None:
+def write_npy(path: str, dtype: np.dtype[np.generic], shape: Sequence[int], blocks: Iterable[Array]) -> None:
     """Write an array from blocks of elements in C order; the bytes are those of :func:`save_npy`."""
     header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": tuple(shape)}
     with open(path, "wb") as file:

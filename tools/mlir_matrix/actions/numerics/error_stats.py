@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mlir_matrix.actions.numerics.criteria import Block
-from mlir_matrix.actions.numerics.dtypes import numbers
+from mlir_matrix.actions.numerics.dtypes import Array, numbers
 
 #: A residue less than this share of the error says that one number explains it.
 _EXPLAINED = 0.05
@@ -109,13 +109,13 @@ class ErrorStats:
         return bool(self.dd - self.de**2 / self.ee < _EXPLAINED**2 * min(self.dd, actual))
 
 
-def _extreme(values: Any) -> bool:
+def _extreme(values: Array) -> bool:
     """Return whether the square of the largest number overflows or underflows."""
     top = float(np.abs(values).max(initial=0.0))
     return top != 0 and not 1e-140 < top < 1e140
 
 
-def _wide(values: Any) -> Any:
+def _wide(values: Array) -> Array:
     """Convert to a type with a wider exponent than double."""
     return values.astype(np.clongdouble if values.dtype.kind == "c" else np.longdouble)
 

@@ -6,13 +6,14 @@ else converts the whole array, once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from mlir_matrix.actions.numerics import dtypes
-from mlir_matrix.actions.numerics.dtypes import Array
+from mlir_matrix.actions.numerics.dtypes import Array, Index
 
 
 class LazyDoubles(np.lib.mixins.NDArrayOperatorsMixin):
@@ -28,35 +29,41 @@ class LazyDoubles(np.lib.mixins.NDArrayOperatorsMixin):
     def __len__(self) -> int:
         return len(self._stored)
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Index) -> Array:
         return dtypes.decode(self._stored[index], self._stored_as)
 
-    def take(self, indices: Any, axis: int | None = None, mode: Any = "raise") -> Any:
+    def take(
+        self, indices: int | Array, axis: int | None = None, mode: Literal["raise", "wrap", "clip"] = "raise"
+    ) -> Array:
         """Select elements as ``numpy.take`` does."""
         return dtypes.decode(np.take(self._stored, indices, axis=axis, mode=mode), self._stored_as)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         if self._all is None:
             self._all = dtypes.decode(self._stored, self._stored_as)
         return self._all if dtype is None else self._all.astype(dtype)
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **options: object) -> object:
         return getattr(ufunc, method)(*map(_whole, inputs), **options)
 
-    def __array_function__(self, function: Any, _types: Any, given: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    def __array_function__(
+        self, function: Callable[..., object], _types: object, given: Sequence[Any], options: Mapping[str, Any]
+    ) -> object:
         if function is np.take and given[0] is self and "out" not in options:
             return self.take(*given[1:], **options)
         return function(*map(_whole, given), **{name: _whole(value) for name, value in options.items()})
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
             # NumPy asks for other protocols first, in which the array would be converted to answer.
             raise AttributeError(name)
         return getattr(self.__array__(), name)
 
 
-def _whole(value: Any) -> Any:
+def _whole(value: object) -> object:
     """Convert an argument, or the items of a list or tuple."""
     if isinstance(value, LazyDoubles):
         return value.__array__()
-    return type(value)(map(_whole, value)) if type(value) in (list, tuple) else value
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_whole, value))
+    return value

@@ -34,7 +34,6 @@ from __future__ import annotations
 
 import math
 import zlib
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,7 +147,7 @@ def _words(values: Doubles, stored: Array) -> NDArray[np.uint64]:
     return np.where(np.isnan(values), _NAN_WORD, np.where(values == 0, np.uint64(0), words))
 
 
-def _blocks(flat: Any) -> Any:
+def _blocks(flat: Array) -> Array:
     """Reshape [elements] to [blocks, 4096], padded with 0."""
     blocks = -(-flat.size // BLOCK)
     filled = np.zeros(blocks * BLOCK, dtype=flat.dtype)
@@ -156,24 +155,24 @@ def _blocks(flat: Any) -> Any:
     return filled.reshape(blocks, BLOCK)
 
 
-def _folded(flat: Any) -> Any:
+def _folded(flat: Array) -> Array:
     """Return the sum of each block, by halves: in the same order on every machine."""
     return _halved(_blocks(flat))
 
 
-def _halved(parts: Any) -> Any:
+def _halved(parts: Array) -> Array:
     while parts.shape[-1] > 1:
         half = parts.shape[-1] // 2
         parts = parts[..., :half] + parts[..., half:]
     return parts[..., 0]
 
 
-def _hash(words: NDArray[np.uint64]) -> Any:
+def _hash(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the sum of each block's words modulo 2**64, of which a double holds 53 bits."""
     return (_folded(words) >> np.uint64(11)).astype(np.float64)
 
 
-def _norms(sizes: Doubles, largest: Doubles) -> Any:
+def _norms(sizes: Doubles, largest: Doubles) -> Doubles:
     """Return L2 norms, scaled so that no square overflows or underflows."""
     scale = np.where(largest > 0, largest, 1.0)
     return np.sqrt(_halved((sizes / scale[:, None]) ** 2)) * scale

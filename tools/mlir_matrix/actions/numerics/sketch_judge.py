@@ -7,7 +7,7 @@ within their bounds can come to (:mod:`sketch`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from mlir_matrix.actions.numerics.criteria import Criteria
 from mlir_matrix.actions.numerics.dtypes import FLOATS, Array, Doubles
 from mlir_matrix.actions.numerics.formats import FORMATS, Format
 from mlir_matrix.actions.numerics.sketch import BLOCK, FACTOR, PROJECTIONS, SAMPLES, false_alarm, missed, missed_alone
+from mlir_matrix.actions.params import JudgedOutput
 
 Mask = NDArray[np.bool_]
 
@@ -63,7 +64,7 @@ def _told(row: Doubles) -> str:
     return str([int(value) if np.isfinite(value) and value == np.rint(value) else plain(value) for value in row[:9]])
 
 
-def judge_by_sketch(spec: Mapping[str, Any], actual: Array, rows: Doubles, criteria: Criteria) -> dict[str, Any]:
+def judge_by_sketch(spec: JudgedOutput, actual: Array, rows: Doubles, criteria: Criteria) -> dict[str, Any]:
     """Judge an output of at least one element; ``actual`` is as stored, and sorted for order-free comparison."""
     shape, dtype, compare = actual.shape, str(spec["dtype"]), str(spec["compare"])
     flat = actual.reshape(-1)

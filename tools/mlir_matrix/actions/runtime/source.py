@@ -75,7 +75,7 @@ def check_outputs(outputs: Sequence[Tensor], got: Sequence[tuple[Shape | None, s
         raise ActionFailed(wrong[0], diagnostics="\n".join(wrong))
 
 
-def name_of(dtypes: Mapping[str, Any], dtype: Any) -> str:
+def name_of(dtypes: Mapping[str, object], dtype: object) -> str:
     """Return our name of a framework's dtype, or the framework's own where we have none."""
     return next((name for name, value in dtypes.items() if value == dtype), str(dtype))
 

@@ -14,7 +14,6 @@ import resource
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from mlir_matrix.actions.contract import INPUT_FOLDER
 from mlir_matrix.actions.sandbox import mounts, root, seccomp
@@ -383,7 +382,7 @@ class Space:
         self._spaces.free(self.user)
 
 
-def _only_stdin(descriptor: int) -> list[tuple[Any, ...]]:
+def _only_stdin(descriptor: int) -> list[tuple[int | str, ...]]:
     """Give the shell a descriptor to read, and none of the worker's to write to."""
     null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_WRONLY, 0) for number in (1, 2)]
     return [(os.POSIX_SPAWN_DUP2, descriptor, 0), *null]

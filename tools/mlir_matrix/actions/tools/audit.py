@@ -147,7 +147,7 @@ class _Draw:
         return max(effects, key=lambda each: each.share)
 
 
-def _kernels(action: Action[AuditParams]) -> Iterator[dict[str, Any]]:
+def _kernels(action: Action[AuditParams]) -> Iterator[dict[str, object]]:
     """Yield one mutant per draw: the outputs of a kernel."""
     allowed = action.params["kind"] == "allowed"
     failures = _failures(action)
@@ -171,10 +171,10 @@ def _failures(action: Action[AuditParams]) -> dict[str, str]:
     return found
 
 
-def _plant(draw: _Draw, worst: Effect, verdict: dict[str, Any] | None, *, where: str) -> dict[str, Any]:
+def _plant(draw: _Draw, worst: Effect, verdict: dict[str, object] | None, *, where: str) -> dict[str, object]:
     """Describe a mutant; a missed one with its effect in full."""
     spec = next(spec for spec in draw.specs if spec["name"] == worst.output)
-    plant: dict[str, Any] = {"draw": draw.number, "matters": worst.share > 1, "layer": spec["layer"], "where": where}
+    plant: dict[str, object] = {"draw": draw.number, "matters": worst.share > 1, "layer": spec["layer"], "where": where}
     if verdict is None:
         return plant
     plant["caught"] = verdict["outcome"] != "pass"
@@ -195,7 +195,7 @@ def _measured(verdict: dict[str, Any]) -> dict[str, Any]:
     return {"reason": verdict["reason"], "used": used}
 
 
-def _outputs(action: Action[AuditParams]) -> Iterator[dict[str, Any]]:
+def _outputs(action: Action[AuditParams]) -> Iterator[dict[str, object]]:
     """Yield every mistake in every output of every draw; the other outputs stay unchanged."""
     draws = [_Draw(action, number) for number in action.params["draws"]]
     failures = _failures(action)
@@ -218,7 +218,7 @@ def _outputs(action: Action[AuditParams]) -> Iterator[dict[str, Any]]:
                         yield {"mutation": name} | _plant(draw, worst, verdict, where=place)
 
 
-def _judge(draw: _Draw, name: str, array: Array) -> dict[str, Any]:
+def _judge(draw: _Draw, name: str, array: Array) -> dict[str, object]:
     """Return the verdict on a draw's outputs, with another array for one of them."""
     path = "mutant.npy"
     dtypes.save_npy(path, array)
@@ -228,7 +228,7 @@ def _judge(draw: _Draw, name: str, array: Array) -> dict[str, Any]:
         os.unlink(path)
 
 
-def _trivial(action: Action[AuditParams]) -> Iterator[dict[str, Any]]:
+def _trivial(action: Action[AuditParams]) -> Iterator[dict[str, object]]:
     """Yield one mutant for each trivial output that passes in a draw, each output by itself.
 
     Where the workload says why that is right nothing is asked.
@@ -247,7 +247,7 @@ def _trivial(action: Action[AuditParams]) -> Iterator[dict[str, Any]]:
                 yield {"draw": draw.number, "output": f"{name} as {spec['name']}" if len(draw.specs) > 1 else name}
 
 
-_KINDS: Mapping[str, Callable[[Action[AuditParams]], Iterator[dict[str, Any]]]] = {
+_KINDS: Mapping[str, Callable[[Action[AuditParams]], Iterator[dict[str, object]]]] = {
     "mutant": _kernels,
     "allowed": _kernels,
     "outputs": _outputs,

@@ -13,10 +13,9 @@ each output. ``roundoff`` is the unit roundoff of the output's dtype (half its `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -63,7 +62,7 @@ def bounded_reference(
         # Its first parameter may have any name that no input has.
         check_arguments(partial(own, 0.0), inputs)
     # An output of each dtype has a run of its own: it is that dtype that programs compute in.
-    runs: dict[str, tuple[Any, ...]] = {}
+    runs: dict[str, tuple[object, ...]] = {}
     bounds: list[Doubles] = []
     for place, (spec, right) in enumerate(zip(specs, expected, strict=True)):
         dtype = spec["dtype"]
@@ -77,12 +76,12 @@ def bounded_reference(
     return expected, bounds
 
 
-def _stated(own: Callable[..., Any], arguments: Sequence[Array], dtype: str) -> tuple[Any, ...]:
+def _stated(own: Callable[..., object], arguments: Sequence[Array], dtype: str) -> tuple[object, ...]:
     with under_test(any_frame=True):
         return as_tuple(own(FORMATS[dtype].u, *arguments))
 
 
-def _derived(source: str, arguments: Sequence[Array], format: Format, expected: Sequence[Array]) -> tuple[Any, ...]:
+def _derived(source: str, arguments: Sequence[Array], format: Format, expected: Sequence[Array]) -> tuple[object, ...]:
     """Return the errors of all results of the reference, run on arrays with errors."""
     try:
         return _with_errors(source, arguments, format)
@@ -92,17 +91,19 @@ def _derived(source: str, arguments: Sequence[Array], format: Format, expected: 
         return tuple(np.full(right.shape, np.inf) for right in expected)
 
 
-def _with_errors(source: str, arguments: Sequence[Array], format: Format) -> tuple[Any, ...]:
+def _with_errors(source: str, arguments: Sequence[Array], format: Format) -> tuple[object, ...]:
     reference = module_of(source, stand_ins.names(format))["reference"]
     given = [
         lift(array.copy(), format) if array.dtype.kind == "f" else stand_ins.Whole(array, format) for array in arguments
     ]
     with under_test(any_frame=True):
         results = as_tuple(reference(*given))
-    return tuple(result.error if isinstance(result, ErrorBound) else np.zeros(np.shape(result)) for result in results)
+    return tuple(
+        result.error if isinstance(result, ErrorBound) else np.zeros(np.asarray(result).shape) for result in results
+    )
 
 
-def _bound(spec: Mapping[str, Any], right: Doubles, results: tuple[Any, ...], place: int, outputs: int) -> Doubles:
+def _bound(spec: Tensor, right: Doubles, results: tuple[object, ...], place: int, outputs: int) -> Doubles:
     """Return one output's bound: at least the error of rounding the expected values to the dtype."""
     name, format = spec["name"], FORMATS[spec["dtype"]]
     if len(results) != outputs:

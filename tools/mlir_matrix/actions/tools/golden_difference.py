@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mlir_matrix.actions.contract import Action, Role, write_json
 from mlir_matrix.actions.numerics import dtypes, sketch
@@ -89,7 +90,7 @@ def _share(old: Array, new: Array, bound: Doubles) -> float:
     return float(np.where(np.isnan(share), np.inf, share).max())
 
 
-def _is_nan(array: Array) -> Any:
+def _is_nan(array: Array) -> NDArray[np.bool_]:
     return np.isnan(np.asarray(array, dtype=np.float64))
 
 

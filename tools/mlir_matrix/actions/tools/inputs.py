@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -122,7 +122,7 @@ class Elements(Interpreter["float | Doubles"]):
         self._refuse(node, ~np.isfinite(values), "the value does not fit a double")
         return values
 
-    def _refuse(self, node: Node, wrong: Any, message: str) -> None:
+    def _refuse(self, node: Node, wrong: object, message: str) -> None:
         wrong = np.asarray(wrong)
         if wrong.any():
             at = int(self._index[int(np.argmax(wrong))]) if wrong.ndim else int(self._index[0])

@@ -230,7 +230,9 @@ def criteria_of(spec: JudgedOutput) -> Criteria:
     return Criteria(atol=atol, rtol=rtol, max_ulp=None if ulp is None else float(ulp))
 
 
-def _load(files: Mapping[str, str], key: str, what: str, shape: tuple[int, ...] | None, dtype: np.dtype[Any]) -> Array:
+def _load(
+    files: Mapping[str, str], key: str, what: str, shape: tuple[int, ...] | None, dtype: np.dtype[np.generic]
+) -> Array:
     """Return the array of a file. It must have this shape (None: any), this dtype and at least one element."""
     remedy = "; matrix golden update --write makes it" if what == _GOLDEN else ""
     unfit = _NoMeasureError if what == _GOLDEN else _UnfitError

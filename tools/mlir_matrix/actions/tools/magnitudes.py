@@ -36,9 +36,9 @@ def run(action: Action[NoParams | ProgramJudgeParams]) -> None:
     write_json(action.outputs["magnitudes"], found)
 
 
-def _output(spec: JudgedOutput, files: Mapping[str, str]) -> dict[str, Any]:
+def _output(spec: JudgedOutput, files: Mapping[str, str]) -> dict[str, object]:
     name = spec["name"]
-    found: dict[str, Any] = {"dtype": spec["dtype"], "shape": spec["shape"]}
+    found: dict[str, object] = {"dtype": spec["dtype"], "shape": spec["shape"]}
     bound = Role.BOUND.of(name)
     if bound in files:
         found |= {"rationale": spec["rationale"], "bound": measure(dtypes.load_npy(files[bound]))}

@@ -49,7 +49,7 @@ def argument(spec: Tensor, files: Mapping[str, str]) -> Array:
     return dtypes.decode(stored, spec["dtype"])
 
 
-def module_of(path: str, names: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+def module_of(path: str, names: Mapping[str, object] = MappingProxyType({})) -> dict[str, Any]:
     """Run the source and return its names; tracebacks call it ``reference.py``.
 
     ``names`` are defined before it runs.
@@ -64,11 +64,11 @@ def module_of(path: str, names: Mapping[str, Any] = MappingProxyType({})) -> dic
     return module.__dict__
 
 
-def as_tuple(returned: Any) -> tuple[Any, ...]:
+def as_tuple(returned: object) -> tuple[object, ...]:
     return returned if isinstance(returned, tuple) else (returned,)
 
 
-def check_results(specs: Sequence[Tensor], returned: Any) -> list[Array]:
+def check_results(specs: Sequence[Tensor], returned: object) -> list[Array]:
     """Return all results as arrays. Raise ActionFailed where they differ from the declaration."""
     results = as_tuple(returned)
     if len(results) != len(specs):
@@ -76,7 +76,7 @@ def check_results(specs: Sequence[Tensor], returned: Any) -> list[Array]:
     return [_check(spec, result) for spec, result in zip(specs, results, strict=True)]
 
 
-def _check(spec: Tensor, result: Any) -> Array:
+def _check(spec: Tensor, result: object) -> Array:
     name, dtype = spec["name"], dtypes.golden_storage(spec["dtype"])
     if not isinstance(result, (np.ndarray, np.generic)):
         raise ActionFailed(f"output {name}: reference() returns a {type(result).__name__}, not a NumPy array")

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import cycle, islice
 from math import exp, inf, lgamma, log, log2
-from typing import Any, NamedTuple
+from typing import Generic, NamedTuple
 
 from mlir_matrix.base.errors import UsageError
-from mlir_matrix.bisect.search.history import History, Line, Weights
+from mlir_matrix.bisect.search.history import History, Line, Points, Weights
 
 #: How many points that cannot be probed, and none between them that can, make a run that is tried no further.
 MANY = 16
@@ -54,18 +54,18 @@ class Answer:
     confidence: float
 
 
-class _Block(NamedTuple):
+class _Block(NamedTuple, Generic[Points]):
     """Candidates with the same observed descendants, and the counts of observations of those."""
 
-    members: Any
+    members: Points
     bad: int = 0
     good: int = 0
 
 
-class _Part(NamedTuple):
+class _Part(NamedTuple, Generic[Points]):
     """A block with its posterior."""
 
-    members: Any
+    members: Points
     #: The probability that the culprit is in it.
     share: float
     #: Posterior by weight.
@@ -75,7 +75,7 @@ class _Part(NamedTuple):
     entropy: float
 
 
-class Search:
+class Search(Generic[Points]):
     """A search for the culprit among the ancestors of a bad point that are no ancestors of good ones.
 
     ``prior``: a weight for each point. ``bad``: by default the last point. ``repeats``: how many further observations of the
@@ -84,7 +84,7 @@ class Search:
 
     def __init__(
         self,
-        history: History[Any],
+        history: History[Points],
         prior: Sequence[float] | None = None,
         *,
         good: Iterable[int] = (),
@@ -108,7 +108,7 @@ class Search:
             raise UsageError("no point between the good and the bad end can be the culprit")
         self._candidates = candidates
         #: In the order of the candidates on a line.
-        self._blocks: Sequence[_Block] = [_Block(candidates)]
+        self._blocks: Sequence[_Block[Points]] = [_Block(candidates)]
         self._parts = self._posterior(self._blocks)
         #: How often each point was good and bad.
         self._counts: dict[int, list[int]] = {}
@@ -191,7 +191,7 @@ class Search:
         if not 0 <= point < len(self.history):
             raise UsageError(f"unknown point {point}; expected one from 0 to {len(self.history) - 1}")
 
-    def _add(self, blocks: Sequence[_Block], point: int, bad: bool) -> list[_Block]:
+    def _add(self, blocks: Sequence[_Block[Points]], point: int, bad: bool) -> list[_Block[Points]]:
         """Return the blocks with one more observation."""
         found = []
         for block in blocks:
@@ -202,14 +202,14 @@ class Search:
                 found.append(_Block(outside, block.bad, block.good))
         return found
 
-    def _certain(self) -> Any:
+    def _certain(self) -> Points | None:
         """Return the candidates that remain if bad points always show it and good ones never, or nothing."""
         if not self.rates.deterministic:
             return None
         found = next((block.members for block in self._blocks if not block.good), None)
         return found if found and self.history.weight(found, self._weights) else None
 
-    def _posterior(self, blocks: Sequence[_Block]) -> list[_Part]:
+    def _posterior(self, blocks: Sequence[_Block[Points]]) -> list[_Part[Points]]:
         """Return the posterior of the blocks that are possible."""
         found = []
         for block in blocks:
@@ -226,7 +226,7 @@ class Search:
             if scale * weight > _NEGLIGIBLE * total
         ]
 
-    def _divide(self, members: Any, count: int) -> list[int]:
+    def _divide(self, members: Points, count: int) -> list[int]:
         """Return points whose ancestors divide the weight of a block evenly, none where no point divides it."""
         ranking = self.history.ranking(members, self._weights)
         total, step = ranking.total, ranking.total / (count + 1)
@@ -251,7 +251,7 @@ class Search:
         gain, point = max(rated, default=(0.0, 0))
         return [-point] if gain else []
 
-    def _verify(self, members: Any, count: int) -> list[int]:
+    def _verify(self, members: Points, count: int) -> list[int]:
         """Return the culprit and those before it, until each has shown its verdict itself, and one of them again."""
         ranking = self.history.ranking(members, self._weights)
         inside = set(ranking.points)
@@ -285,12 +285,13 @@ class Search:
                 parts = self._posterior(blocks)
         return chosen
 
-    def _outlooks(self, parts: Sequence[_Part]) -> Iterator[tuple[int, float, float]]:
+    def _outlooks(self, parts: Sequence[_Part[Points]]) -> Iterator[tuple[int, float, float]]:
         """Iterate over points with the probability that they show «bad», and the information that a probe gives, in bits.
 
         Not over all points: on a line, over the best of each block; in a graph, over some hundreds of each block.
         """
-        if not isinstance(self.history, Line):
+        is_line = isinstance(self.history, Line)
+        if not is_line:
             for point, bad, entropy in self._sums(parts):
                 yield point, bad, entropy_of(bad) - entropy
             return
@@ -308,7 +309,7 @@ class Search:
                 yield point, shown, entropy_of(shown) - (entropy + more * part.entropy)
             bad, entropy = bad + part.share * part.rate, entropy + part.share * part.entropy
 
-    def _sums(self, parts: Sequence[_Part]) -> Iterator[tuple[int, float, float]]:
+    def _sums(self, parts: Sequence[_Part[Points]]) -> Iterator[tuple[int, float, float]]:
         """Iterate over points with the sums of shares that show «bad», and of entropies, of their ancestors."""
         shown, entropies = ([0.0] * len(self.history) for _ in range(2))
         chosen = list[int]()

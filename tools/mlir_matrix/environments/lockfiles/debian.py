@@ -21,14 +21,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from mlir_matrix.base.digest import digest_value
 from mlir_matrix.base.errors import CatalogError
 from mlir_matrix.base.files import write_text
 from mlir_matrix.base.names import is_name, printable
 from mlir_matrix.catalog.models.toolchains import Finish
-from mlir_matrix.catalog.yaml_reader import ScalarError, Source, parse, plain_scalar
+from mlir_matrix.catalog.yaml_reader import Data, ScalarError, Source, parse, plain_scalar
 from mlir_matrix.environments.lockfiles.wheels import locked_text
 from mlir_matrix.environments.machine import HOST
 from mlir_matrix.environments.package import Archive, Package, folder_name
@@ -190,21 +190,28 @@ def parse_debian_lock(text: str, file: str) -> DebianRelease:
     programs = data.pop("programs", [])
     if not isinstance(programs, list):
         raise _wrong(source, programs, "a list of folders", "programs")
-    for index, folder in enumerate(programs):
+    folders = [
         _checked(source, folder, _FOLDER.fullmatch, "a folder of a prefix, like 'usr/bin'", "programs", index)
-    known = (_PATCH, *get_args(Finish))
-    finish = data.pop("in_place", "")
-    if "in_place" in source.data and finish not in known:
-        raise _wrong(source, finish, " or ".join(known), "in_place")
+        for index, folder in enumerate(programs)
+    ]
+    finish = _finish(source, data.pop("in_place", ""))
     packages = data.pop("packages", None)
     if not isinstance(packages, dict) or not packages:
         raise _wrong(source, packages, "packages (NAME: {version: …, size: …, …})", "packages")
     for key in data:
         raise CatalogError(f"{source.position(key)}: unknown key '{printable(key)}'")
     return DebianRelease(
-        component=component, release=release, packages=tuple(_packages(source, packages)), programs=tuple(programs),
-        in_place=bool(finish), finish=finish if finish != _PATCH else "",
+        component=component, release=release, packages=tuple(_packages(source, packages)), programs=tuple(folders),
+        in_place="in_place" in source.data, finish=finish,
     )  # fmt: skip
+
+
+def _finish(source: Source, value: Data) -> Finish | Literal[""]:
+    """Return how a package is finished where it is installed; empty for one that is only patched, or not there."""
+    known = get_args(Finish)
+    if "in_place" in source.data and value not in (_PATCH, *known):
+        raise _wrong(source, value, " or ".join((_PATCH, *known)), "in_place")
+    return next((each for each in known if each == value), "")
 
 
 def write_debian_lock(path: Path, lock: DebianRelease, *, made: datetime.date) -> None:
@@ -227,7 +234,7 @@ _FIELDS: dict[str, tuple[Callable[[Any], object], str]] = {
 }
 
 
-def _packages(source: Source, packages: Mapping[str, Any]) -> Iterator[DebianPackage]:
+def _packages(source: Source, packages: Mapping[str, object]) -> Iterator[DebianPackage]:
     for name, values in packages.items():
         place = ("packages", name)
         _checked(source, name, _NAME.fullmatch, "a name of a Debian package", *place)
@@ -238,7 +245,7 @@ def _packages(source: Source, packages: Mapping[str, Any]) -> Iterator[DebianPac
         yield DebianPackage(name=name, **values)
 
 
-def _checked(source: Source, value: Any, test: Callable[[Any], object], expected: str, *place: str | int) -> Any:
+def _checked(source: Source, value: object, test: Callable[[Any], object], expected: str, *place: str | int) -> Any:
     if not isinstance(value, int if test is _is_size else str) or not test(value):
         raise _wrong(source, value, expected, *place)
     return value

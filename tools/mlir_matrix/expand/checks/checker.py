@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from mlir_matrix.base.names import PatternError, did_you_mean, name_glob, printable
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.messages import Problems
+from mlir_matrix.catalog.models.base import Document
 from mlir_matrix.catalog.releases import find
 from mlir_matrix.catalog.yaml_reader import Key, Source
 
@@ -19,24 +19,26 @@ class Checker:
         self.catalog = catalog
         self.problems = problems
 
-    def wrong(self, where: Entry[Any] | Source, message: str, *keys: Key) -> None:
+    def wrong(self, where: Entry[Document] | Source, message: str, *keys: Key) -> None:
         """Add a problem at the position of a key or item of a file."""
         source = where.source if isinstance(where, Entry) else where
         self.problems.add(source.file, message, source.place(*keys))
 
-    def over(self, section: str, entry: Entry[Any], message: str, *keys: Key) -> None:
+    def over(self, section: str, entry: Entry[Document], message: str, *keys: Key) -> None:
         """Leave out an entry that is over a limit; only what uses it is refused."""
         source = entry.source
         self.problems.leave_out(section, entry.name, source.file, message, source.place(*keys))
 
-    def known(self, where: Entry[Any] | Source, what: str, name: str, names: Iterable[str], *keys: Key) -> bool:
+    def known(self, where: Entry[Document] | Source, what: str, name: str, names: Iterable[str], *keys: Key) -> bool:
         """Return whether ``name`` is one of ``names``; add a problem where not."""
         if name in names:
             return True
         self.wrong(where, f"there is no {what} '{printable(name)}'{did_you_mean(name, names)}", *keys)
         return False
 
-    def release(self, entry: Entry[Any], component: str, wanted: str, *keys: Key, in_full: bool = False) -> str | None:
+    def release(
+        self, entry: Entry[Document], component: str, wanted: str, *keys: Key, in_full: bool = False
+    ) -> str | None:
         """Return the release of a component that ``19`` names; None, and a problem, where there is none."""
         releases = [release.release for release in self.catalog.components[component].document.releases]
         found = find(releases, wanted)

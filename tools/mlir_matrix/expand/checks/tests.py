@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import date
-from typing import Any
 
 from mlir_matrix.actions.expr.expression import ExpressionError
 from mlir_matrix.actions.expr.formula import GRAMMAR, check_formula
@@ -17,7 +16,7 @@ from mlir_matrix.base.names import OF, PatternError, did_you_mean, printable
 from mlir_matrix.base.text import catalog_options
 from mlir_matrix.catalog.catalog import REFERENCE, Entry
 from mlir_matrix.catalog.golden_files import RECORD, SKETCH, WHOLE, GoldenFile, record_of
-from mlir_matrix.catalog.models.base import FLOATS, Workload
+from mlir_matrix.catalog.models.base import FLOATS, Document, Workload
 from mlir_matrix.catalog.models.suites import (
     KINDS,
     Agreement,
@@ -302,7 +301,9 @@ def _pins(checker: Checker, suite: Entry[Suite]) -> None:
                     checker.wrong(suite, message, *at, number)
 
 
-def check_test_pattern(checker: Checker, suite: Entry[Any], namespace: Namespace, pattern: str, *keys: Key) -> None:
+def check_test_pattern(
+    checker: Checker, suite: Entry[Document], namespace: Namespace, pattern: str, *keys: Key
+) -> None:
     """Check that a pattern for tests can be read, and that the catalog has a test that it matches."""
     try:
         known = namespace.knows(namespace.patterns(pattern))

@@ -7,15 +7,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from math import prod
-from typing import Any
 
 from mlir_matrix.base.names import did_you_mean, printable
 from mlir_matrix.catalog.catalog import Entry
-from mlir_matrix.catalog.models.base import Conditions, Requirement, Tool
+from mlir_matrix.catalog.models.base import Conditions, Document, Requirement, Tool
 from mlir_matrix.catalog.models.toolchains import PATCHER, Build, Component, KnownGood, Release
 from mlir_matrix.catalog.releases import RangeError, number, parse_range
 from mlir_matrix.catalog.yaml_reader import Key
 from mlir_matrix.expand.checks.checker import Checker
+from mlir_matrix.expand.recipes import Tooled
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -35,7 +35,7 @@ def check(checker: Checker) -> None:
         _component(checker, component)
     for known in catalog.known_good:
         _known_good(checker, known)
-    tools: list[Entry[Any]] = [
+    tools: list[Tooled] = [
         *catalog.frameworks.values(), *catalog.sources.values(), *catalog.steps.values(), *catalog.targets.values()
     ]  # fmt: skip
     for tool in tools:
@@ -145,7 +145,7 @@ def _pins(checker: Checker, known: Entry[KnownGood], pins: Mapping[str, str], *k
             checker.release(known, name, wanted, *keys, name, in_full=True)
 
 
-def _requires(checker: Checker, entry: Entry[Any], requires: Iterable[Requirement]) -> None:
+def _requires(checker: Checker, entry: Entry[Document], requires: Iterable[Requirement]) -> None:
     for index, requirement in enumerate(requires):
         at = ("requires", index)
         _component_known(checker, entry, requirement.component, *at, "component")
@@ -157,7 +157,7 @@ def _requires(checker: Checker, entry: Entry[Any], requires: Iterable[Requiremen
             checker.wrong(entry, "one of the keys 'releases' and 'carries' is missing", *at)
 
 
-def _component_known(checker: Checker, entry: Entry[Any], component: str, *keys: Key) -> bool:
+def _component_known(checker: Checker, entry: Entry[Document], component: str, *keys: Key) -> bool:
     """Check that a component exists and, for a tool, that its environment has it; a workload may name any."""
     if not checker.known(entry, "component", component, checker.catalog.components, *keys):
         return False
@@ -169,7 +169,7 @@ def _component_known(checker: Checker, entry: Entry[Any], component: str, *keys:
     return True
 
 
-def _variants(checker: Checker, entry: Entry[Any], variants: Sequence[Conditions], *keys: Key) -> None:
+def _variants(checker: Checker, entry: Entry[Document], variants: Sequence[Conditions], *keys: Key) -> None:
     """Check that variants name components of the environment, and that each variant is reachable."""
     good = True
     for index, variant in enumerate(variants):
@@ -187,7 +187,7 @@ def _variants(checker: Checker, entry: Entry[Any], variants: Sequence[Conditions
         _applicable(checker, entry, variants, *keys)
 
 
-def _applicable(checker: Checker, entry: Entry[Any], variants: Sequence[Conditions], *keys: Key) -> None:
+def _applicable(checker: Checker, entry: Entry[Document], variants: Sequence[Conditions], *keys: Key) -> None:
     """Check that each variant is the first that matches some listed releases."""
     names = dict.fromkeys(name for variant in variants for name in (*variant.when, *variant.carries))
     listed = {name: checker.catalog.components[name].document.releases for name in names}
@@ -222,7 +222,7 @@ def _applicable(checker: Checker, entry: Entry[Any], variants: Sequence[Conditio
             checker.wrong(entry, message, *keys, index)
 
 
-def _carries(checker: Checker, entry: Entry[Any], component: str, wanted: str, *keys: Key) -> bool:
+def _carries(checker: Checker, entry: Entry[Document], component: str, wanted: str, *keys: Key) -> bool:
     """Check that some release carries a name: a typo would make all tests unsupported."""
     found = checker.catalog.components.get(component)
     if found is None:
@@ -235,7 +235,7 @@ def _carries(checker: Checker, entry: Entry[Any], component: str, wanted: str, *
     return False
 
 
-def _range(checker: Checker, entry: Entry[Any], text: str, *keys: Key) -> bool:
+def _range(checker: Checker, entry: Entry[Document], text: str, *keys: Key) -> bool:
     try:
         parse_range(text)
     except RangeError as error:

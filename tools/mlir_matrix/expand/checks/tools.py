@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any
 
 from mlir_matrix.base.names import did_you_mean, printable, should_be_called
 from mlir_matrix.catalog.catalog import Entry
@@ -14,6 +13,7 @@ from mlir_matrix.catalog.models.base import (
     COMMAND,
     PYTHON_FILE,
     TOOL_FILES,
+    Document,
     ParameterValue,
     SourceForm,
     Step,
@@ -51,7 +51,7 @@ def check(checker: Checker, entry: Tooled, what: str, names: Collection[str]) ->
     if isinstance(document, Step):
         _tool_keys(checker, entry, document, tool)
         if tool == "passes":
-            _parameters(checker, entry)
+            _parameters(checker, entry, document)
 
 
 def _one_tool(checker: Checker, entry: Tooled, what: str, tool: str) -> None:
@@ -159,7 +159,7 @@ def _variants(checker: Checker, entry: Tooled) -> None:
             argument(checker, entry, entry, name, value, ("variants", index, "parameters", name))
 
 
-def _tool_keys(checker: Checker, step: Entry[Any], document: Step, tool: str) -> None:
+def _tool_keys(checker: Checker, step: Tooled, document: Step, tool: str) -> None:
     """Check that a step has the keys that its tool needs, and no others."""
     variants = document.variants
     must, may = _TOOL_KEYS.get(tool, ((), ()))
@@ -183,9 +183,9 @@ def _tool_keys(checker: Checker, step: Entry[Any], document: Step, tool: str) ->
             checker.wrong(step, "the schedule would never run: 'passes' has no transform-interpreter", *keys)
 
 
-def _parameters(checker: Checker, step: Entry[Any]) -> None:
+def _parameters(checker: Checker, step: Tooled, document: Step) -> None:
     """Check that used parameters are declared and that declared ones are used."""
-    declared, texts, used = step.document.parameters, _texts(checker, step), set[str]()
+    declared, texts, used = document.parameters, _texts(checker, step, document), set[str]()
     for shown, text, place in texts or ():
         for found in _PARAMETER.finditer(text):
             # ``$`` is no character of pass pipelines, but it may be one of MLIR.
@@ -199,9 +199,9 @@ def _parameters(checker: Checker, step: Entry[Any]) -> None:
         checker.wrong(step, message, "parameters", name)
 
 
-def _texts(checker: Checker, step: Entry[Any]) -> list[tuple[str, str, Place | None]] | None:
+def _texts(checker: Checker, step: Tooled, document: Step) -> list[tuple[str, str, Place | None]] | None:
     """Return the passes and schedules of a step: file, text, and the place of the text if it is a key's; None if unknown."""
-    document, source = step.document, step.source
+    source = step.source
     forms = [((), document.passes), *((("variants", i), each.passes) for i, each in enumerate(document.variants))]
     texts: list[tuple[str, str, Place | None]] = [
         (source.file, passes, source.place(*keys, "passes")) for keys, passes in forms if passes
@@ -229,7 +229,7 @@ def _parameter_problem(name: str, declared: Iterable[str]) -> str | None:
 
 def argument(
     checker: Checker,
-    user: Entry[Any],
+    user: Entry[Document],
     taker: Tooled,
     name: str,
     value: ParameterValue,

@@ -14,7 +14,6 @@ from contextlib import redirect_stdout
 from html import escape
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -173,7 +172,7 @@ def _code(text: str) -> str:
     return f"<code>{_cell(text)}</code>"
 
 
-def _message(value: Any) -> str:
+def _message(value: object) -> str:
     return harmless(str(value)).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

@@ -1,9 +1,9 @@
-"""Which system calls an action may not make, beside what namespaces take away.
+"""Refuse system calls with which an action could bypass its namespaces.
 
-Sockets: those with a path or between machines of one host (``AF_UNIX``, ``AF_VSOCK``, …) go past a network namespace, to
-daemons of this machine or to another action, which could be handed a file over them. ``io_uring`` can do the same unseen.
-Keyrings are shared by all that a user runs. New namespaces: in one of users an action would be root again, and reach parts of
-the kernel that only root reaches. The filter is classic BPF over Linux's ``struct seccomp_data``.
+Sockets of ``AF_UNIX``, ``AF_VSOCK`` and other families ignore the network namespace. Through them, an action could reach
+daemons of this machine, or pass an open file to another action. ``io_uring`` can do the same without these calls. All processes
+of a user share keyrings. In a new user namespace, an action would be root again, and could call parts of the kernel that only
+root may call. The filter is classic BPF over Linux's ``struct seccomp_data``.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from functools import cache
 _PR_SET_SECCOMP = 22
 _MODE_FILTER = 2
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
-#: BPF: load a word of the data, jump where it is equal, where it is at least, where it has a bit, return.
+#: BPF: load a word of the data, jump if it is equal, jump if it is at least, jump if it has a bit, return.
 _LOAD, _EQUAL, _AT_LEAST, _HAS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 CLONE_NEWUSER = 0x10000000
 #: Offsets in the data: number of the call, architecture, low half of the first argument (little-endian).
 _NUMBER, _ARCH, _FIRST, _SECOND = 0, 4, 16, 24
-#: BPF: take the bits of an operand; those of a socket's type that are no flags.
+#: BPF: mask by an operand. The mask selects the bits of a socket's type that are not flags.
 _AND, _TYPE = 0x54, 0xF
 _F_SETLEASE = 1024
-#: By machine: AUDIT_ARCH, ``socket``, ``socketpair``, ``fcntl``, ``clone``, and calls that are taken for not there:
-#: io_uring_setup, add_key, request_key, keyctl, unshare, setns, clone3 (a filter cannot see its flags; C libraries then use
-#: clone), userfaultfd, memfd_secret, fanotify_init, bpf, perf_event_open.
+#: By machine: AUDIT_ARCH, ``socket``, ``socketpair``, ``fcntl``, ``clone``, and calls that fail with ENOSYS:
+#: io_uring_setup, add_key, request_key, keyctl, unshare, setns, clone3, userfaultfd, memfd_secret, fanotify_init, bpf,
+#: perf_event_open. A filter cannot see the flags of clone3; without it, C libraries use clone.
 _MACHINES = {
     "x86_64": (0xC000003E, 41, 53, 72, 56, (425, 248, 249, 250, 272, 308, 435, 323, 447, 300, 321, 298)),
     "aarch64": (0xC00000B7, 198, 199, 25, 220, (425, 217, 218, 219, 97, 268, 435, 282, 447, 262, 280, 241)),
 }
-#: x86-64 has a second numbering of the same calls, from here on.
+#: On x86-64, a second numbering of the same calls begins here.
 _X32 = 0x40000000
 _FAMILIES = (socket.AF_INET, socket.AF_INET6, 16)  # netlink: of the network namespace, and asked for its interfaces
 
@@ -56,7 +56,7 @@ def _assemble(machine: str) -> bytes:
     families = [(_LOAD, 0, 0, _FIRST)]
     families += [(_EQUAL, len(_FAMILIES) - number, 0, family) for number, family in enumerate(_FAMILIES)]
     body = [(_EQUAL, 0, len(families) + 1, making_sockets), *families, *refuse]
-    # A datagram socket of a pair can be disconnected and bound, and then sends to any name, open files included.
+    # A datagram socket of a pair can be disconnected and bound. Then it can send anything to any name, also open files.
     wrong = len(body) - 1
     body = [
         (_EQUAL, 0, 3, pairing),
@@ -65,12 +65,12 @@ def _assemble(machine: str) -> bytes:
         (_EQUAL, wrong - 1, wrong - 2, socket.SOCK_STREAM),
         *body,
     ]
-    # An action that leases a file blocks others that open it, through read-only binds too.
+    # A process that leases a file blocks others that open it, also through read-only mounts.
     absent_call = len(body) - 1
     body = [(_EQUAL, 0, 2, control), (_LOAD, 0, 0, _SECOND), (_EQUAL, absent_call, absent_call - 1, _F_SETLEASE), *body]
-    # Without a user namespace the other kinds need privileges.
+    # Other kinds of namespaces need privileges, which only a user namespace gives.
     body = [(_EQUAL, 0, 2, cloning), (_LOAD, 0, 0, _FIRST), (_HAS, len(body) - 1, len(body) - 2, CLONE_NEWUSER), *body]
-    # From each of these to the last instruction, which says that there is no such call.
+    # Each of these calls jumps to the last instruction, which fails with ENOSYS.
     for number in reversed(absent):
         body = [(_EQUAL, len(body) - 1, 0, number), *body]
     body = [(_AT_LEAST, len(body) - 1, 0, _X32), *body]
@@ -87,9 +87,9 @@ def prepare() -> bytes:
 
 
 def restrict() -> bool:
-    """Refuse these calls to this process and its children, for good. It must have set no_new_privs.
+    """Refuse these calls to this process and its children permanently. The process must have set no_new_privs.
 
-    Returns whether the kernel does so.
+    Return whether the kernel accepts the filter.
     """
     code = prepare()
     if not code:

@@ -91,11 +91,11 @@ def test_the_first_variant_that_holds_counts(release: str, passes: str, schedule
 
 @pytest.mark.parametrize("release", ["13.0.1", "20.1.0"])
 def test_a_release_that_no_variant_is_for(release: str) -> None:
-    """What a variant needs, it needs all of; of what would do the newest releases are named."""
+    """A variant applies only if all its conditions hold; the error names the newest accepted releases."""
     assert reason(resolved_step(VARIANTS, {"llvm": release})) == (
         f"step s has no variant for llvm {release}, numpy 2.4.6; it has variants for "
         "llvm >=24 and llvm with stablehlo; llvm >=22; llvm >=19,!=20; llvm 18 and numpy 2.4 "
-        "(would do: llvm 24.0.0+deb.2, 24.0.0+torch-mlir.1, 22.1.8)"
+        "(accepted: llvm 24.0.0+deb.2, 24.0.0+torch-mlir.1, 22.1.8)"
     )
 
 
@@ -103,12 +103,12 @@ def test_a_release_that_no_variant_is_for(release: str) -> None:
     ("text", "hint"),
     [
         ("variants: [{when: {llvm: '>=13,<24'}, carries: {llvm: torch}}, {carries: {llvm: stablehlo}}]",
-         "llvm >=13,<24 and llvm with torch; llvm with stablehlo (would do: llvm 24.0.0+torch-mlir.1)"),
+         "llvm >=13,<24 and llvm with torch; llvm with stablehlo (accepted: llvm 24.0.0+torch-mlir.1)"),
         ("variants: [{when: {llvm: '18', numpy: '<2'}}, {when: {llvm: '99'}}]", "llvm 18 and numpy <2; llvm 99"),
         ("variants: [{when: {llvm: '13', numpy: '1.26'}}, {when: {llvm: '18', numpy: '>=2'}}]",
-         "llvm 13 and numpy 1.26; llvm 18 and numpy >=2 (would do: llvm 18.1.8; numpy 1.26.4)"),
+         "llvm 13 and numpy 1.26; llvm 18 and numpy >=2 (accepted: llvm 18.1.8; numpy 1.26.4)"),
         ("variants: [{when: {llvm: '>=19'}}]\nrequires: [{component: llvm, releases: '<22', reason: r}]",
-         "llvm >=19 (would do: llvm 20.1.0, 19.1.7)"),
+         "llvm >=19 (accepted: llvm 20.1.0, 19.1.7)"),
     ],
 )  # fmt: skip
 def test_the_releases_that_would_do(text: str, hint: str) -> None:

@@ -211,7 +211,7 @@ def _no_variant(catalog: Catalog, who: str, document: Tool, releases: Mapping[st
     others = "; ".join(
         f"{name} {', '.join(serving)}" for name in asked if (serving := _serving(catalog, document, releases, name))
     )
-    hint = f" (would do: {others})" if others else ""
+    hint = f" (accepted: {others})" if others else ""
     return f"{who} has no variant for {pinned}; it has variants for {known}{hint}"
 
 

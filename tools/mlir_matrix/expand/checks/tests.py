@@ -202,7 +202,7 @@ def _quarantine(checker: Checker, quarantine: Entry[Quarantine]) -> None:
     namespace = Namespace(checker.catalog, properties)
     for number, entry in enumerate(quarantine.document.quarantine):
         if not _is_day(entry.until):
-            checker.wrong(quarantine, f"'{entry.until}': the month has no such day", "quarantine", number, "until")
+            checker.wrong(quarantine, f"'{entry.until}' is not a valid date", "quarantine", number, "until")
         for index, pattern in enumerate(entry.tests):
             check_test_pattern(checker, quarantine, namespace, pattern, "quarantine", number, "tests", index)
 

@@ -30,7 +30,7 @@ VERBS = {
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A rule that applies to the test; ``wins`` is False where an earlier one of its kind, or an exclusion, decides."""
+    """A rule that applies to the test; ``wins`` is False if an earlier one of its kind, or an exclusion, decides."""
 
     rule: Rule
     suite: str | None
@@ -39,19 +39,19 @@ class Applied:
 
 @dataclass(frozen=True)
 class Explanation:
-    """All that decides a test before it runs. The caller fills ``actions``, ``environments`` and ``tolerances``."""
+    """Everything that decides a test before it runs. The caller fills ``actions``, ``environments`` and ``tolerances``."""
 
     test: Test
     suite: str | None
     rules: tuple[Applied, ...]
-    #: The file of each thing that the identifier names: ``(kind, name, position)``.
+    #: Each entry that the identifier names: ``(kind, name, position)``.
     definitions: tuple[tuple[str, str, str], ...]
     actions: Sequence[dict[str, Any]] = field(default=())
     environments: Sequence[dict[str, Any]] = field(default=())
     tolerances: Sequence[dict[str, Any]] = field(default=())
 
     def to_json(self) -> dict[str, Any]:
-        """Return a value that ``json`` can write. Later versions may add keys, and keep these."""
+        """Return the explanation as JSON. Later versions may add keys, and do not remove any."""
         test, expected = self.test, self.test.expectation
         return {
             "schema": SCHEMA,
@@ -129,9 +129,9 @@ def explain(
     environments: Sequence[dict[str, Any]] = (),
     tolerances: Sequence[dict[str, Any]] = (),
 ) -> Explanation:
-    """Explain one test, also one that is left out or unsupported. ``others``: suites whose rules are shown too.
+    """Explain one test, even if it is left out or unsupported. ``others``: more suites whose rules to show.
 
-    Raises UsageError where no rule of the expansion selects such a test.
+    Raise UsageError if no rule of the expansion selects the test.
     """
     test = expansion.test(identifier)
     if test is None:
@@ -201,7 +201,7 @@ def _resolved_step_json(resolved_step: ResolvedStep) -> dict[str, Any]:
 
 
 def _rules(expansion: Expansion, test: Test) -> Iterator[Applied]:
-    """Return all rules of an expansion that apply to the test, in the order of evaluation."""
+    """Return all rules of an expansion that apply to the test, in the order in which they are evaluated."""
     key = (test.framework, test.pipeline, test.target, test.called, test.pins)
     # A rule can match a test by several of its patterns.
     products = dict.fromkeys(each.rule for each in expansion.products if key in each)

@@ -49,7 +49,7 @@ LOCAL = ExecutorOptions()
 
 @dataclass(frozen=True, kw_only=True)
 class SelectionOptions:
-    """What selects tests after suites and globs."""
+    """Options that select tests, in addition to suites and globs."""
 
     #: A machine of the catalogs, or a file; empty for none.
     machine: str = ""
@@ -60,7 +60,7 @@ class SelectionOptions:
     #: Number, from 1, and count.
     shard: tuple[int, int] | None = None
     durations: Path | None = None
-    #: A revision, or files, whose changes can affect the tests.
+    #: A revision, or files: tests that a change since it, or of these, can affect.
     changed_since: str = ""
     changed: tuple[Path, ...] = ()
 
@@ -86,7 +86,7 @@ class Request:
     executor: ExecutorOptions
     limits: Limits
     keep_going: bool
-    #: How often tests run anew, and from which stage; 0: their results may come from the cache.
+    #: How often to execute tests again, and from which stage; 0: their results may come from the cache.
     repeat: int = 0
     rerun_from: str = ""
     selection: SelectionOptions = EVERYTHING
@@ -104,7 +104,7 @@ class Request:
 
 
 def _digest(file: Path | str | None) -> str:
-    """Return the digest of a file's content; empty where it cannot be read, which is an error of the run."""
+    """Return the digest of a file's content; empty if it cannot be read, which the run reports."""
     with contextlib.suppress(OSError):
         return digest_file(file) if file else ""
     return ""

@@ -30,7 +30,7 @@ class Container:
             return
 
     def refused(self, memory_mb: int) -> str:
-        """Return the limit that the last action exceeded, as a clause; empty where it exceeded none."""
+        """Return the limit that the last action exceeded, as a clause; empty if it exceeded none."""
         before = self._kills, self._refusals
         self._kills, self._refusals = _count(*_KILLS), _count(*_REFUSALS)
         if self._kills != before[0]:

@@ -204,7 +204,7 @@ class Spaces:
         return self._template is not None and bool(self._template[-1].folder)
 
     def _lay(self, paths: Sequence[str] | None) -> tuple[int, int, root.Laid] | None:
-        """Make the mount namespace that each action gets a copy of; None where the kernel refuses."""
+        """Make the mount namespace that each action gets a copy of; None if the kernel refuses."""
         if paths is not None:
             try:
                 return self._laid(lambda: root.build(paths))

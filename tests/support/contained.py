@@ -41,7 +41,7 @@ MORE = {
     "memory_of_many": (
         NAME + "import os\nfor _ in range(8):\n    if os.fork() == 0: break\n"
         "hog = b''.join(b'x' * (1 << 20) for _ in range(700))\nwhile True: pass",
-        "import-failed", rf"out of memory: what it started took more than the limit of {MEMORY_MB} MiB",
+        "import-failed", rf"out of memory: the processes that it started exceeded the limit of {MEMORY_MB} MiB",
     ),
     "reads_home": ("import os\nprint(os.listdir('HOME'))" + GOOD, "import-failed", "No such file"),
     "is_nobody": (

@@ -176,7 +176,7 @@ JAX: dict[str, tuple[str, str, str]] = {
     "output_folder_link": (
         "import os\nos.rmdir('out')\nos.symlink('VICTIM', 'out')\n"
         "open('outcome.json', 'w').write('{\"outcome\": \"ok\", \"stage\": \"import\"}')\nos._exit(0)",
-        "import-failed", "out is gone",
+        "import-failed", "out is missing",
     ),
     "output_device": (
         "import os\nos.mkfifo('out/STABLEHLO')\nopen('outcome.json', 'w').write("

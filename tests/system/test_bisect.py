@@ -88,7 +88,7 @@ def test_a_person_judges(house: House) -> None:
     stopped = answer("g\nb\nq\n", TEST, "--good", "18", "--bad", "24", "--interactive")
     assert stopped.returncode == 0, stopped.stderr
     assert f"{TEST} with llvm 18.1.8: pass" in stopped.stderr
-    assert "Is it good (g), bad (b), or can nothing be told (s)" in stopped.stderr
+    assert "Is it good (g), bad (b), or skip (s)" in stopped.stderr
     assert "continue with: tools/matrix bisect --resume" in stopped.stderr
     done = answer("b\n" * 10, "--resume")
     assert done.returncode == 0, done.stderr

@@ -254,7 +254,7 @@ def test_the_network_is_allowed_twice(operator: Operator) -> None:
     assert "Network is unreachable" in errors[0]
     _, errors = operator.build(commit=commit, command=command, **asks)
     assert errors == [
-        "toolchains/components/said.yaml:5:3: the build of said 0.1 asks for the network; if you trust it, allow that with "
+        "toolchains/components/said.yaml:5:3: the build of said 0.1 needs the network; if you trust it, allow that with "
         "--allow-network-builds, for example: matrix toolchain fetch said@0.1 --allow-network-builds"
     ]
     folder, errors = operator.build(commit=commit, command=command, **asks, permissions={"network": True})

@@ -53,9 +53,9 @@ def test_a_run_evicts_over_the_limit(fresh: Callable[[str], House]) -> None:
     assert not held & set(house.kept())
     wrong = House(home, more={"MATRIX_CACHE_LIMIT": "much"})("run", "mlir/bufferize/ir/**")
     assert wrong.code == 2
-    said = "matrix: MATRIX_CACHE_LIMIT: 'much' is no size; expected bytes, or a number with K, M, G or T, e.g. 10G\n"
+    said = "matrix: MATRIX_CACHE_LIMIT: 'much' is not a size; expected bytes, or a number with K, M, G or T, e.g. 10G\n"
     assert wrong.stderr == said
     refused = house("cache", "gc", "--max-size", "much")
     assert refused.code == 2
-    assert "Invalid value for '--max-size': 'much' is no size; expected bytes" in refused.stderr
+    assert "Invalid value for '--max-size': 'much' is not a size; expected bytes" in refused.stderr
     assert house("cache", "gc", "--max-age", "0").code == 2

@@ -98,5 +98,5 @@ def test_filecheck_has_one_outcome_wherever_it_fails(house: House, catalog: Down
     catalog.write("matrix/suites/checked.yaml", f"description: d\ninclude: ['{test}']\n{expect}")
     result = house.run(test, catalog=catalog.root, code=1).tests[test]
     assert (result["outcome"], result["stage"]) == ("mismatch", "judge")
-    assert result["reason"].startswith("no-loops: the IR is not what line 1 of the directives wants")
+    assert result["reason"].startswith("no-loops: the IR does not match line 1 of the directives")
     assert house.run("checked", catalog=catalog.root).surprises() == set()

@@ -78,7 +78,7 @@ def test_by_default_there_is_no_runner(house: House) -> None:
     done = house("run", "mlir/linalg-loops/x86_64-jit/dot")
     assert done.code == 2
     assert "target x86_64-jit runs kernels by programs of a release, and llvm 24.0.0+torch-mlir." in done.stderr
-    assert "comes as Python bindings; pin another release" in done.stderr
+    assert "has only Python bindings; pin another release" in done.stderr
 
 
 def told_both_ways(house: House, folder: Path, linalg: str, release: str) -> tuple[str, str, str]:

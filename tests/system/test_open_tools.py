@@ -101,7 +101,7 @@ def test_a_compiler_without_python(house: House, mini: Path) -> None:
         "crashing": ("crashed", "codegen"), "forgetful": ("codegen-failed", "codegen"),
     }  # fmt: skip
     assert found["refused"]["reason"] == "mini: mini fails with exit code 1: unknown word 'refuse'"
-    assert found["forgetful"]["reason"] == "mini: mini exits with 0 and leaves no out"
+    assert found["forgetful"]["reason"] == "mini: mini exits with 0 and does not write out"
 
 
 def test_a_tool_that_is_wrong_judges_nobody(house: House, mini: Path) -> None:

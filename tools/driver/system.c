@@ -61,7 +61,7 @@ bool second_fork(long seconds) {
   pid_t first = getpid();
   second = fork();
   if (second < 0 && errno == ENOSYS) return false;
-  /* A weaker check for want of processes is a matter of the moment: nobody may keep its result. */
+  /* Without a second process the check is weaker. A lack of processes is temporary, so the result must not be cached. */
   if (second < 0) fail(FAIL_IO, "a second process cannot be started: %s", strerror(errno));
   close(asked[second ? 0 : 1]);
   close(answered[second ? 1 : 0]);

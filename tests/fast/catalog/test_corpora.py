@@ -152,4 +152,4 @@ def test_a_workload_in_the_form_of_others(catalog: Any, tmp_path: Path) -> None:
         "matrix/workloads/net/workload.yaml", "description: d\nsource: module\nprogram: other.py\ndims: {N: 3}\n"
     )
     (error,) = catalog.errors()
-    assert error.endswith("workload.yaml:4:1: 'dims' has no effect with 'source': the program's own code says it")
+    assert error.endswith("workload.yaml:4:1: 'dims' has no effect with 'source': the program's own code declares it")

@@ -61,7 +61,7 @@ def test_lines_are_at_most_100_columns_wide() -> None:
     text = render(verdict(actual, expected))
     assert max(len(line) for line in text.splitlines()) <= 100
     assert "1 NaN, 2 infinite" in text
-    assert "no tolerance would do" in text
+    assert "no tolerance is enough" in text
 
 
 def test_what_it_takes_to_pass_really_does() -> None:

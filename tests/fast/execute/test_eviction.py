@@ -286,7 +286,7 @@ def test_sizes(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "-1", "G", "10X", "1e3", "nan", "1 G", "٣", "9" * 13, "1.G", "\x1b[2J"])
 def test_no_sizes(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match=r"is no size; expected bytes, or a number with K, M, G or T, e\.g\. 10G"):
+    with pytest.raises(ValueError, match=r"is not a size; expected bytes, or a number with K, M, G or T, e\.g\. 10G"):
         size_in_bytes(text)
     monkeypatch.setenv("MATRIX_CACHE_LIMIT", text or " ")
     with pytest.raises(UsageError, match="MATRIX_CACHE_LIMIT: "):

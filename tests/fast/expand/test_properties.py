@@ -62,7 +62,7 @@ def test_what_makes_no_sense_of_a_workload(text: str, says: str) -> None:
 def test_a_program_of_others_has_no_inputs_to_change() -> None:
     workload = entry("workloads", base.Workload, "w", "description: d\nsource: torch-module\n").document
     for kind in (Scaling(inputs={"x": 2}), Permutation(dim="B"), Batch(dim="B")):
-        assert senseless(workload, kind).startswith("its program's own code says what its inputs are; only 'agrees'")
+        assert senseless(workload, kind).startswith("its program's own code declares its inputs; only 'agrees'")
     assert senseless(workload, Agreement(pipeline="b")) == ""
 
 
@@ -108,9 +108,7 @@ def test_the_other_cell_is_named_in_part() -> None:
 def test_the_other_may_be_unsupported() -> None:
     found = related(Agreement(pipeline="linalg-tiled"), "jax", "linalg-loops", "wasm", "mlp")
     assert isinstance(found, Unsupported)
-    assert found.reason.startswith(
-        "what it is compared with, jax/linalg-tiled/wasm/mlp, is unsupported: jax emits stablehlo"
-    )
+    assert found.reason.startswith("the other test, jax/linalg-tiled/wasm/mlp, is unsupported: jax emits stablehlo")
 
 
 def test_a_kind_may_not_be_on_the_route() -> None:
@@ -158,7 +156,7 @@ BLOCK = "blocks:\n- product: {framework: [pytorch, jax], pipeline: [linalg-loops
          "give one of them another 'name'"),
         ("- {tests: ['jax/**'], agrees: {pipeline: linalg-tiled}, reason: r}",
          "s.yaml:5:12: property jax/** applies to no test that can run: jax/linalg-loops/wasm/softmax~agrees is unsupported: "
-         "what it is compared with, jax/linalg-tiled/wasm/softmax, is unsupported: "
+         "the other test, jax/linalg-tiled/wasm/softmax, is unsupported: "
          "jax emits stablehlo; linalg-tiled takes torch or linalg"),
     ],
 )  # fmt: skip
@@ -170,5 +168,5 @@ def test_what_is_wrong_with_a_property(properties: str, error: str) -> None:
 
 def test_ir_tests_have_no_properties() -> None:
     text = "steps: [tile]\nproperties: [{tests: ['**'], scaling: {inputs: {x: 2}}, reason: r}]"
-    with pytest.raises(CatalogError, match="matches IR tests alone, which are checked and not run"):
+    with pytest.raises(CatalogError, match="matches only IR tests, which run no program"):
         expand(CATALOG, make_suite("s", text))

@@ -91,11 +91,11 @@ def test_the_first_variant_that_holds_counts(release: str, passes: str, schedule
 
 @pytest.mark.parametrize("release", ["13.0.1", "20.1.0"])
 def test_a_release_that_no_variant_is_for(release: str) -> None:
-    """What a variant needs, it needs all of; of what would do the newest releases are named."""
+    """A variant applies only if all its conditions hold; the error names the newest accepted releases."""
     assert reason(resolved_step(VARIANTS, {"llvm": release})) == (
         f"step s has no variant for llvm {release}, numpy 2.4.6; it has variants for "
         "llvm >=24 and llvm with stablehlo; llvm >=22; llvm >=19,!=20; llvm 18 and numpy 2.4 "
-        "(would do: llvm 24.0.0+deb.2, 24.0.0+torch-mlir.1, 22.1.8)"
+        "(accepted: llvm 24.0.0+deb.2, 24.0.0+torch-mlir.1, 22.1.8)"
     )
 
 
@@ -103,12 +103,12 @@ def test_a_release_that_no_variant_is_for(release: str) -> None:
     ("text", "hint"),
     [
         ("variants: [{when: {llvm: '>=13,<24'}, carries: {llvm: torch}}, {carries: {llvm: stablehlo}}]",
-         "llvm >=13,<24 and llvm with torch; llvm with stablehlo (would do: llvm 24.0.0+torch-mlir.1)"),
+         "llvm >=13,<24 and llvm with torch; llvm with stablehlo (accepted: llvm 24.0.0+torch-mlir.1)"),
         ("variants: [{when: {llvm: '18', numpy: '<2'}}, {when: {llvm: '99'}}]", "llvm 18 and numpy <2; llvm 99"),
         ("variants: [{when: {llvm: '13', numpy: '1.26'}}, {when: {llvm: '18', numpy: '>=2'}}]",
-         "llvm 13 and numpy 1.26; llvm 18 and numpy >=2 (would do: llvm 18.1.8; numpy 1.26.4)"),
+         "llvm 13 and numpy 1.26; llvm 18 and numpy >=2 (accepted: llvm 18.1.8; numpy 1.26.4)"),
         ("variants: [{when: {llvm: '>=19'}}]\nrequires: [{component: llvm, releases: '<22', reason: r}]",
-         "llvm >=19 (would do: llvm 20.1.0, 19.1.7)"),
+         "llvm >=19 (accepted: llvm 20.1.0, 19.1.7)"),
     ],
 )  # fmt: skip
 def test_the_releases_that_would_do(text: str, hint: str) -> None:
@@ -131,16 +131,16 @@ def test_variants_for_a_component_that_is_not_there() -> None:
     [
         ("[{component: llvm, releases: '>=19', reason: r}]", "19.1.7", None),
         ("[{component: llvm, releases: '>=19', reason: 'before, it crashed '}]", "18.1.8",
-         "step s needs llvm >=19, and llvm 18.1.8 is pinned: before, it crashed"),
+         "step s needs llvm >=19, but llvm 18.1.8 is pinned: before, it crashed"),
         ("[{component: llvm, carries: torch, reason: r}]", "24.0.0+torch-mlir.1", None),
         ("[{component: llvm, carries: torch, reason: r}]", "24.0.0+deb.2",
          "step s needs torch, which llvm 24.0.0+deb.2 does not carry: r"),
         ("[{component: llvm, releases: '24', carries: torch, reason: r}]", "22.1.8",
-         "step s needs llvm 24, and llvm 22.1.8 is pinned: r"),
+         "step s needs llvm 24, but llvm 22.1.8 is pinned: r"),
         ("[{component: llvm, releases: '24', carries: torch, reason: r}]", "24.0.0+deb.2",
          "step s needs torch, which llvm 24.0.0+deb.2 does not carry: r"),
         ("[{component: llvm, releases: '>=13', reason: a}, {component: numpy, releases: '<2', reason: b}]", "22.1.8",
-         "step s needs numpy <2, and numpy 2.4.6 is pinned: b"),
+         "step s needs numpy <2, but numpy 2.4.6 is pinned: b"),
         ("[{component: torch-mlir, releases: '<1', reason: another environment's}]", "22.1.8", None),
     ],
 )  # fmt: skip
@@ -151,7 +151,7 @@ def test_requirements(requires: str, release: str, sentence: str | None) -> None
 
 def test_requirements_are_asked_before_variants() -> None:
     text = f"{VARIANTS}requires: [{{component: llvm, releases: '>=19', reason: r}}]"
-    assert reason(resolved_step(text, {"llvm": "13.0.1"})) == "step s needs llvm >=19, and llvm 13.0.1 is pinned: r"
+    assert reason(resolved_step(text, {"llvm": "13.0.1"})) == "step s needs llvm >=19, but llvm 13.0.1 is pinned: r"
 
 
 @pytest.mark.parametrize(
@@ -170,10 +170,10 @@ def test_what_only_programs_can_do_needs_a_release_of_programs(tool: str) -> Non
     """Before anything is planned: bindings bring no mlir-translate."""
     assert made(f"tool: {tool}", "22.1.8").backend == "programs"
     assert reason(resolved_step(f"tool: {tool}", {"llvm": "24.0.0+torch-mlir.1"})) == (
-        "step s works by programs of a release, and llvm 24.0.0+torch-mlir.1 comes as Python bindings; pin another release"
+        "step s works by programs of a release, but llvm 24.0.0+torch-mlir.1 has only Python bindings; pin another release"
     )
     assert reason(resolved_step(f"tool: {tool}", {}, mlir="python")) == (
-        "step s works by programs of a release, and its environment holds none; pin another release"
+        "step s works by programs of a release, but its environment has none; pin another release"
     )
 
 
@@ -181,7 +181,7 @@ def test_what_only_programs_can_do_needs_a_release_of_programs(tool: str) -> Non
     ("release", "found"),
     [
         ("22.1.8", "mlir@llvm=22.1.8"),
-        ("24.0.0+torch-mlir.1", "target t runs kernels by programs of a release, and llvm 24.0.0+torch-mlir.1 comes as "
+        ("24.0.0+torch-mlir.1", "target t runs kernels by programs of a release, but llvm 24.0.0+torch-mlir.1 has only "
          "Python bindings; pin another release"),
     ],
 )  # fmt: skip
@@ -214,7 +214,7 @@ def test_patterns_take_bindings() -> None:
     text = "passes: p\npatterns: p.mlir"
     assert made(text, "24.0.0+torch-mlir.1").patterns == "p.mlir"
     assert reason(resolved_step(text, {"llvm": "22.1.8"})) == (
-        "step s applies PDL patterns, which takes Python bindings; there are none in llvm 22.1.8 and numpy 2.4.6"
+        "step s applies PDL patterns and needs Python bindings, which llvm 22.1.8 and numpy 2.4.6 does not have"
     )
 
 
@@ -247,6 +247,6 @@ def test_what_is_unmet_names_who_asks() -> None:
     releases = Pins(own, {"llvm": "18.1.8"}).releases("mlir")
     needs = base.Requirement(component="llvm", releases="!=18.1.8", reason="because\n")
     assert (
-        unmet("workload w", [needs], releases) == "workload w needs llvm !=18.1.8, and llvm 18.1.8 is pinned: because"
+        unmet("workload w", [needs], releases) == "workload w needs llvm !=18.1.8, but llvm 18.1.8 is pinned: because"
     )
     assert unmet("workload w", [], releases) == ""

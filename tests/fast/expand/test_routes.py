@@ -177,11 +177,11 @@ def test_a_target_that_compiles_in_memory_runs_by_the_pinned_release() -> None:
 
 def test_where_programs_are_needed_and_there_are_bindings_only() -> None:
     assert reason(Connector(catalog(targets=JIT)).routes("mlir", "linalg-loops", "jit")) == (
-        "target jit runs kernels by programs of a release, and llvm 19.1.7 comes as Python bindings; pin another release"
+        "target jit runs kernels by programs of a release, but llvm 19.1.7 has only Python bindings; pin another release"
     )
     nothing = {"jit": JIT["jit"].replace("environment: e", "environment: python")}
     assert reason(Connector(catalog(targets=nothing)).routes("mlir", "linalg-loops", "jit", "llvm=22")) == (
-        "target jit runs kernels by programs of a release, and its environment holds none; pin another release"
+        "target jit runs kernels by programs of a release, but its environment has none; pin another release"
     )
 
 
@@ -238,7 +238,7 @@ def test_what_a_workload_needs_of_the_compilers_on_its_route() -> None:
     connector = Connector(catalog())
     assert route(connector.route("jax", "linalg-loops", "x86_64", "softmax"))
     assert reason(connector.route("jax", "linalg-loops", "x86_64", "softmax", "llvm=17")) == (
-        "workload softmax needs llvm !=17, and llvm 17.0.6 is pinned: it has no exp"
+        "workload softmax needs llvm !=17, but llvm 17.0.6 is pinned: it has no exp"
     )
     assert "has no onnx source" in reason(connector.route("onnx", "linalg-loops", "x86_64", "softmax", "llvm=17"))
 

@@ -137,7 +137,7 @@ def test_a_glob_takes_unsupported_tests_along_with_their_reason() -> None:
         ),
         (
             ["smoke", "jax/linalg-loops/x86_64/mlp"],
-            "of suite smoke: the catalog has it, the suite does not; name it without the suite",
+            "of suite smoke: the catalog has it, but the suite does not; name it without the suite",
         ),
         (["jax/q*/**"], "'jax/q*/**' matches no test: no pipeline matches 'q*'"),
         (["smoke", "**/softmax"], "'**/softmax' matches no test of suite smoke"),
@@ -231,7 +231,7 @@ def test_an_identifier_keeps_what_the_default_suite_expects_of_it() -> None:
         ([f"{CELL}/mlp@lvm=18"], "there is no component 'lvm'; did you mean 'llvm'?"),
         ([f"{CELL}/mlp@llvm=18,llvm=19"], "llvm is pinned twice, to 18.1.8 and to 19.1.7"),
         ([f"{CELL}/mlp@onnx=1.22"], "mlp@onnx=1.22 is unsupported: nothing on the route of this cell uses onnx"),
-        ([f"{CELL}/softmax@llvm=17"], "workload softmax needs llvm !=17, and llvm 17.0.6 is pinned: it has no exp"),
+        ([f"{CELL}/softmax@llvm=17"], "workload softmax needs llvm !=17, but llvm 17.0.6 is pinned: it has no exp"),
         (["**@{llvm=18,llvm=22}"], "'**@{llvm=18,llvm=22}': expected COMPONENT=GLOB after the '@', e.g. llvm=1*"),
         (["**@llvm=18,onnx=*,lvm=1"], "there is no component 'lvm'; did you mean 'llvm'?"),
         (["**@llvm=9*"], "llvm has no release '9*'; it has 16.0.6, 17.0.6, 18.1.8, 19.1.7, 22.1.8"),
@@ -360,7 +360,7 @@ def test_pins_come_last() -> None:
     ("argument", "says"),
     [
         ("**~scalng", "there is no property 'scalng'; did you mean 'scaling'?"),
-        ("jax/linalg-loops/wasm/topk~scaling", "no suite states this property of such a test"),
+        ("jax/linalg-loops/wasm/topk~scaling", "no suite states this property for such a test"),
         ("stated~scaling", "'stated~scaling' has 1 part, but a test is framework/pipeline/target/workload"),
     ],
 )

@@ -150,7 +150,7 @@ def check(test: Any, verdict: brute.Verdict) -> None:
         if isinstance(route, Unsupported):
             assert test.reason == route.reason
         else:
-            assert test.reason.startswith("what it is compared with, ")
+            assert test.reason.startswith("the other test, ")
     assert (test.expectation.outcome if test.expectation else None) == verdict.expected
 
 
@@ -357,7 +357,7 @@ def test_a_block_varies_the_releases_of_ir_tests() -> None:
         (
             "include: [jax/linalg-loops/x86_64/mlp@llvm=18]",
             "2:11: include jax/linalg-loops/x86_64/mlp@llvm=18 matches nothing: "
-            "tests with pins come from a block with 'pins'",
+            "tests with pins come only from a block with 'pins'",
         ),
         (
             "blocks:\n- product: {framework: [pytorch], pipeline: [linalg-tiled], target: [wasm]}\n"

@@ -189,10 +189,10 @@ def test_a_mirror(made: Made, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("address", "kind", "reason"),
     [
-        ("--upload-pack=touch ran", UsageError, "is no address or folder that git fetches from"),
-        ("ext::sh -c true", UsageError, "is no address or folder that git fetches from"),
+        ("--upload-pack=touch ran", UsageError, "is not an address or folder that git can fetch from"),
+        ("ext::sh -c true", UsageError, "is not an address or folder that git can fetch from"),
         ("http://127.0.0.1:1/x.git", InfrastructureError, "http://127.0.0.1:1/x.git cannot be cloned: fatal: "),
-        ("EMPTY", UsageError, "is no git repository"),
+        ("EMPTY", UsageError, "is not a git repository"),
     ],
 )
 def test_wrong_addresses(tmp_path: Path, address: str, kind: type[MatrixError], reason: str) -> None:

@@ -13,18 +13,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
-#: Of an action's folder: what it is given, and what it is to write.
+#: Folders in the folder of an action: for its inputs and for its outputs.
 INPUT_FOLDER, OUTPUT_FOLDER = "in", "out"
-#: Beside the outputs, in no digest: times and what else differs from run to run.
+#: A file beside the outputs, which no digest covers: times and other values that differ from run to run.
 METRICS = "metrics.json"
-#: What workers import beside tools where an action uses MLIR's bindings by itself, as a module of ``mlir_matrix.actions``.
+#: The module of ``mlir_matrix.actions`` that workers also import if an action itself uses MLIR's bindings.
 BACKEND = "mlir.backend"
-#: The folders of this environment's programs, as the worker's command line says, each with the release that it is of; the
-#: first that has a program counts.
+#: Release by prefix, from the worker's command line. If several prefixes have a program, the first one counts.
 prefixes: dict[str, str] = {}
 #: The folders of this environment's wheels.
 sites: list[str] = []
-#: Programs of the machine that are part of it: name to release and path. Those of prefixes go before.
+#: Programs of the machine that belong to this environment: name to release and path. Programs of prefixes take precedence.
 programs: dict[str, tuple[str, str]] = {}
 
 
@@ -103,11 +102,11 @@ def read_text(path: str, what: str) -> str:
         raise ActionFailed(f"{what} is not UTF-8 text", diagnostics=f"{error}\n") from error
 
 
-#: What came out of ``under_test``. Kept by identity: such an exception may pass through any number of our frames.
+#: Exceptions that left ``under_test``. They are compared by identity, because they may pass through many of our frames.
 _verdicts: list[BaseException] = []
-#: What Python raises for a call that does not fit the interface.
+#: Exceptions that Python raises for a call that does not fit the interface.
 _MISUSE = (TypeError, AttributeError, NameError, ImportError)
-#: Paths of Python files of catalogs' tools, which count as ours.
+#: Paths of Python files of catalogs' tools. An exception raised there counts as ours.
 own_files: set[str] = set()
 _OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -126,23 +125,24 @@ class UnderTest:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if os.getpid() != self._process:
-            os._exit(1)  # a copy that the code under test made; it must not write the outputs, too
+            os._exit(1)  # the code under test forked this process: only the original may write the outputs
         if error is not None and (self._any_frame or not (isinstance(error, _MISUSE) and _is_raised_here(trace))):
             _verdicts.append(error)
 
 
 def under_test(*, any_frame: bool = False) -> UnderTest:
-    """Mark a call into a framework, a compiler or a workload's source: an exception inside is a verdict.
+    """Mark a call into a framework, a compiler or a workload's source. An exception raised inside is a verdict.
 
-    Any other exception of a tool is an internal error, for which no test is to blame, and never kept. So is a TypeError or the
-    like that our own code raises inside: our call does not fit this release's interface. ``any_frame``: that cannot be told
-    from the traceback, because what is called uses objects of ours, or, as JAX does, removes its own frames.
+    Any other exception of a tool is an internal error: no test is to blame, and it is never cached. The same holds for a
+    TypeError, for example, that our own code raises inside: our call does not fit the interface of this release.
+    ``any_frame``: the traceback cannot show who raised it, and any exception is a verdict. The callee uses objects of ours, or
+    removes its own frames, as JAX does.
     """
     return UnderTest(any_frame=any_frame)
 
 
 def is_verdict(error: BaseException) -> bool:
-    """Return whether an exception came out of code under test."""
+    """Return whether the code under test raised an exception."""
     return any(error is each for each in _verdicts)
 
 
@@ -164,7 +164,7 @@ def signal_name(number: int) -> str:
 
 
 class ActionFailed(Exception):
-    """The code under test failed at this stage: an ordinary result, kept like a success.
+    """The code under test failed at this stage: an ordinary result, cached like a success.
 
     ``reason`` is one sentence for the table, ``diagnostics`` the whole text.
     """
@@ -176,9 +176,9 @@ class ActionFailed(Exception):
 
 
 class ActionCrashed(Exception):
-    """The process of the code under test was ended by a signal: an ordinary result, too.
+    """A signal ended the process of the code under test: an ordinary result, too.
 
-    ``signal`` is its name (``SIGSEGV``), ``diagnostics`` what the process had said until then.
+    ``signal`` is its name (``SIGSEGV``), ``diagnostics`` what the process had printed until then.
     """
 
     def __init__(self, signal: str, *, diagnostics: str = "") -> None:
@@ -188,11 +188,11 @@ class ActionCrashed(Exception):
 
 
 class ToolError(Exception):
-    """The file of a tool is not what it must be. No test is to blame, and it is never cached."""
+    """The Python file of a catalog's tool is wrong. No test is to blame, and the failure is never cached."""
 
 
 class MachineFailed(Exception):
-    """The machine failed: a full disk, an unreadable file. It is no verdict and is never cached."""
+    """The machine failed: a full disk, an unreadable file. The failure is no verdict and is never cached."""
 
 
 _PLACE = re.compile(r"\$\{([A-Za-z0-9_.+-]+)\}")
@@ -201,7 +201,7 @@ _PLACE = re.compile(r"\$\{([A-Za-z0-9_.+-]+)\}")
 def fill(text: str, parameters: Mapping[str, Any]) -> str:
     """Replace ``${name}`` by the parameter's value: lists as ``1, 2, 3``, booleans as MLIR writes them.
 
-    KeyError for a name that has no value; the loader has refused such files before.
+    Raise KeyError for a name without a value. The loader refuses such files, so this is an internal error.
     """
     return _PLACE.sub(lambda match: _spell(parameters[match.group(1)]), text)
 

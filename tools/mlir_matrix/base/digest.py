@@ -12,22 +12,22 @@ _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=F
 
 
 def canonical(value: object) -> bytes:
-    """The one byte string for a JSON value: sorted keys, no spaces, UTF-8."""
+    """Return a JSON value as canonical bytes: sorted keys, no spaces, UTF-8."""
     return _encode(value).encode()
 
 
 def digest_value(value: object) -> str:
-    """Hexadecimal SHA-256 of a JSON value."""
+    """Return the hexadecimal SHA-256 of a JSON value."""
     return hashlib.sha256(_encode(value).encode()).hexdigest()
 
 
 def digest_bytes(data: bytes) -> str:
-    """Hexadecimal SHA-256 of bytes."""
+    """Return the hexadecimal SHA-256 of bytes."""
     return hashlib.sha256(data).hexdigest()
 
 
 def digest_pieces(pieces: Iterable[bytes]) -> str:
-    """Hexadecimal SHA-256 of bytes that come in pieces."""
+    """Return the hexadecimal SHA-256 of bytes that come in pieces."""
     state = hashlib.sha256()
     for piece in pieces:
         state.update(piece)
@@ -35,7 +35,7 @@ def digest_pieces(pieces: Iterable[bytes]) -> str:
 
 
 def digest_file(path: Path | str) -> str:
-    """Hexadecimal SHA-256 of a file's content."""
+    """Return the hexadecimal SHA-256 of a file's content."""
     with open(path, "rb") as file:
         head = file.read(_CHUNK)
         if len(head) < _CHUNK:

@@ -1,8 +1,8 @@
-"""What the types of all documents share."""
+"""Define the configuration of all types of documents."""
 
 from __future__ import annotations
 
 from pydantic import ConfigDict, with_config
 
-#: Decorates the type of a document: unknown keys are refused in it and its parts.
+#: Decorator of a document's type. It refuses unknown keys in the document and its parts.
 document = with_config(ConfigDict(extra="forbid"))

@@ -1,7 +1,7 @@
-"""Events of a run, and who listens: one protocol for installing packages, executing actions and displaying both.
+"""Events of a run and their listeners: one protocol to install packages, to execute actions and to display both.
 
-Executors add events that carry their own types: ``ActionStarted`` and ``ActionDone`` in ``execute.job``, ``TestDone`` in
-``judge.results``.
+Other rooms add events with types of theirs: ``ActionStarted`` and ``ActionDone`` in ``execute.job``, ``TestDone`` in
+``results.results``.
 """
 
 from __future__ import annotations
@@ -18,41 +18,41 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True)
 class PackageProgress(Event):
-    """A package's bytes so far and in all (0 when unknown), then ``done`` or ``error``."""
+    """The progress of a package: received and total bytes (0 if unknown), then ``done`` or ``error``."""
 
     package: str
     received: int = 0
     total: int = 0
     done: bool = False
     error: str = ""
-    #: Of an error: nothing failed, but this machine cannot have the package.
+    #: With an error: nothing failed, but this machine cannot have the package.
     unavailable: bool = False
-    #: Of an error: the disk is full, which ends the run.
+    #: With an error: the disk is full, which ends the run.
     disk_full: bool = False
-    #: It is built here: ``received`` and ``total`` are steps.
+    #: True if the package is built here: ``received`` and ``total`` then count steps.
     building: bool = False
 
 
 @dataclass(frozen=True)
 class Note(Event):
-    """A sentence for the person who runs matrix."""
+    """A sentence for the user."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Tick(Event):
-    """Time goes by: sent several times a second."""
+    """A tick for displays, several times a second."""
 
-    #: How many actions wait for other runs that execute them.
+    #: How many actions other runs execute at the moment.
     waiting: int = 0
 
 
-#: Receives events. It ends a run by returning True; some senders ignore that.
+#: A function that receives events. It returns True to end the run; some senders ignore that.
 Listener = Callable[[Event], bool | None]
-#: The same for those who send nothing else.
+#: The same, for senders that send no other events.
 PackageListener = Callable[[PackageProgress], object]
 
 
 def ignore(_event: Event) -> None:
-    """Listen to nothing."""
+    """Ignore an event."""

@@ -1,4 +1,4 @@
-"""Lock files between processes, and write files atomically. The kernel releases the locks of a process that ends."""
+"""Lock files between processes, and write files atomically. When a process ends, the kernel releases its locks."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from typing import Any
 from mlir_matrix.base.errors import DiskFullError, InfrastructureError, UsageError
 from mlir_matrix.base.paths import INSTALLED
 
-#: Errors of a full disk, a quota or a limit on the size of files.
+#: Errors of a full disk, of a quota, and of a limit on file sizes.
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-#: For ``cancelled``: give up instead of waiting for a lock.
+#: Pass it as ``cancelled`` to give up instead of waiting for a lock.
 AT_ONCE = threading.Event()
 AT_ONCE.set()
-#: The locks that each thread holds by :func:`locked`.
+#: The locks that each thread holds through :func:`locked`.
 _own = threading.local()
 
 
@@ -62,12 +62,12 @@ def locked(path: Path, cancelled: threading.Event | None = None) -> Iterator[Non
 
 
 def holds(path: Path) -> bool:
-    """Return whether this thread holds the lock ``path``, and would wait for itself."""
+    """Return whether this thread holds the lock ``path``. To take it again would be a deadlock."""
     return path in _own.__dict__.get("held", ())
 
 
 def is_held(path: Path) -> bool:
-    """Return whether the lock of a file or a folder is held."""
+    """Return whether any process holds the lock of a file or a folder."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -125,7 +125,7 @@ def beside(destination: Path) -> Iterator[Path]:
 
     prefix = f".new-{destination.name}-"
     for left in destination.parent.glob(f"{prefix}*"):
-        # The caller holds the lock, so the process that made it has ended.
+        # The caller holds the lock, so the process that made this folder has ended.
         shutil.rmtree(left, ignore_errors=True)
     scratch = Path(tempfile.mkdtemp(prefix=prefix, dir=destination.parent))
     try:

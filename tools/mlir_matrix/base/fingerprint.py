@@ -1,9 +1,9 @@
-"""Compute fingerprints of folders and of the machine: equal fingerprints mean that no file changed. No file is read.
+"""Compute fingerprints of folders and of the machine without reading files. Equal fingerprints mean that no file changed.
 
-A file is unchanged if device, inode, mode, size, modification and change time are the same. The times of a folder show files
-that were added and removed. Two changes within one tick of a file system's clock leave the same times, so a file is trusted only
-if its times are older. File systems of a network or of a virtual machine's host are not trusted, because they may return cached
-attributes for a minute. Those without change times, like FAT and images, are not trusted either.
+A file is unchanged if its device, inode, mode, size, modification and change time are the same. The times of a folder show
+whether files were added or removed. Two changes within one tick of a file system's clock leave the same times, so a fingerprint
+covers a file only if its times are older. It does not cover file systems of a network or of a virtual machine's host, which may
+return cached attributes for a minute, nor those without change times, like FAT and images.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from operator import attrgetter
 
 from mlir_matrix.base.digest import digest_bytes, digest_value
 
-#: More than the coarsest clock of a file system in use.
+#: Longer than a tick of the coarsest clock of a file system in use.
 _TICK_NS = 2_500_000_000
-#: Types of file systems, by how they begin.
+#: Beginnings of names of file system types.
 _REMOTE = (
     *("nfs", "cifs", "smb", "9p", "virtiofs", "ceph", "afs", "lustre", "gpfs", "beegfs", "glusterfs", "fuse", "coda"),
     *("orangefs", "pvfs2", "panfs", "wekafs", "vboxsf", "vmhgfs", "prl_fs", "fakeowner", "osxfs"),
@@ -35,7 +35,7 @@ class UnstableError(OSError):
 
 
 class Fingerprint:
-    """The attributes of files, collected one after another."""
+    """The collected attributes of files."""
 
     def __init__(self) -> None:
         self._began = time.time_ns()
@@ -44,14 +44,14 @@ class Fingerprint:
         self._lines: list[str] = []
 
     def add_folder(self, folder: str) -> None:
-        """Add all files below a folder, which need not exist. Raise OSError."""
+        """Add all files below a folder, which need not exist. Raise OSError if it cannot be read."""
         if os.path.lexists(folder):
             self._sweep(folder)
 
     def _sweep(self, folder: str) -> None:
         it = os.lstat(folder)
         if not stat.S_ISDIR(it.st_mode):
-            raise UnstableError(f"{folder} is no folder")
+            raise UnstableError(f"{folder} is not a folder")
         self._note(folder, it)
         with os.scandir(folder) as entries:
             for entry in sorted(entries, key=_name):
@@ -61,13 +61,13 @@ class Fingerprint:
                     self._add(entry.path, entry.stat(follow_symlinks=False))
 
     def add_files(self, files: Iterable[str]) -> None:
-        """Add files. Raise OSError where one is missing."""
+        """Add files. Raise OSError if one is missing."""
         for file in files:
             self._add(file, os.lstat(file))
 
     def _add(self, path: str, it: os.stat_result) -> None:
         if not stat.S_ISREG(it.st_mode):
-            raise UnstableError(f"{path} is no regular file")
+            raise UnstableError(f"{path} is not a regular file")
         self._note(path, it)
 
     def _note(self, path: str, it: os.stat_result) -> None:
@@ -88,7 +88,7 @@ class Fingerprint:
         return digest_bytes("\n".join(self._lines).encode(errors="surrogateescape"))
 
     def is_settled(self, since: Fingerprint | None = None) -> bool:
-        """Return whether a later change would show: no file changed shortly before ``since`` (default: this) began.
+        """Return whether any later change is visible: no file changed shortly before ``since`` (default: this) began.
 
         Raise OSError if that is unknown.
         """
@@ -109,7 +109,7 @@ def _untrusted_devices() -> set[int]:
 
 @cache
 def cpu_digest() -> str:
-    """Return the digest of what native code generation depends on: the CPU's model and features."""
+    """Return the digest of the CPU's model and features, on which native code generation depends."""
     wanted = ("vendor_id", "cpu family", "model", "flags", "Features", "CPU implementer", "CPU part", "isa")
     facts: dict[str, str] = {"machine": os.uname().machine}
     try:
@@ -126,10 +126,10 @@ def cpu_digest() -> str:
 
 
 def machine_identity() -> list[object]:
-    """Return the properties of this machine and interpreter that results depend on; of programs on PATH, only Pythons."""
+    """Return the properties of this machine and interpreter that results depend on. Of programs on PATH, only Pythons."""
     libc = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else ""
     packages = [(folder, os.stat(folder).st_mtime_ns) for folder in sys.path if os.path.isdir(folder)]
-    # One that is put on PATH replaces the locked interpreter of an environment.
+    # An interpreter on PATH replaces the locked one of an environment.
     places = (f"{folder}/python3.{minor}" for folder in os.get_exec_path() for minor in range(11, 20))
     pythons = [place for place in places if os.access(place, os.X_OK)]
     return [sys.version, os.path.realpath(sys.executable), libc, os.geteuid(), cpu_digest(), packages, pythons]

@@ -12,24 +12,24 @@ from rich.text import Text
 
 from mlir_matrix.base.text import counted, harmless
 
-#: Further reasons are counted.
+#: How many reasons to show; the others are counted.
 _REASONS = 12
 
 
 def report_console(*, stderr: bool = False) -> Console:
-    """Return the console that reports are printed on. It has colours only on a terminal."""
+    """Return the console for reports. It prints colours only on a terminal."""
     return Console(highlight=False, emoji=False, stderr=stderr)
 
 
 def print_lines(lines: Iterable[str | Text], *, stderr: bool = False) -> None:
-    """Print lines of markup. A terminal wraps long ones between words; a log, and a Text, keeps them whole."""
+    """Print lines of markup. A terminal wraps long lines between words. A log does not, and no ``Text`` is wrapped."""
     console = report_console(stderr=stderr)
     for line in map(_harmless, lines):
         console.print(line, soft_wrap=not console.is_terminal or isinstance(line, Text))
 
 
 def _harmless(line: str | Text) -> str | Text:
-    """Return a line without control characters, which rich passes on: it may have text of others."""
+    """Return a line without control characters, which rich would print: it may contain text from programs under test."""
     if isinstance(line, str):
         return harmless(line)
     line.plain = harmless(line.plain)
@@ -66,7 +66,7 @@ def section(heading: str, entries: Iterable[str], most: int | None = None) -> li
 
 
 def not_run(reasons: Iterable[tuple[str, str]]) -> list[str]:
-    """Return why tests do not run, as lines of markup, from the (outcome, reason) of each of them."""
+    """Return why tests do not run, as lines of markup; ``reasons`` has (outcome, reason) of each test."""
     counts = Counter(reasons)
     shown = counts.most_common(_REASONS)
     entries = [f"{number} {word}: {escape(reason)}" for (word, reason), number in shown]

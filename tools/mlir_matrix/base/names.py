@@ -1,7 +1,7 @@
 """Check names, suggest known names, and match globs over names and test identifiers.
 
-A name is used in identifiers, paths, Bazel labels and HTML, so no character of it may need quoting. Every command imports this
-module, so it imports nothing heavy.
+Names are parts of identifiers, paths, Bazel labels and HTML, so none of their characters may need quoting. Every command imports
+this module, so it must import nothing slow.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 from mlir_matrix.base.errors import UsageError
 
-#: Dots only between other characters: no ``..``, no hidden file, no name that ends in a dot.
+#: Dots only between other characters: so no ``..``, no hidden file, no name that ends in a dot.
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_+-]*(?:\.[A-Za-z0-9_+-]+)*$"
 NAME_LENGTH = 64
 DEVICE_PATTERN = r"^/dev(/[A-Za-z0-9_][A-Za-z0-9_.:@+-]*)+$"
-#: The rule of the pattern, for errors.
+#: The rule of the pattern in words, for errors.
 DEVICE_RULE = "a device or a folder below /dev, such as '/dev/kvm'; no part of it may begin with a dot"
 #: Segments of a test identifier: framework/pipeline/target/workload.
 SEGMENTS = 4
@@ -112,7 +112,7 @@ TestId.__test__ = False  # type: ignore[attr-defined]  # not a pytest class
 
 
 class PatternError(UsageError):
-    """Raised for a glob with wrong syntax, or that cannot match any test identifier."""
+    """Raised for a glob whose syntax is wrong, or that cannot match any test identifier."""
 
 
 def is_name(text: str) -> bool:
@@ -135,7 +135,7 @@ def printable(text: str, most: int = 80) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is most similar to ``name``, if any."""
+    """Return the most similar known name, or None if none is similar."""
     import difflib  # only for errors
 
     candidates = sorted(known)
@@ -148,7 +148,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, known: Iterable[str], *, listed: bool = True) -> str:
-    """Return the end of an error about an unknown name: the nearest known name, else, if ``listed``, all if they are few."""
+    """Return the end of an error about an unknown name: the nearest known name, or all of them if ``listed`` and few."""
     candidates = sorted(known)
     found = nearest(name, candidates)
     if found is not None:
@@ -157,7 +157,7 @@ def did_you_mean(name: str, known: Iterable[str], *, listed: bool = True) -> str
 
 
 def should_be_called(right: str, known: Iterable[str]) -> str:
-    """Return a question about the known name that probably should be the right one."""
+    """Return a question whether a similar known name should have the name ``right``; empty if none is similar."""
     near = nearest(right, known)
     return f"; should '{near}' be called '{right}'?" if near else ""
 
@@ -207,7 +207,7 @@ class NameGlob:
 
     @cached_property
     def matches(self) -> Callable[[str], bool]:
-        """A function that tells whether a name matches, in time at most quadratic in its length."""
+        """A function that returns whether a name matches. Its time is at most quadratic in the length of the name."""
         if self.literal:
             return self.pattern.__eq__
         if self.everything:
@@ -223,11 +223,11 @@ class NameGlob:
 
 @dataclass(frozen=True)
 class TestGlob:
-    """A glob over test identifiers, segment by segment; ``**`` matches any number of segments, also none.
+    """A glob over test identifiers, segment by segment; ``**`` matches zero or more segments.
 
-    ``~`` starts a glob over properties (``**~scaling``); without it, only tests without a property match. ``@`` starts a glob over
-    the pins that a suite varies (``@llvm=1*``); without it, any pins match. Raises PatternError, also for a glob that does not have
-    four segments.
+    ``~`` starts a glob over properties (``**~scaling``); without it, only tests without a property match. ``@`` starts a glob
+    over the pins that a suite varies (``@llvm=1*``); without it, any pins match. Raises PatternError for wrong syntax, and for a
+    glob that does not have four segments.
     """
 
     __test__ = False  # not a pytest class
@@ -259,7 +259,7 @@ class TestGlob:
     def segments(self) -> tuple[tuple[NameGlob, NameGlob, NameGlob, NameGlob], ...]:
         """Globs for framework, pipeline, target and workload; several sets if ``**`` is ambiguous.
 
-        A test matches if all four globs of any set match. A caller can match a cell once for all of its workloads.
+        A test matches if all four globs of a set match. A caller can match a cell once for all workloads of the cell.
         """
         parts = split_property(split_pins(self.pattern)[0])[0].split("/")
         parts = [part for index, part in enumerate(parts) if part != "**" or parts[index - 1 : index] != ["**"]]
@@ -268,7 +268,7 @@ class TestGlob:
         if free < 0 or (stars == 0 and free != 0):
             raise PatternError(_wrong_length(self.pattern, parts))
         found: dict[tuple[NameGlob, NameGlob, NameGlob, NameGlob], None] = {}
-        # All ways to distribute the free segments among the double stars.
+        # Distribute the free segments among the double stars in all ways.
         for lengths in product(range(free + 1), repeat=stars):
             if sum(lengths) != free:
                 continue
@@ -366,7 +366,7 @@ def _choices(text: str, opened: int, pattern: str) -> tuple[int, list[str]]:
 def _expression(glob: str) -> str:
     """Return a regular expression for a glob without braces: fnmatch's, which cannot take exponential time."""
     for brackets in _BRACKETS.finditer(glob):
-        # fnmatch reads these as plain text, or as a range without members.
+        # fnmatch would read these as plain text, or as an empty range.
         members = brackets["members"]
         if brackets[0] == "]":
             raise PatternError(f"'{printable(glob)}' has a ']' without its '['")

@@ -1,4 +1,4 @@
-"""Where state lives: the XDG cache and state folders, or all of it under ``MATRIX_HOME``."""
+"""Find the folders of the program's state: the XDG cache and state folders, or ``MATRIX_HOME`` for all of it."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-#: What a wheel has of the repository; it is not to be changed.
+#: The files of the repository that a wheel contains. The program must not change them.
 INSTALLED = Path(__file__).resolve().parents[1] / "_repository"
 
 
 def _base(variable: str, default: str) -> Path:
     value = os.environ.get(variable, "")
-    # The XDG specification: a relative path is to be ignored.
+    # The XDG specification says to ignore a relative path.
     return Path(value) if value.startswith("/") else Path.home() / default
 
 
 @dataclass(frozen=True, kw_only=True)
 class Home:
-    """The folders that the tool writes to. Nothing is made until something is written."""
+    """The folders that the program writes to. A folder is created with its first file."""
 
     cache: Path
     state: Path
@@ -28,33 +28,33 @@ class Home:
     def packages(self) -> Path:
         """Installed packages, one folder each, shared by the environments.
 
-        A link is followed: homes that share packages then share their compiled Python, which goes by their paths.
+        Links are resolved, because compiled Python is stored by path: homes that share packages then share that, too.
         """
         return Path(os.path.realpath(self.cache / "packages"))
 
     @property
     def artifacts(self) -> Path:
-        """What was downloaded, by its hash."""
+        """Downloaded files, by hash."""
         return self.cache / "artifacts"
 
     @property
     def layers(self) -> Path:
-        """What is known of the layers that images have of packages."""
+        """Records of the layers of images, one for each package."""
         return self.cache / "layers"
 
     @property
     def bytecode(self) -> Path:
-        """Compiled Python, kept away from what is digested."""
+        """Compiled Python, outside of the folders whose content is digested."""
         return self.cache / "bytecode"
 
     @property
     def scratch(self) -> Path:
-        """Folders of running actions; on the same file system as the action cache, so that results move in at no cost."""
+        """Folders of running actions, on the file system of the action cache, so that moving results there is cheap."""
         return self.actions / "scratch"
 
 
 def find_home(*, cache_dir: Path | None = None) -> Home:
-    """The folders of this user. ``cache_dir`` (``--cache-dir``) moves the action cache alone."""
+    """Return the folders of this user. ``cache_dir`` (``--cache-dir``) moves only the action cache."""
     override = os.environ.get("MATRIX_HOME", "")
     if override:
         root = Path(override).absolute()
@@ -68,7 +68,7 @@ def find_home(*, cache_dir: Path | None = None) -> Home:
 def repository() -> Path:
     """Return the folder of the catalog, the driver, the schemas and Bazel's files, which has the layout of a checkout.
 
-    It is ``MATRIX_ROOT``, else what the package was installed with, else the checkout that the package is in.
+    It is ``MATRIX_ROOT``, else the files in the installed wheel, else the checkout of this package.
     """
     named = os.environ.get("MATRIX_ROOT")
     if named:
@@ -77,10 +77,10 @@ def repository() -> Path:
 
 
 def launcher() -> str:
-    """Return the command that a person types to start the program."""
+    """Return the command with which a user starts the program."""
     return "matrix" if is_installed() else "tools/matrix"
 
 
 def is_installed() -> bool:
-    """Return whether the program is not that of a checkout."""
+    """Return whether the program is installed, and not run from a checkout."""
     return INSTALLED.is_dir()

@@ -1,4 +1,4 @@
-"""Format numbers, sizes, times, options and patches. Imports nothing of ours, because every verb needs it."""
+"""Format numbers, sizes, times, options and patches. Every verb needs this module, so it imports no other one of ours."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
 def counted(number: int, noun: str) -> str:
-    """``1 test``, ``2 tests``."""
+    """Return a number with its noun: ``1 test``, ``2 tests``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
@@ -23,12 +23,12 @@ def harmless(text: str) -> str:
 
 
 def shortened(text: str, longest: int) -> str:
-    """Cut a text between words, where it is too long."""
+    """Cut a text between words if it is longer than ``longest`` characters."""
     return text if len(text) <= longest else f"{text[:longest].rpartition(' ')[0] or text[:longest]} …"
 
 
 def abridged(text: str, longest: int = 50) -> str:
-    """Cut the middle of a name that is too long; both ends tell most. 50: what Buildbot takes as the name of a step."""
+    """Cut the middle out of a long name: both ends matter most. Buildbot allows 50 characters for the name of a step."""
     half = longest // 2
     return text if len(text) <= longest else f"{text[: half - 1]}…{text[-half:]}"
 
@@ -50,28 +50,28 @@ def size_in_bytes(text: str) -> int:
     """Return the bytes of a size, for example ``500M`` or ``10G``. Raise ValueError."""
     found = re.fullmatch(r"(\d{1,12}(?:\.\d{1,3})?)([kmgt]?)b?", text.strip().lower(), re.ASCII)
     if found is None:
-        raise ValueError(f"{harmless(text)!r} is no size; expected bytes, or a number with K, M, G or T, e.g. 10G")
+        raise ValueError(f"{harmless(text)!r} is not a size; expected bytes, or a number with K, M, G or T, e.g. 10G")
     return int(float(found[1]) * _UNITS[found[2]])
 
 
 def now() -> str:
-    """Return the time, in UTC, to the millisecond."""
+    """Return the current time, in UTC, to the millisecond."""
     return at(time.time_ns())
 
 
 def at(time_ns: int) -> str:
-    """Return a time, in UTC, to the millisecond."""
+    """Return a time in nanoseconds since 1970 as text, in UTC, to the millisecond."""
     seconds, nanoseconds = divmod(time_ns, 10**9)
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{nanoseconds // 10**6:03}Z"
 
 
-#: The new text for the characters from the first position to the second one.
+#: A replacement: the positions of its first character and of the one after its last, and the new text.
 Edit = tuple[int, int, str]
 
 
 def apply(text: str, edits: Iterable[Edit]) -> str:
-    """Return the edited text. Of edits at one position, the last one comes first in the text."""
-    # From the end on, so that positions stay valid.
+    """Return the edited text. Of several insertions at one position, the last one comes first in the text."""
+    # From the end to the beginning, so that positions stay valid.
     for start, end, new in sorted(edits, key=lambda edit: edit[0], reverse=True):
         text = text[:start] + new + text[end:]
     return text
@@ -86,6 +86,6 @@ def patch(path: str, before: str | None, after: str) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    # Not splitlines: to git, only a line feed ends a line.
+    # Not splitlines: for git, only a line feed ends a line.
     *lines, rest = text.split("\n")
     return [f"{line}\n" for line in lines] + ([f"{rest}\n\\ No newline at end of file\n"] if rest else [])

@@ -60,7 +60,7 @@ def ask(axis: Axis, log: Log, observations: Observations, new: Sequence[Observat
                 note(f"  {line}")
         guess = "s" if seen.signature is None else "g" if seen.signature == PASS else "b"
         answer = click.prompt(
-            "Is it good (g), bad (b), or can nothing be told (s)? Stop here: q",
+            "Is it good (g), bad (b), or skip (s)? Stop here: q",
             type=click.Choice([*_ANSWERS, "q"]),
             default=guess,
             show_choices=False,

@@ -1,4 +1,4 @@
-"""The program ``matrix``: its verbs, how it ends, and how it says what went wrong."""
+"""Define the program ``matrix``: its verbs, its exit codes, and how it reports errors."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ VERBS: Mapping[str, LazyVerb | LazyGroup] = {
     "doctor": LazyVerb("Report what this machine has and what it lacks.", "toolchain.commands:doctor_command"),
 }
 
-#: Thresholds of the garbage collector. Plans and results have no cycles; Python's default of 700 costs a tenth of the time.
+#: Thresholds of the garbage collector. Plans and results have no cycles. Python's default of 700 costs a tenth of the time.
 COLLECTING = (100_000, 20, 20)
 
 
@@ -169,7 +169,7 @@ def _listen() -> None:
 
 
 def _end_with_parent() -> None:
-    """End as by SIGTERM when the process that started this one ends, if it asks for that: it may be killed."""
+    """Receive SIGTERM when the parent process ends, even if it is killed. The parent asks for this by a variable."""
     if os.environ.pop("MATRIX_END_WITH_PARENT", ""):
         from mlir_matrix.actions.sandbox.isolation import die_with_parent
 
@@ -195,7 +195,7 @@ def _call(arguments: list[str] | None) -> int:
         return 2
     except (KeyboardInterrupt, click.Abort) as error:
         if isinstance(error.__cause__, EOFError):
-            # Not Ctrl-D, since nothing is asked: compiled Python of an installed program has been cut short.
+            # Not Ctrl-D: no verb reads stdin here. A file with compiled Python of the installed program is truncated.
             return _bug(error.__cause__)
         advice = getattr(error, "advice", "finished actions are cached: run the same command again to continue")
         click.echo(f"matrix: interrupted; {advice}", err=True)
@@ -203,7 +203,7 @@ def _call(arguments: list[str] | None) -> int:
         stopped = error.__cause__ if isinstance(error, click.Abort) else error
         return 128 + (stopped.signum if isinstance(stopped, _Stopped) else signal.SIGINT)
     except (BrokenPipeError, SystemExit):
-        # The reader of stdout has closed it (click raises SystemExit then). Python must not report that at exit.
+        # The reader of stdout has closed it, and click raises SystemExit. Python must not report that at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
@@ -242,9 +242,9 @@ def main(arguments: list[str] | None = None) -> None:
     _end_with_parent()
     code = _call(arguments)
     for stream in (sys.stdout, sys.stderr):
-        # None: it was closed at the start. Errors of earlier writes are reported already.
+        # It is None if it was closed when the program started. Errors of earlier writes are reported already.
         if stream is not None:
             with contextlib.suppress(OSError):
                 stream.flush()
-    # Nothing is left to clean up, and a regular exit takes a third of a warm run.
+    # Nothing is left to clean up, and a regular exit takes a third of the time of a warm run.
     os._exit(code)

@@ -39,7 +39,7 @@ _DEFAULT = Limits(jobs=1)
 
 
 class Folder(click.Path):
-    """A folder that need not exist. An empty name, as of a shell variable that is not set, is an error."""
+    """A folder that need not exist. An empty name is an error: it often comes from an unset shell variable."""
 
     def __init__(self) -> None:
         super().__init__(path_type=Path)
@@ -79,7 +79,7 @@ class Option:
     def __init__(
         self, parameter: str, *names: str, found_in: Callable[[Request], object] | None = None, **attributes: Any
     ) -> None:
-        """``found_in`` returns the value in a request, for an option that decides how a test ends."""
+        """Define an option. ``found_in`` returns its value from a request, if the option affects outcomes of tests."""
         self.parameter, self._names = parameter, names
         self._found_in, self._attributes = found_in, attributes
 
@@ -87,7 +87,7 @@ class Option:
         return click.option(self.parameter, *self._names, **self._attributes)(function)
 
     def repeated(self, request: Request) -> list[str]:
-        """Return the words that give the option the value of a request; none for the default."""
+        """Return the words that set the option to the value of a request; none for the default."""
         value = self._found_in(request) if self._found_in else None
         if isinstance(value, Iterable) and self._attributes.get("multiple"):
             values = list(value)
@@ -103,7 +103,7 @@ def _spelled(value: object) -> str:
 
 
 def _as_one(name: str, make: Callable[..., object], parameters: Sequence[str]) -> Callable[[F], F]:
-    """Return a decorator that gives the verb one value, made of some parameters."""
+    """Return a decorator that passes the verb one value, made from some parameters."""
 
     def decorate(function: F) -> F:
         @wraps(function)
@@ -175,7 +175,7 @@ def _date(_context: click.Context, _parameter: click.Parameter, value: str | Non
 
     try:
         time = datetime.fromisoformat(value) if value else None
-        # In documents, times are in UTC and sort as text.
+        # Times in documents are in UTC and sort as text.
         return f"{(time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC):%FT%T}.000Z" if time else ""
     except (ValueError, OverflowError):
         raise UsageError(
@@ -220,7 +220,7 @@ environment = Option(
     metavar="NAME=OTHER",
     help="Use environment OTHER instead of NAME. Repeatable.",
 )
-#: What the operator allows builds.
+#: Permissions that the operator gives to builds.
 builds = (
     Option(
         "network",
@@ -235,7 +235,7 @@ builds = (
         help="Build as your own user if this machine cannot confine builds.",
     ),
 )
-#: The releases of everything that a verb plans, as ``matrix run`` takes them.
+#: The options of ``matrix run`` that choose releases.
 releases = (pin, environment)
 _EXECUTOR = Option(
     "executor",
@@ -367,7 +367,7 @@ events = Option(
 )
 quiet = Option("quiet", "--quiet", "-q", is_flag=True, help="Show no progress.")
 
-#: The options that decide the outcome of a test, in the order of the command that repeats it.
+#: The options that affect the outcome of a test, in the order of the command that repeats it.
 _REPEATED = (
     catalog,
     cache,
@@ -427,28 +427,28 @@ def _executor(
     return options
 
 
-#: Give the verb ``limits``; the second one is for verbs that run few actions.
+#: Passes ``limits``, a Limits, to the verb.
 limits = _gathered("limits", _limits, _JOBS, _TIMEOUT, _MEMORY)
 limits_without_jobs = _gathered("limits", _limits, _TIMEOUT, _MEMORY)
-#: Gives the verb ``selection``, a SelectionOptions.
+#: Passes ``selection``, a SelectionOptions, to the verb.
 selection = _gathered(
     "selection", SelectionOptions, _CHANGED_SINCE, _CHANGED, machine, history, date, _SHARD, _DURATIONS
 )
-#: Gives the verb ``permissions``, a Permissions.
+#: Passes ``permissions``, a Permissions, to the verb.
 permissions = _gathered("permissions", Permissions, *builds)
-#: Gives the verb ``executor``, an ExecutorOptions.
+#: Passes ``executor``, an ExecutorOptions, to the verb.
 executor = _gathered("executor", _executor, _EXECUTOR, _REMOTE, _PROPERTY, _REMOTE_CACHE, device)
 
 
 def repeat_command(request: Request, suites: Sequence[str] = ()) -> Callable[[str], str]:
-    """Return what makes the command that runs one test again; ``suites``: those of the request, for their expectations."""
+    """Return a function that returns the command to repeat a test. ``suites``: the request's, for their expectations."""
     words = [word for option in _REPEATED for word in option.repeated(request)]
     begin = shlex.join([launcher(), "run", *words, *suites])
     return lambda test: f"{begin} {shlex.quote(test)}"
 
 
 def same_catalogs(words: Sequence[str], current: Session) -> str:
-    """Return a command over the catalogs of this one, quoted for a shell."""
+    """Return a command with the ``--catalog`` options of this session, quoted for a shell."""
     return shlex.join([*words, *catalog_options(current.catalog.roots[1:])])
 
 
@@ -462,7 +462,7 @@ def _open_session(
     unconfined: bool = False,
     stale_goldens: bool = False,
 ) -> Session:
-    from mlir_matrix.plan.session import open_session  # a run that finds everything unchanged needs none
+    from mlir_matrix.plan.session import open_session  # slow to import, and an unchanged run opens no session
 
     opened = open_session(
         catalogs=catalogs, cache_dir=cache_dir, swaps=swaps, pins=pins, stale_goldens=stale_goldens,
@@ -473,5 +473,5 @@ def _open_session(
 
 
 def session(*options: Option, stale_goldens: bool = False) -> Callable[[F], F]:
-    """Return a decorator that gives the verb ``current``, the session that ``--catalog`` and these options open."""
+    """Return a decorator that passes the verb ``current``, the session that ``--catalog`` and these options open."""
     return _gathered("current", partial(_open_session, stale_goldens=stale_goldens), *options, catalog)

@@ -1,4 +1,4 @@
-"""Print what verbs report: documents, text and warnings."""
+"""Print the documents, text and warnings of verbs."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from mlir_matrix.environments.session import Session
     from mlir_matrix.plan.graph import Graph
 
-#: How many of the things that cannot be used are named.
+#: How many unusable members, workloads and suites to name.
 _MOST_LEFT_OUT = 10
 
 
 def show(form: str, document: object, lines: Iterable[str], *, markup: bool = False) -> None:
-    """Print a document as JSON if ``form`` is ``json``, else print lines; ``lines`` may be a generator, which then stays unused.
+    """Print a document as JSON if ``form`` is ``json``, else print lines. JSON does not consume ``lines``.
 
     A document may hold models of the catalog.
     """
@@ -38,14 +38,14 @@ def show(form: str, document: object, lines: Iterable[str], *, markup: bool = Fa
 
 
 def show_each(form: str, tests: Sequence[str], documents: Sequence[object], texts: Iterable[Iterable[str]]) -> None:
-    """Print a document a test: for one identifier itself, else a JSON list; or their texts, an empty line between them."""
+    """Print a document for each test: a JSON list, or for one identifier the document alone; or texts between empty lines."""
     single = len(tests) == 1 and not is_glob(tests[0])
     lines = (line for number, text in enumerate(texts) for line in (*([""] if number else []), *text))
     show(form, documents[0] if single else documents, lines)
 
 
 def note(text: str) -> None:
-    """Print text to stderr, which may be of others: of programs under test, of servers."""
+    """Print text to stderr without control characters: it may come from programs under test or from servers."""
     click.echo(harmless(text), err=True)
 
 
@@ -64,11 +64,11 @@ def report_trim(removed: str, problem: str, *, quiet: bool) -> None:
 
 
 def warn_left_out(catalog: Catalog) -> None:
-    """Warn of members, workloads and suites that cannot be used; of many, name the first."""
+    """Warn of members, workloads and suites that cannot be used. If they are many, name the first."""
     reasons = list(catalog.over.values())
     warn(*reasons[:_MOST_LEFT_OUT])
     if (more := len(reasons) - _MOST_LEFT_OUT) > 0:
-        warn(f"{more} more cannot be used; each has its reason in the plan")
+        warn(f"{more} more cannot be used; matrix plan shows the reason of each")
 
 
 def used_pins(current: Session, graph: Graph) -> dict[str, str]:

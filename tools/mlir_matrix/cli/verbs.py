@@ -44,14 +44,14 @@ class LazyVerb:
 
 
 class LazyGroup:
-    """An entry in a table of verbs: a group, which has a table of its own."""
+    """An entry in a table of verbs: a group, which has another table."""
 
     def __init__(self, help: str, verbs: Mapping[str, LazyVerb], *examples: str, about: str = "") -> None:
-        """``about``: what the group's own ``--help`` begins with, if that is more than ``help``."""
+        """Define a group. ``about`` is the beginning of its ``--help``, if that is more than ``help``."""
         self.help, self.verbs, self._examples, self._about = help, verbs, examples, about or help
 
     def load(self, name: str) -> click.Command:
-        """Make the group; its verbs are not imported."""
+        """Make the group without importing its verbs."""
         return VerbGroup(name, verbs=self.verbs, help=self._about, examples=self._examples, callback=lambda: None)
 
 
@@ -111,7 +111,7 @@ def _write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> 
 def option_words(
     command: click.Command, arguments: Sequence[str], *, only: Collection[str] = (), without: Collection[str] = ()
 ) -> list[str]:
-    """Return the words of the options in a command line: those of the parameters ``only``, or all but ``without``."""
+    """Return the words of options on the command line: of the parameters ``only``, or of all but ``without``."""
     given, _, _ = command.make_parser(click.Context(command)).parse_args(list(arguments))
     words: list[str] = []
     for option in command.params:

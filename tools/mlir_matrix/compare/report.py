@@ -115,7 +115,7 @@ def _bound(output: Mapping[str, Any], name: str) -> str:
 
 def _needed(output: Mapping[str, Any]) -> list[str]:
     if output["atol_needed"] == "inf":
-        return ["  to pass   no tolerance would do: NaN and infinities must match"]
+        return ["  to pass   no tolerance is enough: NaN and infinities must match"]
     if output["compare"] == "exact":
         return []
     if output.get("own_bounds"):

@@ -22,7 +22,7 @@ from mlir_matrix.environments.installed.prefix import OURS
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.package import folder_name
 
-#: Raise it when the same inputs give a different folder.
+#: Increase it when the same inputs give a different folder.
 _LAYOUT = 1
 _FILE = "runtime.o"
 

@@ -26,7 +26,7 @@ class HostProgram:
     """A program of the machine."""
 
     name: str
-    #: Not resolved: a program may depend on the name of the link that starts it.
+    #: Links in it are not resolved, because a program may depend on the name by which it is started.
     path: str
     sha256: str
     #: The whole output of ``--version``.
@@ -82,7 +82,7 @@ def find_tool(component: str, release: str, names: Sequence[str]) -> HostTool | 
             return f"{component} {release} is not on this machine: {error}; {advice}"
         if program is None:
             return f"{component} {release} is not on this machine: no program '{name}' on PATH; {advice}"
-        # 3.11 in «Python 3.11.2», but not in «13.11» or «3.110».
+        # Find 3.11 in «Python 3.11.2», but not in «13.11» or «3.110».
         if not wanted or re.search(rf"(?<![\d.]){re.escape(wanted)}(?!\d)", program.version) is None:
             output = program.version.strip().splitlines()
             shown = f"reports '{output[0][:_LINE]}'" if output else "reports no version"
@@ -114,7 +114,7 @@ def _examined(path: str, real: str, _size: int, _mtime_ns: int) -> tuple[str, st
 
 
 def version_of(path: str) -> str:
-    """Return the whole output of ``--version``; empty where the program fails.
+    """Return the whole output of ``--version``; empty if the program fails.
 
     Raise InfrastructureError if it does not start.
     """

@@ -1,7 +1,7 @@
 """Install environments: their packages in parallel, each once, in the order of the request.
 
-Each package gets a folder of its own, which is moved into place when complete. A killed installation leaves nothing half
-done, and interrupted downloads resume.
+Each package gets a separate folder, which is moved into place when it is complete. So a killed installation leaves no incomplete
+package. Interrupted downloads resume.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from mlir_matrix.environments.state import no_room, shortage
 
 _TICK_S = 0.25
 
-#: By provider; host tools have no folder and are never missing.
+#: The function that installs a package, by provider. Host tools have no folder and are never missing.
 _INSTALL: Mapping[type, Callable[[Any, Interpreter, Workshop], object]] = {
     WheelPackage: install_wheel,
     DebianRelease: install_debian,
@@ -72,11 +72,11 @@ class Installer:
                     self._asked[name] = self._pool.submit(self._run, package, environment.interpreter)
 
     def is_idle(self) -> bool:
-        """Return whether every installation that was requested has ended, and told so."""
+        """Return whether all requested installations have ended and sent their last event."""
         return all(installation.done() for installation in self._asked.values())
 
     def finish(self) -> None:
-        """Wait for everything that was requested."""
+        """Wait until all requested installations have ended."""
         self._pool.shutdown(wait=True)
         self._workshop.transport.close()
 
@@ -114,7 +114,7 @@ def install(package: Package, interpreter: Interpreter, workshop: Workshop) -> N
     if not is_missing(package, workshop.packages, interpreter.tag):
         return
     if isinstance(package, SourceBuild):
-        # Before gigabytes of its needs are downloaded.
+        # Checked before gigabytes of its needs are downloaded.
         check_tools(package)
     for need in package.needs:
         install(need, interpreter, workshop)
@@ -122,7 +122,7 @@ def install(package: Package, interpreter: Interpreter, workshop: Workshop) -> N
 
 
 def dry_run(package: Package, packages: Path, cache: Path) -> Iterator[str]:
-    """Yield what an installation would do, as comments and shell commands."""
+    """Yield the steps of an installation as comments and shell commands, without running them."""
     if isinstance(package, SourceBuild):
         yield from commands.dry_run(commands.Places(packages, cache, package))
     else:
@@ -135,11 +135,11 @@ def install_all(
     artifacts: Artifacts,
     listener: Listener,
 ) -> dict[str, str]:
-    """Install what is missing in ``packages``, small environments first; return errors by the package's label.
+    """Install missing packages in ``packages``, small environments first. Return errors by the package's label.
 
     Raise DiskFullError.
 
-    ``listener`` is called in the caller's thread, with a Tick several times a second.
+    The caller's thread calls ``listener``, with a Tick several times a second.
     """
     todo = sorted((each for each in environments if each.missing(packages)), key=lambda each: each.size)
     if not todo:
@@ -186,11 +186,11 @@ def require(session: Session, environment: ResolvedEnvironment, listener: Listen
         raise InfrastructureError("; ".join(errors.values()))
 
 
-#: Prints a message.
+#: A function that prints a message.
 Tell = Callable[[str], object]
 
 
-#: Shows progress while the context is open.
+#: A function that returns a context in which progress is shown.
 Progress = Callable[[], AbstractContextManager[Listener]]
 
 
@@ -203,7 +203,7 @@ def install_missing(
     others: Sequence[Path] = (),
     packages: Path | None = None,
 ) -> list[str]:
-    """Install missing packages in ``packages`` (default: of the session) and return the errors; ``others`` have archives, too."""
+    """Install missing packages in ``packages`` (default: of the session). Return the errors. ``others`` may have archives."""
     folder = packages or session.home.packages
     todo = [environment for environment in environments if environment.missing(folder)]
     if not todo:

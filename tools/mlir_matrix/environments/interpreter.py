@@ -65,7 +65,7 @@ class Interpreter:
             return [self.path]
         root = (at or store) / self.prefix.folder
         words = read_prefix(store / self.prefix.folder).argv(os.path.abspath(root), f"python{version_of(self.tag)}")
-        # Python finds its library by its argv[0].
+        # Python finds its library by argv[0].
         words[words.index("--argv0") + 1] = words[-1]
         return words
 
@@ -95,7 +95,7 @@ def _probe(command: str) -> Interpreter | None:
         done = subprocess.run([path, "-I", "-c", _PROBE], capture_output=True, text=True, timeout=20, check=True)
         executable, version, name, libc = map(str, json.loads(done.stdout))
     except (OSError, ValueError, TypeError, subprocess.SubprocessError):
-        # For example a version manager's shim for a version that is not installed.
+        # For example, it is a version manager's shim for a version that is not installed.
         return None
     return Interpreter(path=executable, version=version, libc=libc) if name == "cpython" and "." in version else None
 

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from functools import cache
 
-#: By machine: Debian's architecture, and the loader where it is not ``lib/ld-linux-MACHINE.so.1``.
+#: By machine: Debian's architecture, and the loader if it is not ``lib/ld-linux-MACHINE.so.1``.
 _DEBIAN = {"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64el"}
 _LOADER = {
     "x86_64": "lib64/ld-linux-x86-64.so.2",

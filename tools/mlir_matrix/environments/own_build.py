@@ -1,4 +1,4 @@
-"""Use one's own build of a component, ``--pin llvm=DIR``: an install tree or a build tree, identified by its bytes."""
+"""Use the user's own build of a component (``--pin llvm=DIR``): an install tree or a build tree, identified by its bytes."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ OWN_MARK = "+own."
 
 
 def find_build(entry: Entry[Component], folder: str, notes: Path) -> HostTool:
-    """Return the programs of a component in a tree. Raise UsageError where there are none, or where they report no version.
+    """Return the programs of a component in a tree. Raise UsageError if there are none, or where they report no version.
 
     Raise InfrastructureError if one does not start.
-    ``notes`` is a file that keeps digests by size and time of change: debug builds have gigabytes.
+    ``notes`` is a file with known digests by size and change time, because debug builds have gigabytes.
     """
     where = f"--pin {entry.name}={printable(folder)}"
     if not entry.document.tools:
@@ -51,7 +51,7 @@ def find_build(entry: Entry[Component], folder: str, notes: Path) -> HostTool:
     number = next((match[1] for text in versions.values() if (match := _VERSION.search(text))), None)
     if number is None:
         raise UsageError(f"{where}: {', '.join(found)} --version reports no version")
-    # A library may be any program's: those of the tree and of the machine are part of what runs.
+    # Any program may load any library, so libraries of the tree and of the machine are part of its identity.
     programs = tuple(
         HostProgram(name=name, path=path, sha256=digests.together(needed_by(path)), version=versions[name])
         for name, path in found.items()
@@ -62,7 +62,7 @@ def find_build(entry: Entry[Component], folder: str, notes: Path) -> HostTool:
 
 
 def release_of_build(build: HostTool) -> Release:
-    """Return the release that a build is, as component files would have it."""
+    """Return the release for a build, as component files would state it."""
     names = tuple(program.name for program in build.programs)
     return Release(release=build.release, provider=Provider.HOST.value, durability="rolling", programs=names)
 

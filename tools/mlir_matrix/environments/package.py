@@ -1,6 +1,6 @@
-"""Packages, of which environments consist: wheels, Debian releases, source builds and host tools.
+"""Define packages, of which environments consist: wheels, Debian releases, source builds and host tools.
 
-A package is a value. ``installer`` installs it and ``installed.integrity`` checks what was installed.
+A package is a value. ``installer`` installs it, and ``installed.integrity`` checks its installed files.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Provider(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Archive:
-    """A file to download; a file with any of these SHA-256 ``hashes`` serves."""
+    """A file to download. A file with any of these SHA-256 ``hashes`` is accepted."""
 
     label: str
     hashes: tuple[str, ...]
@@ -44,11 +44,11 @@ class Installed(Protocol):
 
     @property
     def label(self) -> str:
-        """Name and version, for people."""
+        """Return name and version, for messages."""
 
     @property
     def archives(self) -> tuple[Archive, ...]:
-        """Files to download; none for what is built here and for host tools."""
+        """Return the files to download; none for C libraries, source builds and host tools."""
 
 
 class Package(Installed, Protocol):
@@ -56,32 +56,32 @@ class Package(Installed, Protocol):
 
     @property
     def release(self) -> str:
-        """Release of the component, or version of the distribution."""
+        """Return the release of the component, or the version of the distribution."""
 
     @property
     def size(self) -> int | None:
-        """Bytes to download, or None if unknown."""
+        """Return the bytes to download, or None if unknown."""
 
     @property
     def installed(self) -> int | None:
-        """Bytes on disk, or None if unknown."""
+        """Return the bytes on disk, or None if unknown."""
 
     @property
     def identity(self) -> list[str]:
-        """Part of the digest of an environment."""
+        """Return the package's part of an environment's digest."""
 
     @property
     def needs(self) -> tuple[Package, ...]:
-        """Packages that must be installed before this one."""
+        """Return the packages that must be installed before this one."""
 
     def folder_for(self, tag: str) -> str:
         """Return the folder name for an interpreter's wheel tag; empty for host tools."""
 
 
 def folder_name(name: str, version: str, *parts: object) -> str:
-    """Return the folder name of a package; ``parts``: all else that determines its files, such as its hashes.
+    """Return the folder name of a package. ``parts``: everything else that determines its files, such as its hashes.
 
-    Another catalog may lock the same name with other archives: 128 bits keep its package apart.
+    Another catalog may lock the same name with other archives. 128 bits of a digest keep the two packages apart.
     """
     return f"{name}-{version}-{digest_value([name, version, *parts])[:32]}"
 

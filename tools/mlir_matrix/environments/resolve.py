@@ -46,14 +46,14 @@ class ResolvedEnvironment:
     packages: tuple[WheelPackage, ...]
     #: Prefixes and host tools.
     prefixes: tuple[Package, ...] = ()
-    #: Whether another catalog than the first chose a package: only confined actions may import any.
+    #: Whether a catalog other than the first chose a package. Then only isolated actions may import packages.
     foreign: bool = field(default=False, compare=False)
     #: By label of a package: the nearest other release, as ``--pin`` takes it.
     nearest: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @cached_property
     def digest(self) -> str:
-        """Return the digest of the content: the name and the paths are not part of it."""
+        """Return the digest of the content. It does not depend on the name and the paths."""
         packages = sorted(package.identity for package in self.packages)
         value = {"interpreter": self.interpreter.identity(), "packages": packages}
         if self.prefixes:
@@ -91,7 +91,7 @@ class ResolvedEnvironment:
 
     @property
     def size(self) -> int:
-        """Return the bytes to download in all, estimated where a lock file states none."""
+        """Return the total bytes to download. A package without a stated size counts as an estimate."""
         return sum(package.size or _TYPICAL for package in self.units)
 
     def missing(self, store: Path) -> tuple[Package, ...]:
@@ -118,7 +118,7 @@ def resolve(
     pins: str = "",
     sealed: bool = False,
 ) -> ResolvedEnvironment | UnavailableEnvironment:
-    """Resolve the environment ``name``; one without components is the interpreter alone.
+    """Resolve the environment ``name``. An environment without components is the interpreter alone.
 
     ``needs``: releases that source builds need. ``builds``: the user's own, by release. ``pins``: those that are not the
     default, for advice (``llvm=19,numpy=2``).
@@ -153,7 +153,7 @@ def resolve(
     return ResolvedEnvironment(
         name=name,
         interpreter=interpreter,
-        # Large ones first: the wheels that the environment is named for are most of its bytes.
+        # Large ones first: they are the wheels of the environment's components, which have most of its bytes.
         packages=tuple(
             sorted(packages, key=lambda each: (-(each.size or 0), canonicalize_name(each.name) not in named))
         ),
@@ -184,7 +184,7 @@ def _nearest(releases: Releases) -> Iterator[tuple[str, str]]:
 def _interpreter(tags: tuple[str, ...], folders: Sequence[Path], *, sealed: bool) -> Interpreter | None:
     """Return an interpreter for any of these wheel tags; for any supported one if there are none.
 
-    ``folders``: lock files of the first catalog alone, because nothing confines an interpreter that starts a worker.
+    ``folders``: lock files of the first catalog only, because the interpreter of a worker is not isolated when it starts.
     """
     if not sealed and (found := interpreters.find(tags) if tags else interpreters.own()):
         return found
@@ -258,7 +258,7 @@ class _Providers:
     def _patcher(self) -> WheelPackage:
         if PATCHER not in self._needs:
             raise _Unavailable(f"no component '{PATCHER}', which patches programs for their prefix")
-        # It runs outside of any isolation.
+        # Only the first catalog may choose it, because it runs without isolation.
         found = find_patcher([self._needs[PATCHER]], self._folders[:1])
         if found is None:
             raise _Unavailable(unlocked(PATCHER, distributions([self._needs[PATCHER]])))

@@ -1,4 +1,4 @@
-"""Select what is locked and fetched: environments, releases and the packages of all lock files."""
+"""Select environments, releases and the packages of all lock files, for the verbs that lock and fetch them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mlir_matrix.environments.session import Session
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """Something that can be locked and fetched: the releases of an environment, or a prefix alone."""
+    """The releases of an environment, or a prefix alone, to lock or to fetch."""
 
     name: str
     releases: Releases
@@ -29,7 +29,7 @@ class Selection:
     environment: str = ""
     #: The component, if the name is one of its releases.
     component: str = ""
-    #: Selected by a pattern: ignored if it has no lock file.
+    #: True if a pattern selected it. Then it is ignored if it has no lock file.
     optional: bool = False
 
     def resolve(self, session: Session, *, sealed: bool = False) -> ResolvedEnvironment | UnavailableEnvironment:
@@ -70,7 +70,7 @@ def of_release(session: Session, entry: Entry[Component], release: Release) -> S
         )
         for _, holder in holders
     ]
-    # Not every environment has a lock file for every release.
+    # Prefer an environment that has a lock file for this release.
     return next((each for each in found if isinstance(each.resolve(session), ResolvedEnvironment)), found[0])
 
 

@@ -25,7 +25,7 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnv
 from mlir_matrix.environments.source.permissions import NONE, Permissions
 
 if TYPE_CHECKING:
-    # What is about toolchains alone need not wait for these.
+    # Imported only for types: verbs of toolchains must not wait for them.
     pass
 
 Environment = ResolvedEnvironment | UnavailableEnvironment
@@ -45,7 +45,7 @@ class Session:
 
     @cached_property
     def lock_folders(self) -> tuple[Path, ...]:
-        """The folders of lock files, one per catalog."""
+        """Return the folders of lock files, one per catalog."""
         return tuple(root / "toolchains" / "locks" for root in self.catalog.roots)
 
     def environment(self, reference: str, *, sealed: bool = False) -> Environment:
@@ -94,7 +94,7 @@ class Session:
 
 
 def remember(home: Home, roots: Sequence[Path]) -> Path:
-    """Record that a home is used with these catalogs, if it is writable; return the path of the record."""
+    """Record that these catalogs use a home, if it is writable. Return the path of the record."""
     note = _note(home, roots)
     if not note.exists():
         with suppress(InfrastructureError):
@@ -103,7 +103,7 @@ def remember(home: Home, roots: Sequence[Path]) -> Path:
 
 
 def others(home: Home, roots: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
-    """Yield the other catalogs that a home is used with; forget those whose folders are gone."""
+    """Yield the other catalogs that use a home. Forget those whose folders no longer exist."""
     own = _note(home, roots)
     for note in sorted(own.parent.glob("*.json")):
         try:

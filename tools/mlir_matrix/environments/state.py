@@ -1,4 +1,4 @@
-"""States of environments, and their bytes: to download, on disk, what of both is missing, and whether the disk has room."""
+"""Compute states of environments, their bytes to download and on disk, and whether the disk has room for them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def free_bytes(folder: Path) -> int:
 
 
 def shortage(environments: Iterable[ResolvedEnvironment], packages: Path, artifacts: Artifacts) -> str:
-    """Return that the disk has no room for the missing packages of environments and their archives, or nothing."""
+    """Return a sentence if the disk has no room for missing packages of environments and their archives; else nothing."""
     cost = _cost_in(environments, packages, artifacts)
     wanted = cost.to_fetch + cost.to_install
     free = free_bytes(packages)
@@ -79,7 +79,7 @@ def shortage(environments: Iterable[ResolvedEnvironment], packages: Path, artifa
 def no_room(
     error: str, environments: Iterable[ResolvedEnvironment], packages: Path, artifacts: Artifacts
 ) -> DiskFullError:
-    """Return the error for packages that found the disk full: how much room is missing, and what to do."""
+    """Return the error for packages for which the disk is full, with the missing room and the fix."""
     lacking = shortage(environments, packages, artifacts)
     return DiskFullError("; ".join(filter(None, (error, lacking, MAKE_ROOM))))
 
@@ -102,7 +102,7 @@ class State(StrEnum):
 
 
 def state_of(environment: ResolvedEnvironment | UnavailableEnvironment, home: Home) -> State:
-    """Return the state of an environment: that of the package that is furthest from being installed."""
+    """Return the state of an environment: the state of the package that is furthest from being installed."""
     from mlir_matrix.environments.fetch.artifacts import Artifacts
 
     if not isinstance(environment, ResolvedEnvironment):

@@ -1,7 +1,7 @@
 """The action cache: blobs by their content, results by the key of the action.
 
-Both are files that appear complete or not at all. So a killed run loses no finished action, and runs can share a cache.
-Each read of a blob checks its digest.
+Both are files that are written atomically. So a killed run loses no finished action, and runs can share a cache. Each read of
+a blob checks its digest.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mlir_matrix.execute.large_files import (
 )
 from mlir_matrix.execute.use_log import use_log
 
-#: Increase it when the meaning of entries changes: older ones are then not found.
+#: Increase it when the meaning of entries changes. Older entries are then not found.
 _FORMAT = 2
 _CHUNK = 1 << 16
 #: Bytes of small blobs to keep in memory.
@@ -73,7 +73,7 @@ class ActionCache:
     """Blobs and results under one folder."""
 
     def __init__(self, folder: Path, writer: Writer | None = None) -> None:
-        """``writer`` creates files on the same disk, complete or not at all."""
+        """Open a cache. ``writer`` creates files on the same disk atomically."""
         self._blobs = str(folder / "blobs")
         #: Results: the file of a key is in a subfolder named by the key's first two digits.
         self.results = str(folder / f"results-v{_FORMAT}")
@@ -147,7 +147,7 @@ class ActionCache:
             copy_file(source, path, None if self._checked.get(digest) == found else digest, stop)
         except DifferentBytesError:
             self._remove_damaged(digest, found)
-            # Another thread removed it, and its action has run again since then.
+            # Another thread removed the damaged blob, and its action has run again since then.
             self.copy_blob(digest, path, stop)
         else:
             self._checked[digest] = found
@@ -170,7 +170,7 @@ class ActionCache:
     def hash_large(self, path: str, stop: threading.Event | None = None) -> None:
         """Hash a large file for :meth:`take_file`. Threads may call this.
 
-        Nothing else can write to the file: its action has ended, and it has no other name.
+        No other process can write to the file: its action has ended, and it has no other name.
         """
         _own(path, os.lstat(path))
         os.chmod(path, 0o644)
@@ -199,7 +199,7 @@ class ActionCache:
         return digest
 
     def _remember(self, digest: str, data: bytes) -> None:
-        """Keep a small blob in memory: most are read soon after they were made."""
+        """Keep a small blob in memory, because most blobs are read soon after they are made."""
         if len(data) > LARGE or digest in self._recent:
             return
         self._recent[digest] = data
@@ -273,7 +273,7 @@ def read_bytes(path: str) -> bytes:
 
 
 def _own(path: str, found: os.stat_result) -> None:
-    """Become the owner of a file: an action in a container is another user."""
+    """Become the owner of a file that an action in a container wrote as another user."""
     if found.st_uid != os.geteuid():
         os.chown(path, os.geteuid(), os.getegid(), follow_symlinks=False)
 

@@ -25,7 +25,7 @@ def builds_c_library(action: Action) -> bool:
 
 
 class CLibraries:
-    """Finds and installs C libraries for one run. If packages are read-only, it does not install."""
+    """Finds and installs C libraries for one run. It installs nothing if the packages are read-only."""
 
     def __init__(
         self,

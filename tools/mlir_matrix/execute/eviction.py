@@ -61,7 +61,7 @@ class _File:
 
 @dataclass(frozen=True, kw_only=True)
 class Evicted:
-    """What an eviction removed, or would remove, and what is left."""
+    """What an eviction removed, or would remove in a dry run, and what is left."""
 
     results: int = 0
     files: int = 0
@@ -139,7 +139,7 @@ def _evict(home: Home, began: int, max_bytes: int, unused_since: float, *, dry_r
     freed = sum(entry.size for entry in gone) + sum(file.size for file in loose)
     if not dry_run:
         for file in loose:
-            # A process may have made it again.
+            # Another process may have replaced or removed it.
             with suppress(FileNotFoundError):
                 if os.lstat(file.path).st_ctime_ns == file.changed:
                     os.unlink(file.path)

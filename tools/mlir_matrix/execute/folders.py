@@ -32,7 +32,7 @@ from mlir_matrix.execute.large_files import LARGE, DifferentBytesError, copy_fil
 from mlir_matrix.plan.graph import Action
 
 _copies = count()
-#: Largest size and number of reusable files. A run writes far fewer between the ends of two actions.
+#: Largest size and number of reusable files. A run writes far fewer between two finished actions.
 _SMALL = 1 << 16
 _MOST = 1000
 #: ``_IOR('f', 1, long)``: immutable, append-only, encrypted, and more. ``_IOR('X', 31, struct fsxattr)``: also the project.
@@ -97,7 +97,7 @@ def dead_scratch(home: Home) -> list[str]:
 
 
 class Folders:
-    """Folders for actions. One is reused only if its attributes are those of when it was filled.
+    """Folders for actions. A folder is reused only if its attributes are the same as when it was filled.
 
     Creating and removing a folder may take longer than a small action.
     """
@@ -129,7 +129,7 @@ class Folders:
 
         ``copies``: of large inputs, by their path in the folder. Raise LostBlob, ChangedSource, or OSError if the machine fails.
         """
-        # Not in take(): the owner is set between the two calls.
+        # Not in take(): the caller sets the owner between the two calls.
         self._new[folder] = self._look(folder)
         for read in prepared.reads:
             if read.path in copies:
@@ -151,7 +151,7 @@ class Folders:
     def empty(self, folder: str, *, in_use: bool = False) -> bool:
         """Remove all files from a folder. Return False if its attributes have changed.
 
-        ``in_use``: its process is alive, so no file of it is written again.
+        ``in_use``: a process still runs in it, so its files are not reused.
         """
         discard = os.unlink if in_use else self._files.discard
         try:
@@ -199,7 +199,7 @@ def _plain(path: str, folder: str, stop: threading.Event | None = None) -> str:
     """Replace an output by a copy of its bytes if it has more names, extended attributes or special mode bits."""
     found = os.lstat(path)
     if found.st_nlink > 1 or found.st_mode & 0o7002 or has_attributes(path):
-        # Not in the folder itself: it may have a default ACL.
+        # Not in the folder itself, which may have a default ACL.
         copy_file(path, f"{folder}.copy", None, stop)
         os.replace(f"{folder}.copy", path)
     return path

@@ -20,11 +20,11 @@ class Done:
 
     result: Result
     cached: bool
-    #: True if this action was executed: it is no twin, and did not fail before it started.
+    #: True if this action was executed: it is not a twin, and did not fail before it started.
     executed: bool = False
 
 
-#: Returns the end of an action that is not executed, for a reason: one of the two below.
+#: A function that returns the end of an action that is not executed, for a reason: one of the two below.
 NotExecuted = Callable[[Action, str], Done]
 
 
@@ -40,7 +40,7 @@ def unavailable(action: Action, reason: str) -> Done:
 
 
 def inherited_failure(action: Action, done: Mapping[str, Done]) -> Done | None:
-    """Return the failure that an action inherits from its sources, or None; those up to the failed one are in ``done``."""
+    """Return the failure that an action inherits, or None. ``done`` has its sources up to the first failed one."""
     for source in action.sources:
         upstream = done[source]
         if not upstream.result.ok:
@@ -76,7 +76,7 @@ class Job:
     twins: list[Action] = field(default_factory=list)
     #: Number of lost workers and unreadable outputs.
     losses: int = 0
-    #: Whether it continues another action in its process, and whether it must not: it has failed there.
+    #: Whether it continues another action in its process, and whether it must not, because it has failed there.
     continues: bool = False
     alone: bool = False
     #: Whether its process waits for the action that continues it.

@@ -1,6 +1,6 @@
 """Copy and hash large files in pieces, in threads beside the scheduler's loop.
 
-A file is large if starting a thread costs less than blocking the loop.
+A file is large if starting a thread takes less time than processing the file in the loop.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: Bytes above which a file is large.
 LARGE = 4 << 20
-#: Bytes to read at a time: hashing them takes milliseconds. After each piece, a thread can be stopped.
+#: Bytes to read at a time. Hashing them takes milliseconds. A thread can stop after each piece.
 _PIECE = 1 << 20
 _THREADS = 4
 #: ``FICLONE`` of linux/fs.h: copy-on-write.
@@ -53,7 +53,7 @@ def hash_file(path: str, stop: threading.Event | None = None) -> tuple[str, Iden
 
 
 def copy_file(path: str, copy: str, digest: str | None, stop: threading.Event | None = None) -> None:
-    """Copy a file to a new one, which appears complete or not at all.
+    """Copy a file to a new one atomically.
 
     ``digest``: the SHA-256 to check, or None. The copy is never a hard link: root may write through one. Raise
     DifferentBytesError.
@@ -132,7 +132,7 @@ def write_all(descriptor: int, data: bytes | memoryview) -> None:
 
 
 class Background:
-    """Runs functions in a few threads and passes their results to the loop of another thread, which ``wake`` wakes."""
+    """Runs functions in a few threads and passes their results to the loop of another thread. ``wake`` wakes that loop."""
 
     def __init__(self, wake: Callable[[], object]) -> None:
         self._wake = wake
@@ -143,7 +143,7 @@ class Background:
     def start(self, function: Callable[[threading.Event], Any], then: Callable[[Future[Any]], None]) -> None:
         """Run ``function`` in a thread, with an event that stops it; :meth:`finish` then calls ``then``."""
         if self._threads is None:
-            # Not earlier: a run of cache hits needs no thread.
+            # Imported only here, because a run of cache hits needs no thread.
             from concurrent.futures import ThreadPoolExecutor
 
             self._threads = ThreadPoolExecutor(_THREADS)

@@ -1,4 +1,4 @@
-"""Worker processes of this machine, and how they are started."""
+"""Start worker processes on this machine, and give them jobs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mlir_matrix.execute.worker_pool import (
 )
 from mlir_matrix.execute.worker_process import Preload, Worker, last_line, serving, worker_command
 
-#: How many processes wait for a job that continues theirs, beside one for each job of the run.
+#: How many processes may wait for a job that continues theirs, in addition to one for each parallel job of the run.
 _MOST_WAITING = 4
 
 
@@ -107,7 +107,7 @@ def start_worker(
             stderr=errors,
             cwd=scratch,
             env={**CLEAN_ENVIRONMENT, "HOME": str(scratch), "TMPDIR": str(scratch)},
-            # Only this process gets Ctrl-C, and then ends the workers.
+            # A new session: the terminal sends Ctrl-C only to this process, which then ends the workers.
             start_new_session=True,
         )
     return WorkerProcess(environment=environment, process=process, log=log)
@@ -117,11 +117,11 @@ class LocalPool(WorkerPool[WorkerProcess]):
     """Worker processes of this machine, one per environment. Each forks for every job that does not continue another one."""
 
     def __init__(self, context: PoolContext, devices: Sequence[str] = ()) -> None:
-        """``devices``: those that actions may use if they ask for them."""
+        """Make an empty pool. ``devices``: those that actions may use if they ask for them."""
         super().__init__(context, PackageSupply(context.home, context.wake))
         self._devices = devices
         self._workers: dict[str, WorkerProcess] = {}
-        #: Folders whose process waits for the job that continues it, with their environment, by action; the oldest first.
+        #: By action: the environment, and the folder whose process waits for the job that continues it; the oldest first.
         self._waiting: dict[str, tuple[str, str]] = {}
 
     def workers(self) -> Sequence[WorkerProcess]:

@@ -23,7 +23,7 @@ from mlir_matrix.plan.graph import BUILDING, Action, File, Graph, Produced
 
 
 class Lookup:
-    """Finds and keeps results for one run. It reads each source file and each result once."""
+    """Finds and caches results for one run. It reads each source file and each result once."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Lookup:
         if known is None or (known.ok and known.outputs.keys() != prepared.action.outputs.keys()):
             return None
         if not known.ok and known.memory_mb < self._memory_mb:
-            # With more memory it may succeed.
+            # The action may succeed with more memory.
             return None
         self._known[key] = known
         return known

@@ -24,7 +24,7 @@ def shown(
     *, quiet: bool, live: Callable[[], LiveProgress] | None = None, plain: Callable[[], PlainProgress] | None = None
 ) -> Iterator[Listener]:
     """Show progress on stderr: a live display on a terminal, else plain lines. ``live`` and ``plain`` make other displays."""
-    # None: it was closed before this process started.
+    # sys.stderr is None if it was closed before this process started.
     if quiet or sys.stderr is None:
         yield ignore
     elif sys.stderr.isatty() and not os.environ.get("CI") and os.environ.get("TERM") != "dumb":
@@ -89,7 +89,7 @@ class LiveProgress:
         #: Labels and start times of actions, by identifier.
         self._running: dict[str, tuple[str, float]] = {}
         self._packages: dict[str, PackageProgress] = {}
-        # Texts of others may contain ':bug:', which is not an emoji.
+        # Without emoji: text from programs may contain ':bug:'.
         self._console = Console(stderr=True, highlight=False, emoji=False)
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._live.start()
@@ -182,7 +182,7 @@ def _how_far(progress: PackageProgress) -> str:
 
 
 class Counting:
-    """Reports the number of finished actions of a long graph every 15 s."""
+    """Reports every 15 s how many actions of a graph are finished."""
 
     _EVERY_S = 15.0
 

@@ -1,4 +1,4 @@
-"""Jobs that wait: ready ones by urgency, those that another run executes, and lost ones that are retried alone."""
+"""Queue jobs: ready ones by urgency, those that another run executes, and lost ones that are retried alone."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from itertools import chain
 from mlir_matrix.execute.job import Job
 from mlir_matrix.plan.graph import Graph
 
-#: A lost job is tried once more, alone, with a new worker and folder.
+#: How often a job is tried. The second time it runs alone, with a new worker and folder.
 ATTEMPTS = 2
-#: Seconds before an environment whose worker was lost gets the next one. After the last, or where losses in a row are
-#: further apart than ``_IN_A_ROW_S``, an environment whose worker does not begin its job is given up.
+#: Seconds before an environment that lost its worker gets the next one. An environment whose worker does not begin its job ends
+#: after the last of them, or if the last two losses are further apart than ``_IN_A_ROW_S``.
 _BACK_OFF_S = (0.5, 2.0, 8.0)
 _IN_A_ROW_S = 60.0
 #: Seconds until a job of another run is looked up again: twice as long each time, within these limits.
 _SHORTEST_S, _LONGEST_S = 0.02, 0.25
-#: Seconds that an action of a tool takes, roughly: they only order the critical paths.
+#: Rough seconds of an action by tool. They only order the critical paths.
 _COST = {
     "link_kit": 25.0,
     "python_file": 0.3,
@@ -213,7 +213,7 @@ class Retries:
         return next((job for job in self._waiting if not self.is_held_back(job.environment.digest)), None)
 
     def begin(self, job: Job) -> None:
-        """Take a job out of the queue."""
+        """Remove a job from the queue, because it starts."""
         self._waiting.remove(job)
         self._begun = job.prepared.key
 
@@ -222,13 +222,13 @@ class Retries:
         return self._begun in jobs
 
     def note_loss(self, environment: str) -> bool:
-        """Note that a worker was lost; return whether its environment is hopeless."""
+        """Note that a worker was lost. Return True if the environment has lost too many workers."""
         lost = self._losses.setdefault(environment, [])
         lost.append(time.monotonic())
         return len(lost) > len(_BACK_OFF_S) or (len(lost) >= ATTEMPTS and lost[-1] - lost[-2] > _IN_A_ROW_S)
 
     def forget_losses(self, environment: str) -> None:
-        """Note that a worker has answered, or that there will be none."""
+        """Note that a worker has answered, or that the environment gets no other worker."""
         self._losses.pop(environment, None)
 
     def is_held_back(self, environment: str) -> bool:

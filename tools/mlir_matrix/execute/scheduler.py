@@ -108,7 +108,8 @@ class Scheduler:
         """Execute the graph. Return the finished actions: all of them unless the listener ended the run."""
         self._listener = listener
         try:
-            # The last one is taken first. Of actions with one key, the first one in the plan gives the job its place.
+            # Reversed, because _advance takes the last one first. Of actions with one key, the first in the plan gives the
+            # job its place.
             self._advance(self._ready.first()[::-1])
             if self._jobs and not self._stopping:
                 self._store.prepare()
@@ -190,7 +191,7 @@ class Scheduler:
             if self._listener(ActionDone(action, done)):
                 self._stopping = True
         except LostBlob as lost:
-            # Who listens may read outputs of all actions that this one depends on.
+            # A listener may read outputs of all actions that this one depends on.
             before = (self._graph.actions[name] for name in self._graph.needed_by(action.id) if name != action.id)
             made_by = next((each for each in before if lost.digest in self._outputs(each)), None)
             return self._redo(made_by, lost, action) if made_by else self._redo(action, lost)
@@ -253,13 +254,13 @@ class Scheduler:
         self._look_again()
         self._dispatch()
         if self._is_stuck():
-            # What became ready since the last look starts now.
+            # Start jobs that became ready since the last dispatch.
             self._dispatch()
             if self._is_stuck():
                 self._end_stuck()
 
     def _is_stuck(self) -> bool:
-        """Return whether jobs are left that nothing brings forward: not running, not waited for, nothing being installed."""
+        """Return whether jobs are left although no job runs, no other run executes one, and no package is being installed."""
         return (
             bool(self._jobs)
             and not (self._stopping or self._running or len(self._waiting))
@@ -281,7 +282,7 @@ class Scheduler:
                 self._end_broken(job)
 
     def _take_packages(self) -> None:
-        """Report the progress of packages. Actions that need one that cannot be installed end. Raise DiskFullError."""
+        """Report the progress of packages. End actions that need a package that failed to install. Raise DiskFullError."""
         for progress in self._pool.supply.news():
             self._listener(progress)
             if progress.disk_full:
@@ -317,7 +318,7 @@ class Scheduler:
                 self._send(job)
 
     def _claim(self, job: Job) -> bool:
-        """Return whether to execute a job: no other run executes it, or has finished it since the look-up."""
+        """Return whether to execute a job: False if another run executes it, or has finished it since the look-up."""
         key = job.prepared.key
         mine = self._locks.take(key) and self._libraries.claim(key, job.action)
         if not mine and not self._waiting.over(job):
@@ -411,7 +412,7 @@ class Scheduler:
             None,
         )
         if made_by is None or self._store.has_blob(lost.digest):
-            # It was rebuilt since then, or failed.
+            # Its action has rebuilt it since then, or failed.
             self._advance([job.action.id, *(twin.id for twin in job.twins)])
             return
         self._advance(self._redo(self._graph.actions[made_by], lost, job.action, *job.twins))
@@ -435,7 +436,7 @@ class Scheduler:
             self._on_worker_lost(worker)
 
     def _take(self, job: Job, answer: Mapping[str, Any], hashed: Future[None] | None = None) -> None:
-        """Read the outputs of an answered job, after the large ones are hashed. An error of hashing occurs here again."""
+        """Read the outputs of an answered job, after the large ones are hashed. An error of the hashing is raised here again."""
         self._running -= 1
         self._retries.forget_losses(job.environment.digest)
         job.waits = bool(answer.get("waits"))
@@ -451,7 +452,7 @@ class Scheduler:
         if done is None:
             self._retries.add(job)
         elif job.continues and done.result.outcome["outcome"] not in ("ok", Outcome.TIMED_OUT):
-            # A failure is a verdict only of a process of its own.
+            # A failure counts only in a process that no other action has used.
             job.alone = True
             self._ready.push(job.prepared.key, job.environment.digest, like=job.action.id)
         else:

@@ -1,9 +1,9 @@
 """Record which results of an action cache are used, and which of them by processes that run.
 
-A process locks a file ``uses/process-N`` until it ends, and writes each key there before it looks the result up. So whoever
-removes a result and then reads these files knows all running processes that may have found it. The next process that takes
-the file moves its keys to the file ``uses/DAY``. Results themselves are not touched: that would void kept results of
-unchanged runs.
+A process locks a file ``uses/process-N`` until it ends. Before it looks up a result, it writes the key there. An eviction first
+removes results and then reads these files, so it sees every running process that may have found one. The next process that takes
+the file moves its keys to the file ``uses/DAY``. The files of results are not touched, because their times are part of the
+fingerprints of unchanged runs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class UseLog:
         self._noted: set[str] = set()
 
     def open(self) -> None:
-        """Take a file of its own, once the folder of the cache exists."""
+        """Lock a file that no other process uses, once the folder of the cache exists."""
         self._tried = True
         if self._file is None:
             with suppress(OSError):
@@ -59,7 +59,7 @@ class UseLog:
                 _, keys = _of_process(path)
                 add_uses(self._folder, keys, day=_day(os.fstat(file).st_mtime))
                 os.ftruncate(file, 0)
-                # The file system's clock may lag behind.
+                # The file system's clock may be behind this process's clock.
                 os.utime(file)
                 os.write(file, b"%d\n" % os.fstat(file).st_mtime_ns)
             except BlockingIOError:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 #: Time limit in seconds of tools that build the program's own libraries.
 _BUILDING_S = 1800.0
-#: Seconds beyond an action's limit after which a silent worker is killed. Imports take some of them.
+#: Seconds after an action's time limit until a silent worker is killed. The worker's imports take some of them.
 _PATIENCE_S = 120.0
 
 
@@ -37,7 +37,7 @@ class PackageSupply:
     """Installs missing packages in threads. An environment is ready once all its packages are installed."""
 
     def __init__(self, home: Home, wake: Callable[[], object]) -> None:
-        """``wake`` is called in an installer's thread after each event."""
+        """Install nothing yet. An installer's thread calls ``wake`` after each event."""
         self._home = home
         self._wake = wake
         self._events: deque[PackageProgress] = deque()
@@ -54,7 +54,7 @@ class PackageSupply:
             from mlir_matrix.environments.installer import Installer
 
             self._installer = Installer(self._home.packages, self._note, artifacts=Artifacts(self._home.artifacts))
-        # Small environments first: their verdicts come while the large ones are downloaded.
+        # Small environments first: their tests run while the large ones are downloaded.
         self._installer.request(sorted(wanted, key=lambda environment: environment.size))
 
     def _note(self, progress: PackageProgress) -> None:
@@ -73,8 +73,8 @@ class PackageSupply:
         return environment.digest in self._complete
 
     def is_idle(self) -> bool:
-        """Return whether nothing is being installed, and :meth:`news` has told all."""
-        # In this order: the last event comes before the end.
+        """Return whether no installation runs, and :meth:`news` has yielded all events."""
+        # In this order, because an installer adds its last event before it is idle.
         return (self._installer is None or self._installer.is_idle()) and not self._events
 
     def lacks(self, environment: ResolvedEnvironment, label: str) -> bool:
@@ -179,7 +179,7 @@ PoolFactory = Callable[[PoolContext], WorkerPool[Any]]
 def preloads_of(
     graph: Graph, environments: Mapping[str, ResolvedEnvironment | UnavailableEnvironment]
 ) -> Mapping[str, Preload]:
-    """Return what the actions of a graph need imported, by the digest of their environment."""
+    """Return the modules that workers import for the actions of a graph, by the digest of their environment."""
     found: dict[str, Preload] = defaultdict(lambda: Preload(set(), set()))
     for action in graph.actions.values():
         environment = environments[action.environment]
@@ -189,10 +189,10 @@ def preloads_of(
 
 
 def is_compilation(action: Action) -> bool:
-    """Return whether an action only calls a compiler, by its bindings.
+    """Return whether an action only calls a compiler through its bindings.
 
-    One may run in the process of another: no code of the program under test runs there, and the context of MLIR is as good as
-    new after a success.
+    Such actions can share a process: no code of the program under test runs there, and after a success the context of MLIR
+    is like a new one.
     """
     return action.tool in ("passes", "object") and action.params.get("backend", "bindings") == "bindings"
 
@@ -202,9 +202,9 @@ def continued_actions(
 ) -> frozenset[str]:
     """Return the actions that another one of the graph can continue in the same process.
 
-    None of a foreign environment: the process still runs while outputs are moved into the store, and could write to them.
+    Leave out foreign environments: their process still runs while outputs are moved into the cache, and could write to them.
     """
-    # Environments by several names may be one.
+    # Several names may stand for one environment.
     digests = {
         name: environment.digest
         for name, environment in environments.items()

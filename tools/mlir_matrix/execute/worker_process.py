@@ -46,7 +46,7 @@ def worker_command(
     folders += [word for program in environment.host_programs() for word in ("--program", program)]
     if environment.interpreter.prefix:
         folders += ["--bind", str(there / environment.interpreter.prefix.folder)]
-    # What was built from source has the loader and the libraries of what it was built with.
+    # Programs built from source use the loader and the libraries of the compiler's prefix.
     for need in with_needs(
         need for unit in environment.prefixes if isinstance(unit, SourceBuild) for need in unit.needs
     ):
@@ -57,20 +57,20 @@ def worker_command(
 
 
 class Preload(NamedTuple):
-    """What a worker imports before it answers requests: what our tools need, and modules that tools of catalogs name."""
+    """Modules that a worker imports before it answers requests: those of our tools, and those that catalogs' tools name."""
 
     tools: set[str]
     modules: set[str]
 
     def add(self, action: Action) -> None:
-        """Add what an action needs. Of a tool of another catalog than the first, import no more than whole packages."""
+        """Add the modules of an action. For a tool of any catalog but the first, add only top-level packages."""
         self.tools.add(action.tool)
         tool = action.inputs.get("tool")
         names = action.params.get("preload", ())
         ours = not isinstance(tool, File) or tool.root == 0
         self.modules.update(names if ours else (re.split("[.:]", name)[0] for name in names))
         if action.tool == PYTHON_FILE and "bindings" in action.params:
-            # Makes a context of the bindings, which every child finds ready.
+            # The module creates a context of the bindings, so that no child has to.
             self.tools.add(BACKEND)
 
 
@@ -138,7 +138,7 @@ class Worker(ABC):
                 message = json.loads(line)
                 answers.append((self.pending.pop(message["requestId"]), message))
             except (ValueError, LookupError, TypeError):
-                # Another program has written into the answers: none can be trusted any more.
+                # Another program has written to the stream of answers, so no later answer can be trusted.
                 return answers, False
             self.answered += 1
         return answers, True
@@ -153,11 +153,11 @@ class Worker(ABC):
 
     @abstractmethod
     def last_output(self) -> str:
-        """Return the reason of the worker's end, or the last line of its error output."""
+        """Return why the worker ended, or the last line of its error output."""
 
     @abstractmethod
     def kill(self) -> None:
-        """End the worker, and so its answers, with everything that it runs."""
+        """End the worker and everything that it runs, without waiting."""
 
     @abstractmethod
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""Expand a suite or the whole catalog: count and list tests by cell and column; build single tests on demand."""
+"""Expand a suite or the whole catalog: count and list tests by cell and column, and build single tests on demand."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from mlir_matrix.expand.test_sets import (
 class Test:
     """A workload in a cell, or an IR test of a step, with the reason why it is selected or not."""
 
-    #: Tell pytest that this is no test class.
+    #: Tells pytest that this is no test class.
     __test__: ClassVar[bool] = False
 
     id: str
@@ -38,13 +38,13 @@ class Test:
     pipeline: str
     target: str
     workload: str
-    #: The releases that the suite varies: ``llvm=19``; empty where it varies none.
+    #: The releases that the suite varies: ``llvm=19``; empty if it varies none.
     pins: str
     #: None for IR tests (the step is ``pipeline``, the case ``workload``) and for tests that are not selected.
     route: Route | None
     #: The step of an IR test.
     resolved_step: ResolvedStep | None
-    #: ``unsupported`` where that is already known, else None.
+    #: ``unsupported`` if that is already known, else None.
     outcome: NotRun | None
     #: ``in by FILE:LINE:COLUMN``, why it is unsupported, or which rule left it out and why.
     reason: str
@@ -52,41 +52,41 @@ class Test:
     expectation: Rule | None
     #: True for a test that can run: neither unsupported nor left out.
     selected: bool
-    #: The property that the test is of.
+    #: The property that the test tests.
     tested_property: TestProperty | None = None
-    #: The position where a suite declares a weak pass a failure; empty where none does.
+    #: The position where a suite declares a weak pass a failure; empty if none does.
     weak_fails: str = ""
     #: The position of the rule that selected it; empty where none did.
     selected_by: str = ""
 
     @property
     def identity(self) -> TestId:
-        """Its identifier by its parts."""
+        """Return the identifier by its parts."""
         return TestId(self.framework, self.pipeline, self.target, self.called, self.pins)
 
     @property
     def called(self) -> str:
-        """The workload, with the property where the test is of one: ``matmul~scaling``."""
+        """Return the workload, with the property if the test has one: ``matmul~scaling``."""
         return f"{self.workload}{OF}{self.tested_property.name}" if self.tested_property else self.workload
 
     @property
     def excluded(self) -> bool:
-        """True for what an exclusion left out."""
+        """Return True if an exclusion leaves the test out."""
         return not self.selected and self.outcome is None
 
     @property
     def is_ir(self) -> bool:
-        """True for the IR test of a step, which is checked and not run."""
+        """Return True for the IR test of a step, which runs no program."""
         return self.target == IR_TARGET
 
     @property
     def executes(self) -> bool:
-        """True for a test that runs a program and has its outputs: no IR test, no target that only compiles or that judges."""
+        """Return True if the test runs a program and has its outputs: IR tests, compile-only and judging targets have none."""
         return not self.without_outputs
 
     @property
     def without_outputs(self) -> str:
-        """Why there are no outputs to compare; empty for a test that executes."""
+        """Return why there are no outputs to compare; empty for a test that executes."""
         if self.is_ir:
             return f"{self.id} is an IR test: FileCheck checks its text"
         if self.route and self.route.judges:
@@ -99,7 +99,7 @@ class Test:
 
 
 class Expansion:
-    """The tests of a suite, in its order. A value: all answers follow from the same rules."""
+    """The tests of a suite, in its order. It is immutable."""
 
     def __init__(
         self,
@@ -124,21 +124,21 @@ class Expansion:
         self.weak_fails = weak_fails
 
     def count(self, selector: Sequence[TestPattern] | None = None) -> int:
-        """Count the tests that are in, unsupported ones included."""
+        """Count the tests that the suite selects, unsupported ones included."""
         return sum(len(cell_tests.column) for cell_tests in self._kept(selector))
 
     def ids(self, selector: Sequence[TestPattern] | None = None) -> Iterator[str]:
-        """Return the identifiers of the tests that are in, unsupported ones included."""
+        """Return the identifiers of the tests that the suite selects, unsupported ones included."""
         return (str(cell_tests.test(called)) for cell_tests in self._kept(selector) for called in cell_tests.column)
 
     def tests(self, selector: Sequence[TestPattern] | None = None, *, excluded: bool = False) -> Iterator[Test]:
-        """Return the tests that are in; with ``excluded``, also those left out, each in its place."""
+        """Return the tests that the suite selects; with ``excluded``, also those left out, each in its place."""
         expects = self.expects if self.default is None else self.default.expects
         for cell_tests in walk(self.products, selector, (*self.excludes, *expects)):
             yield from self._tests(cell_tests, excluded)
 
     def test(self, identifier: str) -> Test | None:
-        """Return a test by its identifier, excluded or not; None where no rule includes it."""
+        """Return a test by its identifier, excluded or not; None if no rule includes it."""
         return next(self.tests(self.namespace.exact(self.spelled(identifier)), excluded=True), None)
 
     def spelled(self, glob: str) -> str:
@@ -159,20 +159,20 @@ class Expansion:
         return {pins: self._meaning(pins) for product in self.products for pins in product.pins if pins}
 
     def _meaning(self, pins: str) -> frozenset[tuple[str, str]] | None:
-        """Return the releases in full that pins name, in any order; None where they name none."""
+        """Return the full releases that pins name, in any order; None if they name none."""
         try:
             return frozenset(read_pins(self.connector.catalog, pins.split(",")).items())
         except UsageError:
             return None
 
     def has(self, test: TestId) -> bool:
-        """Return whether a test is in: included by a rule, and not excluded."""
+        """Return whether the suite selects a test: a rule includes it, and none excludes it."""
         return any(test in product for product in self.products) and not any(
             test in pattern for pattern in self.excludes
         )
 
     def _kept(self, selector: Sequence[TestPattern] | None) -> Iterator[CellTests]:
-        """Return the cells without excluded tests; some may be empty."""
+        """Return the cells without excluded tests. Some may be empty."""
         columns = Columns()
         for cell_tests in walk(self.products, selector, self.excludes):
             if cell_tests.marks:
@@ -203,7 +203,7 @@ class Expansion:
             )  # fmt: skip
 
     def _expectation(self, test: TestId, rule: Rule | None) -> Rule | None:
-        """Return the rule for a test that it matches, also outside of the default suite; None where that excludes the test."""
+        """Return the rule of a matching test, also of one outside the default suite; None if that suite excludes the test."""
         excludes = self.default.excludes if rule and self.default else ()
         return None if any(test in pattern for pattern in excludes) else rule
 
@@ -213,7 +213,7 @@ class Expansion:
         return self.default.weak_fails if self.default.weak_fails and self.default.has(test) else ""
 
     def why_unsupported(self, cell_tests: CellTests, called: str) -> str:
-        """Return why a test is unsupported, excluded or not; empty where it is supported."""
+        """Return why a test is unsupported, excluded or not; empty if it is supported."""
         found = self._found(cell_tests, cell_tests.test(called))[0]
         return found.reason if isinstance(found, Unsupported) else ""
 
@@ -243,7 +243,7 @@ def _make(
     expectation: Rule | None = None,
     weak_fails: str = "",
 ) -> Test:
-    """Make a test of a cell; ``found`` is None where it is not selected."""
+    """Make a test of a cell; ``found`` is None if the test is not selected."""
     route, resolved_step = (None, found) if isinstance(found, ResolvedStep) else (found, None)
     product = cell_tests.product
     return Test(
@@ -254,5 +254,5 @@ def _make(
 
 
 def _first(patterns: Sequence[TestPattern], workload: str) -> Rule | None:
-    """Return the first rule, in the suite's order, whose pattern matches the workload; the cell is known to match."""
+    """Return the first rule, in the suite's order, whose pattern matches the workload. The caller has matched the cell."""
     return next((pattern.rule_of(workload) for pattern in patterns if workload in pattern.workloads), None)

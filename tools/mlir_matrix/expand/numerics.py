@@ -1,10 +1,10 @@
 """Resolve numerics attributes of a test, such as ``contraction: "off"`` or ``math: polynomial``; tolerances depend on them.
 
-A workload states what it asks for (the type of its accumulator, quantization), a target what it has (which libm), a
-framework, a step and a pipeline what they do (contraction, fast-math, functions by polynomials). Where several state the same
-attribute, the mode of a target overrides the pipeline, the pipeline its steps, a later step an earlier one, a step the framework,
-the framework the target, and the target the workload. A pipeline that accumulates in bf16 does so even where the workload
-asks for f32, and one that expands ``tanh`` calls no libm.
+A workload states its requirements (type of the accumulator, quantization). A target states its properties (which libm). A
+framework, a step and a pipeline state their effects (contraction, fast-math, functions by polynomials). If several state the same
+attribute, the mode of a target overrides the pipeline, the pipeline overrides its steps, a later step an earlier one, a step the
+framework, the framework the target, and the target the workload. So a pipeline that accumulates in bf16 does so even if the
+workload requires f32, and a pipeline that expands ``tanh`` calls no libm.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NumericsEntry = Entry[Workload] | Entry[Target] | Entry[Framework] | Entry[Step]
 
 
 class NumericsSource(NamedTuple):
-    """What states attributes: its kind and name, the attributes, and where in which file they are."""
+    """An entry that states attributes: its kind and name, the attributes, and their position."""
 
     kind: str
     name: str
@@ -47,12 +47,12 @@ class NumericsAttribute:
     #: ``pipeline math-poly``, and the position in its file.
     by: str
     position: str
-    #: False where an entry of higher priority states the attribute, too.
+    #: False if an entry of higher priority states the attribute, too.
     counts: bool
 
 
 class Numerics:
-    """The attributes of all tests of a catalog; those of each cell are merged once."""
+    """The attributes of all tests of a catalog, merged once for each cell."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -70,7 +70,7 @@ class Numerics:
         return attributes
 
     def stated(self, workload: str, target: str, framework: str, pipeline: str) -> tuple[NumericsAttribute, ...]:
-        """Return the same with the entry that states each, overridden ones included; by name."""
+        """Return the same attributes by name, each with the entry that states it, overridden ones included."""
         sources = self._sources(workload, target, framework, pipeline)
         found = [
             NumericsAttribute(
@@ -86,7 +86,7 @@ class Numerics:
         return tuple(sorted(found, key=lambda attribute: (attribute.name, not attribute.counts)))
 
     def _sources(self, *key: str) -> list[NumericsSource]:
-        """Return what states attributes of a test, the one of highest priority last."""
+        """Return the entries that state attributes of a test, the one of highest priority last."""
         workload, target, framework, pipeline = key
         user = self._catalog.targets[target]
         found = [
@@ -123,5 +123,5 @@ def vocabulary(catalog: Catalog) -> Mapping[str, tuple[Value, ...]]:
 
 
 def shown(value: Value) -> str:
-    """Return the value of an attribute as YAML has it."""
+    """Return the value of an attribute as YAML writes it."""
     return str(value).lower() if isinstance(value, bool) else value

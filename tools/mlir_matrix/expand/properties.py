@@ -1,7 +1,7 @@
 """Resolve the metamorphic property of a test: the route of the test that it is compared with, or why it is unsupported.
 
-A property that makes no sense for a workload in any cell is an error in the suite (:func:`senseless`). One that only a
-cell does not support is ``unsupported``.
+A property that makes no sense for a workload in any cell is an error in the suite (:func:`senseless`). If only a cell does not
+support it, the test is ``unsupported``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mlir_matrix.expand.test_sets import TestProperty
 def resolve_property(
     connector: Connector, stated: TestProperty, test: TestId, route: Route
 ) -> TestProperty | Unsupported:
-    """Return a property of one test, which takes ``route``; or why it is unsupported."""
+    """Return a property of one test, whose route is ``route``; or why it is unsupported."""
     framework, pipeline, target, workload, pins = test
     property_kind = stated.property_kind
     if route.judges:
@@ -39,9 +39,9 @@ def resolve_property(
     cell = (asked["framework"] or framework, asked["pipeline"] or pipeline, asked.get("target") or target)
     other = connector.route(*cell, workload, pins)
     if isinstance(other, Unsupported):
-        return Unsupported(f"what it is compared with, {'/'.join(cell)}/{workload}, is unsupported: {other.reason}")
+        return Unsupported(f"the other test, {'/'.join(cell)}/{workload}, is unsupported: {other.reason}")
     if (other.compile_only or other.judges) and isinstance(property_kind, Agreement):
-        return Unsupported(f"what it is compared with, {'/'.join(cell)}/{workload}, has no outputs")
+        return Unsupported(f"the other test, {'/'.join(cell)}/{workload}, has no outputs")
     if isinstance(property_kind, SameIr) and (why := _not_same(property_kind.at, test, route, cell, other)):
         return Unsupported(why)
     return replace(stated, cell=cell, route=other)
@@ -54,7 +54,7 @@ def _not_same(at: str, test: TestId, route: Route, cell: tuple[str, str, str], o
             passed = word_list(dict.fromkeys((each.kind, *(step.gives for step in each.steps))))
             return f"the route of {'/'.join(names)}/{test[3]} does not pass {at}, only {passed}"
     if reader(route, at) is None:
-        return f"what {at} is on the route of {'/'.join(test[:3])} is no IR to compare"
+        return f"the artifact at {at} on the route of {'/'.join(test[:3])} is not IR, so it cannot be compared"
     return ""
 
 
@@ -79,13 +79,13 @@ def _times(factors: Mapping[str, int | float]) -> str:
 
 
 def place(route: Route, kind: str) -> int | None:
-    """Return after how many steps a route is at a kind for the last time; None where it never is."""
+    """Return after how many steps a route is at a kind for the last time; None if it never reaches it."""
     kinds = [route.kind, *(step.gives for step in route.steps)]
     return max((number for number, each in enumerate(kinds) if each == kind), default=None)
 
 
 def reader(route: Route, kind: str) -> ResolvedStep | None:
-    """Return the step whose environment reads a route's IR at a kind: the next that transforms it, else the last; or None."""
+    """Return the step whose environment reads a route's IR at a kind: the next step that transforms it, else the last."""
     end = place(route, kind)
     if end is None:
         return None
@@ -98,9 +98,9 @@ def reader(route: Route, kind: str) -> ResolvedStep | None:
 
 
 def senseless(workload: Workload, property_kind: PropertyKind) -> str:
-    """Return why a property makes no sense for a workload, in one sentence; empty where it does."""
+    """Return why a property makes no sense for a workload, in one sentence; empty if it does."""
     if workload.source and isinstance(property_kind, (Scaling, Permutation, Batch)):
-        return "its program's own code says what its inputs are; only 'agrees' and 'same-ir' need no knowledge of them"
+        return "its program's own code declares its inputs; only 'agrees' and 'same-ir' do not depend on these"
     if isinstance(property_kind, Scaling):
         return _scaling(workload, property_kind)
     if isinstance(property_kind, (Permutation, Batch)):
@@ -144,18 +144,18 @@ def _scaling(workload: Workload, property_kind: Scaling) -> str:
             return f"the {what} '{name}' holds whole numbers, and {factor} is not one"
     if property_kind.within == "exact":
         for name, factor in property_kind.inputs.items():
-            # Multiplication is exact by powers of two alone.
+            # Only multiplication by a power of two is exact.
             if workload.inputs[name].dtype in FLOATS and math.frexp(abs(factor))[0] != 0.5:
                 return f"'{name}' times {factor} is rounded; take a power of two, or write within: tolerance"
     return ""
 
 
 def selfish(property_kind: PropertyKind, cells: Iterable[tuple[str, ...]]) -> str:
-    """Return why a property compares tests with themselves, or "". ``cells`` are their names on the three axes."""
+    """Return why a property would compare tests with themselves, or "". ``cells`` are their names on the three axes."""
     if not isinstance(property_kind, (Agreement, SameIr)):
         return ""
     asked = property_kind.cell
-    # An agreement names up to three axes, IR two.
+    # 'agrees' names up to three axes, 'same-ir' two.
     if all(name is None or name in names for name, names in zip(asked.values(), cells, strict=False)):
         itself = " and ".join(filter(None, asked.values()))
         return f"tests through {itself} would be compared with themselves; leave them out of 'tests'"

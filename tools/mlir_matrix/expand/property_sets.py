@@ -33,9 +33,7 @@ def property_products(
         pairs = itertools.product(patterns, executed)
         made = [new for pattern, product in pairs if (new := product.having(suite_property, pattern))]
         if not made:
-            raise CatalogError(
-                f"{rule.position}: property {rule.text} matches IR tests alone, which are checked and not run"
-            )
+            raise CatalogError(f"{rule.position}: property {rule.text} matches only IR tests, which run no program")
         for product in made:
             _check_product(catalog, product, suite_property)
         found += made
@@ -70,7 +68,7 @@ def _check_names(products: Sequence[TestProduct]) -> None:
 
 
 def check_properties(expansion: Expansion) -> None:
-    """Check that each pattern of a property applies to a test that can run: else all of its tests would be unsupported."""
+    """Check that each pattern of a property applies to a test that can run. Otherwise all of its tests are unsupported."""
     products = [product for product in expansion.products if product.suite_property]
     idle: dict[Rule, str] = {product.rule: "" for product in products}
     if not idle:
@@ -83,7 +81,7 @@ def check_properties(expansion: Expansion) -> None:
         for rule in dict.fromkeys(
             product.rule for product in products if product.rule in idle and test.identity in product
         ):
-            # A workload over a limit is no error of the suite.
+            # A workload that exceeds a limit is no error of the suite.
             if test.selected or test.reason in expansion.connector.catalog.over.values():
                 idle.pop(rule)
             else:

@@ -1,4 +1,4 @@
-"""Quarantine flaky tests: their unexpected outcomes are reported, and do not fail a run, until a day."""
+"""Quarantine flaky tests: until a given day, a run reports their unexpected outcomes but does not fail."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mlir_matrix.catalog.models.suites import Quarantined
 
 
 def today() -> str:
-    """Return the day, in UTC."""
+    """Return the current day, in UTC."""
     return datetime.datetime.now(datetime.UTC).date().isoformat()
 
 
@@ -19,7 +19,7 @@ class Quarantine:
     """The quarantines of a catalog on one day."""
 
     def __init__(self, catalog: Catalog, day: str) -> None:
-        #: In UTC, as in ISO 8601.
+        #: The day in UTC, in the form of ISO 8601.
         self.day = day
         self._entries = [
             (entry, quarantine.source.position("quarantine", number))

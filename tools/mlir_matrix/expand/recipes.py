@@ -1,6 +1,6 @@
-"""Resolve a tool under pins: its variant, backend and environment; or why it is unsupported.
+"""Resolve a tool under pins to its variant, backend and environment, or to the reason why it is unsupported.
 
-Whether MLIR's Python bindings or the release's own programs (``mlir-opt``, …) run a step follows from the pinned release.
+The pinned release decides whether MLIR's Python bindings or the release's programs (``mlir-opt``, …) run a step.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from mlir_matrix.catalog.releases import parse_range
 Backend = Literal["bindings", "programs"]
 #: Tools that have both backends; a Python file may call either.
 TWO_BACKENDS = frozenset({"passes", "object", PYTHON_FILE})
-#: Tools of steps whose environments have what reads IR.
+#: Tools of steps whose environments can read IR.
 READS_IR = frozenset({"passes", "object"})
 #: Tools whose output is IR.
 KEEPS_IR = frozenset({"passes", "check"})
@@ -54,11 +54,11 @@ class ResolvedStep:
     name: str
     #: Module of ``mlir_matrix.actions.tools``.
     tool: str
-    #: The environment as plans name it, with its pins where they are not the default ones.
+    #: The environment as plans name it, with its pins if they are not the default ones.
     environment: str
     #: Components of the environment and their releases.
     pins: tuple[tuple[str, str], ...]
-    #: None where the tool has only one.
+    #: None if the tool has only one.
     backend: Backend | None = None
     bindings: str | None = None
     passes: str | None = None
@@ -74,7 +74,7 @@ class ResolvedStep:
     because: str = ""
 
 
-#: What has a tool.
+#: Entries that have a tool.
 Tooled = Entry[Framework] | Entry[SourceForm] | Entry[Step] | Entry[Target]
 
 
@@ -92,7 +92,7 @@ def resolve_step(catalog: Catalog, name: str, pins: Pins) -> ResolvedStep | Unsu
         found = replace(found, backend=step.backend)
     if found.patterns and found.backend == "programs":
         holder = _holder(releases)
-        return Unsupported(f"step {name} applies PDL patterns, which takes Python bindings; there are none in {holder}")
+        return Unsupported(f"step {name} applies PDL patterns and needs Python bindings, which {holder} does not have")
     return found
 
 
@@ -107,7 +107,7 @@ def resolve_source(entry: Entry[SourceForm], pins: Pins) -> ResolvedStep | Unsup
 
 
 def resolve_runner(entry: Entry[Target], pins: Pins) -> ResolvedStep | Unsupported:
-    """Resolve what runs a target's artifacts under some pins."""
+    """Resolve the runner of a target's artifacts under some pins."""
     document = entry.document
     if document.tool == "run_jit":
         # MLIR's own runner is a program.
@@ -164,16 +164,16 @@ def _program_folders(catalog: Catalog, releases: Mapping[str, Release]) -> tuple
 
 
 def _without_programs(who: str, releases: Mapping[str, Release]) -> str:
-    """Return why releases have no programs, one sentence; empty where they have some."""
+    """Return why releases have no programs, one sentence; empty if they have some."""
     bound = {name: release for name, release in releases.items() if release.bindings}
     if releases and not bound:
         return ""
-    where = f"{_holder(bound)} comes as Python bindings" if bound else "its environment holds none"
-    return f"{who} by programs of a release, and {where}; pin another release"
+    where = f"{_holder(bound)} has only Python bindings" if bound else "its environment has none"
+    return f"{who} by programs of a release, but {where}; pin another release"
 
 
 def unmet(who: str, requires: Sequence[Requirement], releases: Mapping[str, Release]) -> str:
-    """Return a sentence for the first requirement that the releases of an environment do not meet; empty for none."""
+    """Return a sentence about the first requirement that an environment's releases do not meet; empty if they meet all."""
     for requirement in requires:
         release = releases.get(requirement.component)
         if release is None:
@@ -181,7 +181,7 @@ def unmet(who: str, requires: Sequence[Requirement], releases: Mapping[str, Rele
         has = f"{requirement.component} {release.release}"
         wanted = requirement.releases
         if wanted is not None and release.release not in parse_range(wanted):
-            return f"{who} needs {requirement.component} {wanted}, and {has} is pinned: {requirement.reason.strip()}"
+            return f"{who} needs {requirement.component} {wanted}, but {has} is pinned: {requirement.reason.strip()}"
         if requirement.carries is not None and requirement.carries not in release.carries:
             return f"{who} needs {requirement.carries}, which {has} does not carry: {requirement.reason.strip()}"
     return ""
@@ -211,12 +211,12 @@ def _no_variant(catalog: Catalog, who: str, document: Tool, releases: Mapping[st
     others = "; ".join(
         f"{name} {', '.join(serving)}" for name in asked if (serving := _serving(catalog, document, releases, name))
     )
-    hint = f" (would do: {others})" if others else ""
+    hint = f" (accepted: {others})" if others else ""
     return f"{who} has no variant for {pinned}; it has variants for {known}{hint}"
 
 
 def _serving(catalog: Catalog, document: Tool, releases: Mapping[str, Release], name: str) -> list[str]:
-    """Return the newest releases of a component that a tool has a variant for, with all other pins as they are."""
+    """Return the newest releases of a component for which a tool has a variant, with all other pins unchanged."""
     if name not in releases:
         return []
     fitting = (

@@ -1,7 +1,7 @@
-"""Find routes: the steps from the kind that a framework emits to a kind that a target accepts; or why there are none.
+"""Find routes: the steps from the kind that a framework emits to a kind that a target accepts, or why there is none.
 
-Routes follow from the declared kinds of steps and from the pins. A route belongs to a cell under a set of pins. Where a
-framework emits several kinds, the sources of a workload decide which route it takes.
+The declared kinds of steps and the pins determine routes. A route belongs to a cell under a set of pins. If a framework emits
+several kinds, the sources of a workload decide which route it takes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Argument:
 
     name: str
     value: ParameterValue
-    #: ``file:line:column`` in the pipeline if it sets the value, else of the step's default.
+    #: ``file:line:column``: in the pipeline if it sets the value, else of the step's default.
     position: str
     default: bool
 
@@ -61,7 +61,7 @@ class RouteStep:
 
     @property
     def parameters(self) -> dict[str, ParameterValue]:
-        """The values by name, ready for ``${name}``."""
+        """Return the values by name, for ``${name}``."""
         return {argument.name: argument.value for argument in self.arguments}
 
 
@@ -77,22 +77,22 @@ class Route:
     position: str
     #: What imports the file; None for a framework whose files are taken as they are.
     ingress: ResolvedStep | None
-    #: The environment that links, as plans name it; empty for a target that links nothing.
+    #: The environment of the linker, as plans name it; empty for a target that links nothing.
     linker: str
-    #: What runs the target's input.
+    #: The tool that runs the target's input.
     runner: ResolvedStep
     #: True for a target that runs nothing: artifacts are compiled and checked.
     compile_only: bool = False
-    #: True for a target whose own tool judges.
+    #: True for a target whose own tool gives the verdict.
     judges: bool = False
 
     @property
     def ends(self) -> str:
-        """The kind of the target's input."""
+        """Return the kind of the target's input."""
         return self.steps[-1].gives if self.steps else self.kind
 
     def beyond(self, level: str) -> str:
-        """Return which step generates code that a CPU of this level of x86-64 cannot run; empty for none."""
+        """Return which step generates code that a CPU of this level of x86-64 cannot run; empty if none does."""
         for step in self.steps:
             wanted = str(step.parameters.get("cpu"))
             if wanted in X86_LEVELS and X86_LEVELS.index(wanted) > X86_LEVELS.index(level):
@@ -101,7 +101,7 @@ class Route:
 
 
 class _Link(NamedTuple):
-    """A step as a pipeline or a target uses it, before its release is chosen."""
+    """A step as a pipeline or a target uses it, before pins choose its release."""
 
     name: str
     takes: str
@@ -111,9 +111,9 @@ class _Link(NamedTuple):
 
 
 class Connector:
-    """Finds the routes of all cells of one catalog, and keeps what cells share.
+    """Finds the routes of all cells of one catalog, and keeps results that cells share.
 
-    Everywhere ``pins`` are those of a test's identifier (``llvm=19``, empty for none), on top of those given here.
+    In all methods, ``pins`` are those of a test's identifier (``llvm=19``, empty for none), in addition to those of ``__init__``.
     """
 
     def __init__(self, catalog: Catalog, pins: Pins | None = None) -> None:
@@ -139,7 +139,7 @@ class Connector:
         return found
 
     def step_alone(self, step: str, pins: str = "") -> ResolvedStep | Unsupported:
-        """Return a step for its IR tests, or why it is unsupported; each component in ``pins`` must be used."""
+        """Return a step for its IR tests, or why it is unsupported. The step must use each component in ``pins``."""
         idle = next((name for name in components_of(pins) if name not in self.step_components(step)), None)
         return Unsupported(f"step {step} does not use {idle}") if idle else self.resolved_step(step, pins)
 
@@ -181,7 +181,7 @@ class Connector:
         return Unsupported(reasons[0])
 
     def _unprepared(self, form: str, route: Route, pins: str) -> str:
-        """Return why programs of a form cannot take this route; empty where they can."""
+        """Return why programs of a foreign form cannot take this route; empty if they can."""
         entry = self.catalog.sources[form]
         if not entry.document.prepares(entry.files):
             runs = not (route.compile_only or route.judges)
@@ -190,7 +190,7 @@ class Connector:
         return found.reason if isinstance(found, Unsupported) else ""
 
     def _in_releases(self, workload: Entry[Workload], route: Route, framework: str, pins: str) -> Route:
-        """Return a route with the file that a workload has instead of its source for the importer's releases."""
+        """Return a route with the file that a workload has, for the importer's releases, instead of its source."""
         variants = workload.document.sources.get(route.source, ())
         releases = self.pins(pins).releases(self.catalog.frameworks[framework].document.environment) if variants else {}
         index = matching_variant(variants, releases)
@@ -221,7 +221,7 @@ class Connector:
         return [self._components(framework, target, links) for _, links in connected]
 
     def _connected(self, framework: str, pipeline: str, target: str) -> list[tuple[str, tuple[_Link, ...]]]:
-        """Return the kinds that lead from a framework through a pipeline to a target, the preferred one first, and how."""
+        """Return the kinds that lead from a framework through a pipeline to a target, each with its steps; preferred first."""
         kinds = self._kinds(framework, pipeline)
         routes = [(kind, self._links(pipeline, kind, target)) for kind in kinds]
         return [(kind, links) for kind, links in routes if links is not None]
@@ -246,7 +246,7 @@ class Connector:
             takes = self.catalog.pipelines[pipeline].document.entry
             return f"{framework} emits {word_list(emits)}; {pipeline} takes {alternatives(takes)}"
         ends = dict.fromkeys(_end(kind, self._chain(pipeline, kind)) for kind in kinds)
-        # A target accepts the kinds that it runs, and those that it generates code from.
+        # A target accepts the kinds that it runs, and those from which it generates code.
         document = self.catalog.targets[target].document
         first = [self.catalog.steps[use.name].document for use in used_steps(document.codegen[:1])]
         runs = dict.fromkeys((*document.accepts, *(kind for step in first for kind in step.accepts)))
@@ -292,11 +292,11 @@ class Connector:
         return {component for environment in environments for component in self.pins().releases(environment)}
 
     def _links(self, pipeline: str, kind: str, target: str) -> tuple[_Link, ...] | None:
-        """Return the steps to a kind that a target runs; None where none can be reached.
+        """Return the steps to a kind that a target runs; None if none can be reached.
 
-        These are the pipeline's as far as the target takes them: the longest part that ends in a kind that it runs, else all
-        of them and then the target's own. At least one of the pipeline's shared steps, if it has any, must be among them: a
-        route without any would test something else.
+        They begin with the pipeline's steps: the longest part that ends in a kind that the target runs. If there is no such
+        part, they are all of the pipeline's steps and then the target's. If the pipeline has shared steps, at least one of
+        them must be part of the route, because a route without any would not test the pipeline.
         """
         chain = self._chain(pipeline, kind)
         entry, user = self.catalog.targets[target], self.catalog.pipelines[pipeline]
@@ -327,7 +327,7 @@ def _end(kind: str, links: Sequence[_Link]) -> str:
 
 
 def _in_releases(argument: Argument, resolved_step: ResolvedStep) -> Argument:
-    """Return an argument with the default that the variant for these releases has."""
+    """Return an argument with the default of the variant for these releases."""
     value = resolved_step.parameters.get(argument.name, argument.value)
     if not argument.default or value == argument.value:
         return argument
@@ -340,13 +340,13 @@ def components_of(pins: str) -> list[str]:
 
 
 def word_list(names: Iterable[str], word: str = "and") -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
+    """Join names: ``a``, ``a and b``, ``a, b and c``."""
     *most, last = names
     return f"{', '.join(most)} {word} {last}" if most else last
 
 
 def alternatives(names: Iterable[str]) -> str:
-    """``a``, ``a or b``, ``a, b or c``."""
+    """Join names: ``a``, ``a or b``, ``a, b or c``."""
     return word_list(names, "or")
 
 
@@ -363,9 +363,9 @@ def _follow(
     steps: Iterable[UsedStep],
     pipeline: Entry[Pipeline] | None = None,
 ) -> tuple[_Link, ...]:
-    """Return the steps of a pipeline or target from a kind on, with all their parameters; empty where they do not fit.
+    """Return the steps of a pipeline or target that begin with a kind, with all their parameters; empty if they do not fit.
 
-    ``pipeline`` has values for the steps by which a target generates code.
+    ``pipeline`` has values for the codegen steps of a target.
     """
     links = []
     mode, forced = _forced(user.document)

@@ -1,14 +1,14 @@
 """Resolve the arguments of a command: suites by name, tests by glob or identifier.
 
 - None: the default suite.
-- ``SUITE``: a suite; several are united, a test belongs to the first that has it.
-- ``GLOB`` or a test's identifier (anything with a ``/`` or a glob character): with suites, their tests that match; alone,
-  the tests of the whole catalog that match, so that every test can be run whether or not a suite lists it. Tests with a
-  property (``…/matmul~scaling``) are those of all suites that state properties.
+- ``SUITE``: a suite. Several suites are united, and a test belongs to the first suite that has it.
+- ``GLOB`` or a test's identifier (anything with a ``/`` or a glob character). With suites, it selects matching tests of these
+  suites. Alone, it selects matching tests of the whole catalog, so that a test can run even if no suite lists it. Tests with a
+  property (``…/matmul~scaling``) come from all suites that state properties.
 
-A glob selects unsupported tests too, with their reasons. A test that is named must be able to run. Pins after an
-identifier (``…/asin@llvm=19``) are those that a suite varies, in any order and by any name of the release; without a
-suite they pin the component for that test. There, ``…@llvm=*`` stands for all releases of the component.
+A glob selects unsupported tests, too, with their reasons. A test named by its identifier must be able to run. Pins after an
+identifier (``…/asin@llvm=19``) are those that a suite varies, in any order and by any name of the release. Without a suite they
+pin the component for that test, and ``…@llvm=*`` stands for all releases of the component.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ class Choice:
     selectors: tuple[tuple[TestPattern, ...] | None, ...]
 
     def ids(self) -> Iterator[str]:
-        """Return the identifiers of the chosen tests, unsupported ones too, each once."""
+        """Return the identifiers of the chosen tests, also of unsupported ones, each once."""
         if len(self.expansions) == 1:
             return self.expansions[0].ids(self.selectors[0])
         return iter(dict.fromkeys(chain.from_iterable(map(Expansion.ids, self.expansions, self.selectors))))
 
     def tests(self, *, excluded: bool = False) -> Iterator[Test]:
-        """Return the chosen tests, unsupported ones too, each once; with ``excluded`` also those that the suites leave out.
+        """Return the chosen tests, also unsupported ones, each once; with ``excluded`` also those that the suites leave out.
 
-        With several suites a test that one leaves out and another has is in.
+        If one suite leaves out a test that another suite selects, the test is selected.
         """
         if len(self.expansions) == 1:
             return self.expansions[0].tests(self.selectors[0], excluded=excluded)
@@ -77,13 +77,13 @@ class Choice:
                         yield test
 
     def count(self) -> int:
-        """Count the chosen tests, unsupported ones too."""
+        """Count the chosen tests, also unsupported ones."""
         if len(self.expansions) == 1:
             return self.expansions[0].count(self.selectors[0])
         return sum(1 for _ in self.ids())
 
     def test(self, identifier: str) -> Test | None:
-        """Return one test of the expansions by its identifier: the one that is in, else one left out, else None."""
+        """Return a test of the expansions by its identifier: a selected one, else one left out, else None."""
         found = [test for expansion in self.expansions if (test := expansion.test(identifier))]
         return next((test for test in found if not test.excluded), found[0] if found else None)
 
@@ -91,7 +91,7 @@ class Choice:
 def choose(
     catalog: Catalog, arguments: Sequence[str] = (), default: str = DEFAULT_SUITE, pins: Pins | None = None
 ) -> Choice:
-    """Resolve the arguments of a command. Raises UsageError for an argument that names nothing or cannot run."""
+    """Resolve the arguments of a command. Raise UsageError for an argument that names nothing or a test that cannot run."""
     suites = [argument for argument in arguments if is_suite(argument)]
     globs = [argument for argument in arguments if not is_suite(argument)]
     for name in suites:
@@ -112,7 +112,7 @@ def choose(
         _check(expansions, glob)
     selectors = []
     for number, expansion in enumerate(expansions):
-        # Of the suites that state properties, only tests with a property are meant.
+        # From suites that state properties, the globs select only tests with a property.
         asked = [glob for glob in globs if suites or not number or OF in glob]
         selectors.append(tuple(pattern for glob in asked for pattern in _patterns(expansion, glob)))
     chosen = Choice(expansions, tuple(selectors))
@@ -122,7 +122,7 @@ def choose(
 
 
 def identifiers(expansions: Sequence[Expansion], arguments: Sequence[str]) -> list[str]:
-    """Return identifiers as they are, and those of the tests that globs match, also of tests that are left out."""
+    """Return identifiers unchanged, and those of the tests that globs match, also of tests that are left out."""
     found: dict[str, None] = {}
     for argument in arguments:
         if not is_glob(argument):
@@ -155,13 +155,13 @@ def granted(
 ) -> Iterable[Test]:
     """Skip the tests whose target declares a device that the operator does not grant, or whose code this CPU cannot run.
 
-    ``x86_level`` is called only if a test has code for a level of x86-64; it returns nothing for other machines.
+    ``x86_level`` is called only if a test has code for a level of x86-64. It returns an empty string on other machines.
     """
     return (_executable(catalog, test, x86_level) for test in _granted(catalog, tests, devices))
 
 
 def _executable(catalog: Catalog, test: Test, x86_level: Callable[[], str]) -> Test:
-    """Skip a test whose code this CPU cannot run. An emulator has a CPU of its own."""
+    """Skip a test whose code this CPU cannot run. An emulator can run it."""
     if test.route is None or not test.selected or not test.executes or catalog.targets[test.target].document.runner:
         return test
     if not test.route.beyond(X86_LEVELS[0]) or not (own := x86_level()) or not (beyond := test.route.beyond(own)):
@@ -191,7 +191,7 @@ def _withheld(lacking: Mapping[str, Sequence[str]], test: Test) -> Test:
 
 
 def _stating(catalog: Catalog, default: str, pins: Pins | None) -> Iterator[Expansion]:
-    """Return the suites that state properties, the default one first, without those that vary a pinned component."""
+    """Return the suites that state properties, the default one first. Leave out those that vary a pinned component."""
     for suite in sorted(catalog.suites.values(), key=lambda each: each.name != default):
         if suite.document.properties and not (pins and list(varied(catalog, suite, pins))):
             yield expand(catalog, suite, pins)
@@ -200,7 +200,7 @@ def _stating(catalog: Catalog, default: str, pins: Pins | None) -> Iterator[Expa
 def whole_catalog(
     catalog: Catalog, globs: Iterable[str], default: str = DEFAULT_SUITE, pins: Pins | None = None
 ) -> Expansion:
-    """Return all tests of the catalog, also those with the pins that globs name. Raises UsageError for unknown releases."""
+    """Return all tests of the catalog, also those with the pins that globs name. Raise UsageError for unknown releases."""
     found: dict[frozenset[tuple[str, str]], str] = {}
     for glob in globs:
         for named in _named_pins(catalog, glob):
@@ -229,7 +229,7 @@ def _named_pins(catalog: Catalog, glob: str) -> Iterator[str]:
 
 
 def _shortest(pattern: NameGlob, release: str, releases: Sequence[str]) -> str:
-    """Return the shortest name that finds this one of some releases and matches a pattern; empty without one."""
+    """Return the shortest name that stands for this release and matches a pattern; empty if there is none."""
     names = [name for name in spellings(release) if pattern.matches(name) and find(releases, name) == release]
     return min(names, key=len, default="")
 
@@ -240,7 +240,7 @@ def is_suite(argument: str) -> bool:
 
 
 def is_identifier(glob: str) -> bool:
-    """Return whether a test is named exactly: four segments, no glob character."""
+    """Return whether a glob names one test: four segments, no glob character."""
     found = test_glob(glob)
     exact = all(len(parts) == SEGMENTS and all(part.literal for part in parts) for parts in found.segments)
     return exact and all(part is None or part.literal for part in (found.property, found.pins))
@@ -287,9 +287,9 @@ def _why_nothing(expansions: Sequence[Expansion], glob: str) -> str:
     if not namespace.knows(namespace.patterns(glob)):
         return namespace.why_nothing(glob)
     if OF in glob:
-        return f"no suite states it with these pins; {fix}" if pins else "no suite states this property of such a test"
+        return f"no suite states it with these pins; {fix}" if pins else "no suite states this property for such a test"
     if not pins:
-        return "the catalog has it, the suite does not; name it without the suite"
+        return "the catalog has it, but the suite does not; name it without the suite"
     return "the suite has no such tests with these pins"
 
 
@@ -301,7 +301,7 @@ def _of(expansions: Sequence[Expansion]) -> str:
 
 
 def _no_suite(catalog: Catalog, name: str) -> str:
-    """Return the sentence for an unknown suite: the thing of that name, if any, and how to select its tests."""
+    """Return the sentence for an unknown suite: another entry of that name, if any, and how to select its tests."""
     if over := catalog.over.get(("suites", name)):
         return over
     for segment, (axis, names) in enumerate(catalog.axes.items()):

@@ -1,8 +1,8 @@
-"""Expand the rules of a suite to its tests. Contradictions among rules are found here, by set operations on names.
+"""Expand the rules of a suite to its tests. Find contradictions among rules by set operations on names.
 
-The order of evaluation: blocks, then ``steps``, then ``include`` select tests, and ``properties`` add more of them;
-``exclude`` removes any of them, a test with all its properties; ``expect`` applies to the rest that can run. A test that
-several rules select belongs to the first.
+Rules apply in this order. Blocks, then ``steps``, then ``include`` select tests, and ``properties`` add more. ``exclude`` removes
+tests, each with all its properties. ``expect`` applies to the remaining tests that can run. A test that several rules select
+belongs to the first.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from mlir_matrix.expand.test_sets import NO_PINS, CellTests, Namespace, Rule, Te
 
 
 def expand(catalog: Catalog, suite: Entry[Suite], pins: Pins | None = None) -> Expansion:
-    """Return the tests of a suite. Raises CatalogError with the position of a rule that is wrong or applies to no test.
+    """Return the tests of a suite. Raise CatalogError with the position of a rule that is wrong or applies to no test.
 
-    ``pins`` come from the command line; rules may apply to no test under them.
+    ``pins`` come from the command line. Under them, rules may apply to no test.
     """
     for part, index, component in varied(catalog, suite, pins) if pins else ():
         where = part.source.position("blocks", index, "pins", component)
@@ -40,7 +40,7 @@ def expand(catalog: Catalog, suite: Entry[Suite], pins: Pins | None = None) -> E
 
 
 def parts_of(catalog: Catalog, suite: Entry[Suite]) -> list[Entry[Suite]]:
-    """Return a suite and those that it includes, also indirectly, each once."""
+    """Return a suite and all suites that it includes, directly or indirectly, each once."""
     found, left = {suite.name: suite}, [suite]
     for each in left:
         new = [name for name in dict.fromkeys(each.document.suites) if name in catalog.suites and name not in found]
@@ -67,7 +67,7 @@ def _expand(catalog: Catalog, suite: Entry[Suite], pins: Pins | None) -> Expansi
     excludes: list[TestPattern] = []
     for rule in [rule for part in parts for _, rule in _rules(part, "exclude", "exclude")]:
         for each in _touching(namespace, products, suite.name, rule):
-            # A test that is left out takes its properties along.
+            # An excluded test is excluded with all its properties.
             excludes.append(replace(each, workloads=each.workloads | namespace.having(each.workloads)))
     expects: list[TestPattern] = []
     for rule in [rule for part in parts for _, rule in _rules(part, "expect", "expect")]:
@@ -99,7 +99,7 @@ def _products(suite: Entry[Suite], namespace: Namespace, connector: Connector | 
 
 
 def varied(catalog: Catalog, suite: Entry[Suite], pins: Pins) -> Iterator[tuple[Entry[Suite], int, str]]:
-    """Return the pinned components whose releases a suite runs over: the suite and number of the block, the component."""
+    """Yield the pinned components whose releases a suite varies, each after the suite and the number of the block."""
     for part in parts_of(catalog, suite):
         for index, block in enumerate(part.document.blocks):
             for component in block.pins.keys() & pins.overrides.keys():
@@ -109,10 +109,10 @@ def varied(catalog: Catalog, suite: Entry[Suite], pins: Pins) -> Iterator[tuple[
 def everything(
     catalog: Catalog, default: str = DEFAULT_SUITE, pins: Pins | None = None, varied: tuple[str, ...] = NO_PINS
 ) -> Expansion:
-    """Return all tests that the catalog can name, inside or outside of any suite; ``varied`` are pins in identifiers.
+    """Return all tests that the catalog can name, in any suite or in none. ``varied`` are pins in identifiers.
 
-    The expectations of the suite ``default``, if it exists, apply to all tests that they match and that it does not
-    exclude. The components that it varies may be pinned here.
+    The expectations of the suite ``default``, if it exists, apply to all tests that they match, except those that it excludes.
+    ``pins`` may pin components that this suite varies.
     """
     suite = catalog.suites.get(default)
     usual = _expand(catalog, suite, pins) if suite else None
@@ -125,14 +125,14 @@ def everything(
 
 
 def block_products(namespace: Namespace, block: Block, position: str) -> Iterator[TestProduct]:
-    """Return the products of a block: one, or with ``zip`` one for each step that its axes make together.
+    """Return the products of a block: one, or with ``zip`` one for each position of its axes.
 
     A block with ``steps`` has the IR tests of these steps instead of tests of cells.
-    Zipped axes pair their entries before globs are resolved: the first entry of each, then the second of each. A glob
-    there stands for all its names at once.
+    ``zip`` pairs the entries of its axes before it resolves globs: the first entry of each, then the second of each. A glob
+    in an entry stands for all its names.
     """
     rule = Rule("block", position, describe(block))
-    # The pins as identifiers end: ``llvm=19``, components in alphabetic order.
+    # The pins in the form of identifiers: ``llvm=19``, components in alphabetic order.
     releases = [[f"{name}={each}" for each in dict.fromkeys(given)] for name, given in sorted(block.pins.items())]
     pins = tuple(map(",".join, itertools.product(*releases)))
     for pattern in block.steps:
@@ -159,7 +159,7 @@ def _names(namespace: Namespace, segment: int, entries: Iterable[str]) -> tuple[
 
 
 def _check_pins(suite: Entry[Suite], index: int, products: Iterable[TestProduct], connector: Connector) -> None:
-    """Check that some route of a block uses the components that it varies: else all of its tests would be unsupported."""
+    """Check that some route of a block uses the components that it varies. Otherwise all of its tests are unsupported."""
     asked, used = suite.document.blocks[index].pins.keys(), set[str]()
     connects = False
     for product in products:
@@ -182,7 +182,9 @@ def _include_products(namespace: Namespace, rule: Rule) -> list[TestProduct]:
     patterns = namespace.included(rule.text, rule)
     products = [product for pattern in patterns for product in namespace.products(pattern, rule)]
     if not products:
-        why = "pins come from a block with 'pins'" if "@" in rule.text else "a property come from 'properties'"
+        why = (
+            "pins come only from a block with 'pins'" if "@" in rule.text else "a property come only from 'properties'"
+        )
         raise CatalogError(f"{rule.position}: include {rule.text} matches nothing: tests with {why}")
     return products
 
@@ -200,7 +202,7 @@ def _rules(
 
 
 def _touching(namespace: Namespace, products: Sequence[TestProduct], suite: str, rule: Rule) -> list[TestPattern]:
-    """Return the patterns of a rule that match tests of the suite. Raises CatalogError where none does."""
+    """Return the patterns of a rule that match tests of the suite. Raise CatalogError if none does."""
     patterns = namespace.patterns(rule.text, rule)
     found = [pattern for pattern in patterns if any(product.touches(pattern) for product in products)]
     if not found:
@@ -239,7 +241,7 @@ def _single_tests(
 
 
 def _check_expectations(expansion: Expansion) -> None:
-    """Check that each expectation applies to a test that can run, and that no two differ about one test."""
+    """Check that each expectation applies to a test that can run, and that no two expect different outcomes of a test."""
     idle = {rule: "" for pattern in expansion.expects for rule in pattern.rules}
     for cell_tests in walk(expansion.products, expansion.expects, (*expansion.expects, *expansion.excludes)):
         expects = [pattern for pattern in cell_tests.marks if pattern.rule.kind == "expect"]
@@ -253,7 +255,7 @@ def _check_expectations(expansion: Expansion) -> None:
 def _check_cell(
     expansion: Expansion, cell_tests: CellTests, expects: Sequence[TestPattern], idle: dict[Rule, str]
 ) -> None:
-    """Check the tests of one cell: rules that apply to any leave ``idle``; the others get a reason there."""
+    """Check the tests of one cell. Remove rules that apply to a test from ``idle``, and add a reason for the others."""
     excludes = [pattern for pattern in cell_tests.marks if pattern.rule.kind == "exclude"]
     over = set(expansion.connector.catalog.over.values())
     for workload in cell_tests.column:

@@ -1,7 +1,7 @@
-"""Describe sets of tests as products of names: a million tests are handled by cell and column, not one by one.
+"""Describe sets of tests as products of names, so that a million tests are handled by cell and column.
 
-A test identifier has four segments. Every glob over identifiers is a union of *test patterns*: one set of names for
-each segment. Every part of a suite is a *test product*: four ordered axes.
+A test identifier has four segments. Every glob over identifiers is a union of *test patterns*, each with one set of names per
+segment. Every part of a suite is a *test product*: four ordered axes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.models.suites import PropertyKind
 from mlir_matrix.expand.routes import Route
 
-#: The pins of tests whose suite varies none.
+#: The pins of tests whose suite varies no pins.
 NO_PINS = ("",)
 #: The most tests of a suite, and those that globs select.
 MOST_TESTS = 2_000_000
@@ -56,7 +56,7 @@ SELECTION = Rule("select", "")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TestPattern:
-    """One set of names for each segment and a predicate for pins (None: any); ``rule`` is the one that it comes from."""
+    """One set of names for each segment, and a predicate for pins (None: any). It comes from ``rule``."""
 
     #: Tell pytest that this is no test class.
     __test__: ClassVar[bool] = False
@@ -67,12 +67,12 @@ class TestPattern:
     workloads: frozenset[str]
     rule: Rule = SELECTION
     pins: Callable[[str], bool] | None = None
-    #: Rules of single workloads, instead of ``rule``: thousands of tests with a rule each are one pattern a cell.
+    #: Rules of single workloads, instead of ``rule``: thousands of tests, each with a rule, are one pattern per cell.
     each: Mapping[str, Rule] = field(default_factory=dict)
 
     @property
     def rules(self) -> Collection[Rule]:
-        """All rules that the pattern comes from."""
+        """Return all rules that the pattern comes from."""
         return self.each.values() or (self.rule,)
 
     def rule_of(self, workload: str) -> Rule:
@@ -81,7 +81,7 @@ class TestPattern:
 
     @property
     def axes(self) -> tuple[frozenset[str], frozenset[str], frozenset[str], frozenset[str]]:
-        """The sets in the order of the segments."""
+        """Return the sets in the order of the segments."""
         return self.frameworks, self.pipelines, self.targets, self.workloads
 
     def takes(self, pins: str) -> bool:
@@ -89,7 +89,7 @@ class TestPattern:
         return self.pins is None or self.pins(pins)
 
     def __contains__(self, test: TestId) -> bool:
-        # Spelled out: this is asked for each test.
+        # Written without a loop, because it runs for each test.
         framework, pipeline, target, workload, pins = test
         return (
             framework in self.frameworks
@@ -102,7 +102,7 @@ class TestPattern:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestProperty:
-    """A property that a suite states, or of a test: with the cell and route that the test is compared with, if another."""
+    """A property of a suite or of a test. For a test: also the cell and route with which it is compared, if they differ."""
 
     #: Tell pytest that this is no test class.
     __test__: ClassVar[bool] = False
@@ -135,11 +135,11 @@ class TestProduct:
 
     @property
     def axes(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-        """The names in the order of the segments."""
+        """Return the names in the order of the segments."""
         return self.frameworks, self.pipelines, self.targets, self.column
 
     def having(self, suite_property: TestProperty, pattern: TestPattern) -> TestProduct | None:
-        """Return the tests with a property of those that a pattern matches too; None where there are none."""
+        """Return the tests that a pattern matches, too, each with a property; None if there are none."""
         pins = tuple(filter(pattern.takes, self.pins))
         axes = [tuple(filter(names.__contains__, axis)) for axis, names in zip(self.axes, pattern.axes, strict=True)]
         if not (all(axes) and pins):
@@ -159,20 +159,20 @@ class TestProduct:
 
     @property
     def is_ir(self) -> bool:
-        """True for IR tests of a step."""
+        """Return True for IR tests of a step."""
         return self.targets == (IR_TARGET,)
 
     def touches(self, pattern: TestPattern) -> bool:
-        """Return whether any test is in both."""
+        """Return whether any test is in both sets."""
         overlaps = (not names.isdisjoint(axis) for names, axis in zip(pattern.axes, self.axes, strict=True))
         return all(overlaps) and any(map(pattern.takes, self.pins))
 
 
 class Namespace:
-    """All names that a catalog has for each segment; turns globs into test patterns and products."""
+    """All names of a catalog by segment. Turns globs into test patterns and products."""
 
     def __init__(self, catalog: Catalog, properties: Iterable[str] = ()) -> None:
-        """``properties``: the names of those that tests may have."""
+        """Collect the names of a catalog. ``properties``: the names of properties that tests may have."""
         self._cases = {name: tuple(step.cases) for name, step in catalog.steps.items() if step.cases}
         self._axes = tuple(map(tuple, catalog.axes.values()))
         cases = [case for column in self._cases.values() for case in column]
@@ -182,7 +182,7 @@ class Namespace:
         self._matching: dict[tuple[int, str], frozenset[str]] = {}
 
     def outside(self, glob: str, names: Iterable[str]) -> frozenset[str]:
-        """Return the workloads that a glob includes: members of corpora only where it names one, by a ``:``."""
+        """Return the workloads that a glob includes. It includes members of corpora only if it names one, by a ``:``."""
         return frozenset(names) if MEMBER in glob else frozenset(name for name in names if MEMBER not in name)
 
     def axis(self, segment: int) -> tuple[str, ...]:
@@ -203,9 +203,9 @@ class Namespace:
         return found
 
     def patterns(self, glob: str, rule: Rule = SELECTION) -> tuple[TestPattern, ...]:
-        """Return the patterns of a test glob; together they hold exactly the identifiers that it matches.
+        """Return the patterns of a test glob. Together they match the same identifiers.
 
-        Raises PatternError where the glob cannot be read or cannot have four segments.
+        Raise PatternError if the glob is not valid or cannot have four segments.
         """
         found = test_glob(glob)
         pins = found.pins.matches if found.pins else None
@@ -218,7 +218,7 @@ class Namespace:
         return tuple(patterns)
 
     def included(self, glob: str, rule: Rule = SELECTION) -> tuple[TestPattern, ...]:
-        """Return the patterns of a glob that includes tests; members of corpora only where it names some, by a ``:``."""
+        """Return the patterns of a glob that includes tests. It includes members of corpora only if it has a ``:``."""
         found = self.patterns(glob, rule)
         return tuple(replace(pattern, workloads=self.outside(glob, pattern.workloads)) for pattern in found)
 
@@ -228,7 +228,7 @@ class Namespace:
         return frozenset(f"{workload}{OF}{name}" for workload in workloads for name in properties)
 
     def exact(self, identifier: str) -> tuple[TestPattern, ...]:
-        """Return the pattern of one identifier, taken literally."""
+        """Return the pattern that matches only this identifier."""
         try:
             *names, pins = TestId.parse(identifier)
         except ValueError:
@@ -257,7 +257,7 @@ class Namespace:
         return tuple(self.products(TestPattern(first, second, third, fourth, rule), rule, pins))
 
     def knows(self, patterns: Iterable[TestPattern]) -> bool:
-        """Return whether the catalog has a test in any of the patterns, with whatever pins and known properties."""
+        """Return whether the catalog has a test in any of the patterns, with any pins and known properties."""
         for pattern in patterns:
             split = map(split_property, pattern.workloads)
             workloads = frozenset(workload for workload, name in split if not name or name in self._properties)
@@ -266,7 +266,7 @@ class Namespace:
         return False
 
     def why_nothing(self, glob: str) -> str:
-        """Return why the catalog knows no test that a glob matches: the unknown segment, else the combination."""
+        """Return why no test of the catalog matches a glob: the unknown segment, else the combination."""
         found = test_glob(glob)
         for segment, part in enumerate(found.segments[0]):
             if not self.matching(segment, part.pattern):
@@ -308,9 +308,9 @@ class CellTests:
 def walk(
     products: Sequence[TestProduct], select: Sequence[TestPattern] | None = None, marks: Sequence[TestPattern] = ()
 ) -> Iterator[CellTests]:
-    """Return all cells of the products in order, each test once, narrowed to the patterns of ``select`` (None: all).
+    """Return all cells of the products in order, each test once. ``select``: only tests of these patterns (None: all).
 
-    Each cell comes with those of ``marks`` that touch it. Time and memory follow the cells that are selected.
+    Each cell comes with the ``marks`` that touch it. Time and memory are proportional to the number of selected cells.
     """
     columns = Columns()
     seen: dict[TestId, tuple[str, ...] | set[str]] = {}
@@ -326,7 +326,7 @@ def walk(
 def _cells(
     product: TestProduct, select: Sequence[TestPattern] | None, marks: Sequence[TestPattern], columns: Columns
 ) -> Iterator[CellTests]:
-    """Return the cells of one product. Patterns are narrowed axis by axis: the innermost loop meets only possible ones."""
+    """Return the cells of one product. Each loop over an axis drops patterns, so the innermost loop sees only possible ones."""
     for framework in product.frameworks:
         select_f = None if select is None else [pattern for pattern in select if framework in pattern.frameworks]
         marks_f = [pattern for pattern in marks if framework in pattern.frameworks]
@@ -347,13 +347,13 @@ def _cells(
 
 
 class Columns:
-    """Cuts columns, and returns the same tuple for equal arguments: there are few different cuts, and many cells."""
+    """Cuts columns. Returns the same tuple for equal arguments, because many cells share few different cuts."""
 
     def __init__(self) -> None:
         self._parts: dict[tuple[tuple[str, ...], frozenset[frozenset[str]], bool], tuple[str, ...]] = {}
 
     def part(self, column: tuple[str, ...], patterns: Sequence[TestPattern], *, inside: bool) -> tuple[str, ...]:
-        """Return the part of a column that is in any of the patterns, or in none; their cell is known to match."""
+        """Return the part of a column that is in any of the patterns, or in none. The caller has matched the cell."""
         sets = frozenset([pattern.workloads for pattern in patterns])
         key = (column, sets, inside)
         found = self._parts.get(key)
@@ -364,7 +364,7 @@ class Columns:
 
 
 def _unseen(cell_tests: CellTests, seen: dict[TestId, tuple[str, ...] | set[str]]) -> tuple[str, ...]:
-    """Return the part of a column that no earlier product had in this cell, and add it to ``seen``.
+    """Return the part of a column that no earlier product has in this cell. Add it to ``seen``.
 
     ``seen`` has the column of a cell after one product, a set after more.
     """

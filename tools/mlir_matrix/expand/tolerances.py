@@ -1,12 +1,12 @@
-"""Resolve the bounds of an output of a test, by layers of tolerances from general to specific.
+"""Resolve the bounds of an output of a test by layers of tolerances, from general to specific.
 
-A layer matches when all of its keys do; a layer from ``golden/WORKLOAD/`` has the workload as one more key. Of those
-that match, the one with the most specific key wins, in the order of :data:`KEYS` (the framework is the most specific),
-then the one with more keys (each fact under ``numerics`` is one), then the later one. Bounds are numbers or expressions,
-:mod:`mlir_matrix.catalog.bounds`.
+A layer matches if all of its keys match. A layer from ``golden/WORKLOAD/`` has the workload as one more key. Of the matching
+layers, the one with the most specific key wins, in the order of :data:`KEYS` (the framework is the most specific). Then the one
+with more keys wins (each attribute under ``numerics`` is one), then the later one. Bounds are numbers or expressions
+(:mod:`mlir_matrix.catalog.bounds`).
 
-Pure, and fast enough to be asked for each output of 100,000 tests: which layers match a value of a key is one bit mask,
-found once, and the bits are in the order of the layers' ranks, so that the winner is the highest bit of seven masks.
+This is pure, and fast enough for each output of 100,000 tests: a bit mask, computed once, says which layers match a value of a
+key. The bits are in the order of the layers' ranks, so the winner is the highest bit that is set in all seven masks.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from mlir_matrix.catalog.catalog import Catalog, LocatedLayer
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.numerics import Numerics, NumericsAttributes, Value, shown
 
-#: What a layer can match on, from general to specific.
+#: The keys that a layer can match, from general to specific.
 KEYS = ("workload", "output", "dtype", "target", "numerics", "pipeline", "framework")
 _NUMERICS = KEYS.index("numerics")
-#: What a layer bounds.
+#: The bounds that a layer can have.
 BOUNDS = ("atol", "rtol", "max_ulp")
 
 
@@ -49,19 +49,19 @@ class Resolved:
     rationale: str
     atol_text: str
     rtol_text: str
-    #: How many numbers of its dtype an element may be away whatever the others say; None: they alone decide.
+    #: An element this many numbers of its dtype away passes regardless of the other bounds; None: only these decide.
     max_ulp: float | None
     max_ulp_text: str | None
-    #: Whether each element has a bound of its own, by the error analysis of the reference.
+    #: Whether each element has its own bound, from the error analysis of the reference.
     derived: bool
-    #: The layer itself, with more than reports show.
+    #: The layer itself, with keys that reports do not show.
     layer: LocatedLayer = field(repr=False, compare=False)
-    #: Made when asked for: planning resolves many and explains few.
+    #: Computed on demand, because planning resolves many bounds and explains few.
     _consider: Callable[[], tuple[Considered, ...]] = field(repr=False, compare=False)
 
     @property
     def considered(self) -> tuple[Considered, ...]:
-        """Every layer, from general to specific, and why it applies or not."""
+        """Return every layer, from general to specific, and why it applies or not."""
         return self._consider()
 
 
@@ -79,7 +79,7 @@ def resolve(
 ) -> Resolved:
     """Return the bounds of one output; ``numerics`` are the numerics attributes of the test.
 
-    Raise CatalogError where none apply or the expressions are wrong for this workload.
+    Raise CatalogError if none apply or the expressions are wrong for this workload.
     """
     query = (workload, output, dtype, target, numerics, pipeline, framework)
     return ranking(tuple(layers)).resolve(query, dims, dtype)
@@ -119,7 +119,7 @@ def ranking(layers: tuple[LocatedLayer, ...]) -> LayerRanking:
     return kept[1]
 
 
-#: What is asked for of each key.
+#: The value of each key for an output.
 Query = tuple[str | NumericsAttributes, ...]
 
 
@@ -176,7 +176,7 @@ class LayerRanking:
 
 
 class RankedLayer:
-    """A layer with what it wants of each key (the folder's workload apart), and its rank."""
+    """A layer with the values that it matches for each key (except the folder's workload), and its rank."""
 
     def __init__(self, layer: LocatedLayer) -> None:
         self.layer, self.location = layer, layer.position
@@ -187,7 +187,7 @@ class RankedLayer:
                 self._want(key, (wanted,) if isinstance(wanted, str) else wanted)
         if layer.workload is not None:
             self._want(0, (layer.workload,))
-        #: The facts that it asks for, each with the values that will do.
+        #: The numerics attributes that it matches, each with the accepted values.
         self.attributes = asked(layer)
 
     def _want(self, key: int, patterns: Sequence[str]) -> None:
@@ -199,7 +199,7 @@ class RankedLayer:
 
     @property
     def keys(self) -> str:
-        """The keys that the layer matches on, in words."""
+        """Return the keys that the layer matches, in words."""
         return ", ".join(KEYS[key] for key in self._wanted())
 
     def _wanted(self) -> list[int]:
@@ -213,14 +213,14 @@ class RankedLayer:
         return all(name in stated and stated[name] in wanted for name, wanted in self.attributes.items())
 
     def wanted(self, key: int) -> str:
-        """Return what the layer matches of a key, in words."""
+        """Return the values of a key that the layer matches, in words."""
         if key == _NUMERICS:
             return ", ".join(f"{name}: {_or(wanted)}" for name, wanted in self.attributes.items())
         return " and ".join(" or ".join(glob.pattern for glob in globs) for globs in self._globs[key])
 
     @property
     def wishes(self) -> str:
-        """All that the layer matches on, in words."""
+        """Return everything that the layer matches, in words."""
         return ", ".join(f"{KEYS[key]} {self.wanted(key)}" for key in self._wanted())
 
     def why_not(self, key: int, value: str | NumericsAttributes) -> str:
@@ -261,7 +261,7 @@ class Tolerances:
         self.numerics = Numerics(catalog)
 
     def of(self, test: Test, output: str) -> Resolved:
-        """Return the bounds of one output of a test; outputs that only the program knows are named by their dtype."""
+        """Return the bounds of one output of a test. Outputs that only the program knows are named by their dtype."""
         workload = self._catalog.workloads[test.workload].document
         dtype = output if workload.source else workload.outputs[output].dtype
         return resolve(

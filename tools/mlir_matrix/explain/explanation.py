@@ -32,7 +32,7 @@ VERBS = {
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A rule that applies to the test; ``wins`` is False where an earlier one of its kind, or an exclusion, decides."""
+    """A rule that applies to the test; ``wins`` is False if an earlier one of its kind, or an exclusion, decides."""
 
     rule: Rule
     suite: str | None
@@ -41,12 +41,12 @@ class Applied:
 
 @dataclass(frozen=True)
 class Explanation:
-    """All that decides a test before it runs."""
+    """Everything that decides a test before it runs."""
 
     test: Test
     suite: str | None
     rules: tuple[Applied, ...]
-    #: The file of each thing that the identifier names: ``(kind, name, position)``.
+    #: Each entry that the identifier names: ``(kind, name, position)``.
     definitions: tuple[tuple[str, str, str], ...]
     actions: Sequence[ExplainedAction] = ()
     environments: Sequence[ExplainedEnvironment] = ()
@@ -132,9 +132,9 @@ def explain(
     *,
     others: Sequence[Expansion] = (),
 ) -> Explanation:
-    """Explain one test, also one that is left out or unsupported. ``others``: suites whose rules are shown too.
+    """Explain one test, even if it is left out or unsupported. ``others``: more suites whose rules to show.
 
-    Raise UsageError where no rule of the expansion selects such a test.
+    Raise UsageError if no rule of the expansion selects the test.
     """
     test = find_test(expansion, identifier)
     rules = tuple(_rules(expansion, test))
@@ -202,7 +202,7 @@ def _resolved_step_json(resolved_step: ResolvedStep) -> dict[str, Any]:
 
 
 def _rules(expansion: Expansion, test: Test) -> Iterator[Applied]:
-    """Return all rules of an expansion that apply to the test, in the order of evaluation."""
+    """Return all rules of an expansion that apply to the test, in the order in which they are evaluated."""
     identity = test.identity
     # A rule can match a test by several of its patterns.
     products = dict.fromkeys(each.rule for each in expansion.products if identity in each)

@@ -1,1 +1,1 @@
-"""Plan the chosen tests as a graph of actions. Pure: no clock, no network, no subprocess."""
+"""Plan the chosen tests as a graph of actions. Planning is pure: it uses no clock, no network and no subprocess."""

@@ -1,6 +1,6 @@
 """Add the chain of actions from a workload's source to its outputs: import, steps, run.
 
-The planner, properties, audits and calibrations share these chains: what two tests have in common is one action.
+The planner, properties, audits and calibrations share these chains: equal parts of two tests are one action.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ _Step = Callable[[Input], Produced]
 
 
 class Chains(Kernels):
-    """Adds imports, steps and runs to one graph; keeps those that an earlier test added."""
+    """Adds imports, steps and runs to one graph, each once."""
 
     def __init__(self, catalog: Catalog, graph: Graph, numpy: str, pins: Pins) -> None:
-        """``numpy`` is the environment that makes inputs."""
+        """Add to ``graph``. ``numpy`` is the environment that makes inputs."""
         super().__init__(catalog, graph, numpy, pins)
         self._imports: dict[tuple[str | int, ...], Input] = {}
-        #: By identity, because tests of a cell share their route, and comparing routes costs more than planning a step.
+        #: By identity of the route: tests of a cell share it, and comparing routes takes longer than planning a step.
         self._routes: dict[int, tuple[Route, tuple[_Step, ...]]] = {}
         self._steps: dict[RouteStep, _Step] = {}
-        #: Steps by themselves.
+        #: Steps outside of a route.
         self._alone: dict[ResolvedStep, _Step] = {}
 
     def enter(self, test: Test, workload: Entry[Workload] | None = None) -> Input:
-        """Import a test's workload by its framework; ``workload``: the same with dimensions of other sizes.
+        """Import a test's workload by its framework. ``workload``: the same workload with other sizes of dimensions.
 
         A framework without an importer adds no action: the file itself enters.
         """
@@ -120,7 +120,7 @@ class Chains(Kernels):
         entry, tool = self._catalog.steps[name], resolved_step.tool
         if tool in (PYTHON_FILE, COMMAND):
             params = tool_params(resolved_step, entry.document, values, takes)
-            # The name of its output does not depend on what it makes.
+            # The name of its output does not depend on the kind of the output.
             output, native, files = "out", entry.document.native, tool_files(self._catalog, entry, params)
         else:
             params, output, native, files = self._own_tool(entry, gives, resolved_step, values)
@@ -161,7 +161,7 @@ class Chains(Kernels):
         files: dict[str, Input] = {
             key: file_of(self._catalog, entry.root, entry.folder / path) for key, path in named.items() if path
         }
-        # Bindings always generate code for the CPU that they run on; programs do so where told, else for any.
+        # Bindings always generate code for the CPU that they run on; programs only if a parameter says so.
         by_programs = tool == "object" and resolved_step.backend == "programs"
         native = values.get("cpu") == "native" if by_programs else step.native
         # The output of other tools is named by its kind (``object``).

@@ -53,7 +53,7 @@ class Shard(TypedDict):
 
 
 class UsedHistory(TypedDict):
-    """What was recorded of the tests when they were selected."""
+    """The records of tests that were used to select them."""
 
     digest: Digest
     taken: str
@@ -72,7 +72,7 @@ class Change(TypedDict):
 
 
 class Selection(TypedDict):
-    """What selected the tests, after suites and globs."""
+    """What selected the tests, in addition to suites and globs."""
 
     pins: dict[str, str]
     """Releases that the command line or the machine sets."""
@@ -146,7 +146,7 @@ class HermeticCommand(TypedDict):
 
 
 class PlannedAction(HermeticCommand):
-    """An action, and who needs it."""
+    """An action, and the tests that need it."""
 
     tests: list[str]
     """The tests that need it."""

@@ -22,7 +22,7 @@ def cached(cache: dict[K, V], key: K, make: Callable[[], V]) -> V:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of a catalog: which of the roots (0 is this repository), and the path below it.
+    """A file of a catalog: the number of the root (0 is this repository), and the path below it.
 
     An ``optional`` one may be absent; the action then runs without it.
     """
@@ -61,7 +61,7 @@ Input = File | Produced
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """One hermetic command. ``id`` names it by its structure; its key exists once the inputs' bytes do."""
+    """One hermetic command. Its ``id`` follows from its structure. Its key also follows from the bytes of its inputs."""
 
     id: str
     tool: str
@@ -75,7 +75,7 @@ class Action:
     sources: tuple[str, ...]
     #: The digest of ``params``.
     params_digest: str
-    #: True where the output depends on the machine's CPU.
+    #: True if the output depends on the machine's CPU.
     native: bool = False
 
     @property
@@ -94,7 +94,7 @@ class Graph:
     """Actions, each after those whose outputs it reads."""
 
     actions: dict[str, Action] = field(default_factory=dict)
-    #: Digests of parameter objects by identity; the object is kept so that its identity stays its own.
+    #: Digests of parameter objects by identity. The object is kept, so that no other object gets the same identity.
     _params: dict[int, tuple[Mapping[str, object], str]] = field(default_factory=dict)
 
     def _params_digest(self, params: Mapping[str, object]) -> str:
@@ -120,7 +120,7 @@ class Graph:
         ``params`` and ``outputs`` are not copied, so that many actions share one object.
         """
         params_digest = self._params_digest(params)
-        # Names hold neither spaces nor newlines, so that joining them loses nothing.
+        # Names have neither spaces nor newlines, so joining them is unambiguous.
         words = [tool, stage, environment, params_digest, "native" if native else ""]
         sources: dict[str, None] = {}
         for name, ref in inputs.items():

@@ -29,12 +29,12 @@ from mlir_matrix.expand.recipes import ResolvedStep, Tooled
 from mlir_matrix.expand.tolerances import Resolved
 from mlir_matrix.plan.graph import File, Graph, Input, Produced
 
-#: The output of an action that compares.
+#: The output of actions that judge.
 VERDICT = {"verdict": "verdict.json"}
 
 
 def file_of(catalog: Catalog, root: Path, path: Path, *, optional: bool = False) -> File:
-    """Return a catalog's file as plans name it: without the folder of the catalog."""
+    """Return a catalog's file as plans name it: by the number of the catalog."""
     return File(catalog.roots.index(root), path.relative_to(root).as_posix(), optional)
 
 
@@ -44,12 +44,12 @@ def sizes(shape: Iterable[int | str], dims: Mapping[str, int]) -> list[int]:
 
 
 def json_value(value: ParameterValue) -> Value:
-    """Return a parameter's value as actions get it, in JSON."""
+    """Return a parameter's value in JSON, as actions get it."""
     return list(value) if isinstance(value, tuple) else value
 
 
 def choose_backend(params: StepParams | ImportParams | SameIrParams, resolved_step: ResolvedStep) -> None:
-    """Write the backend of a tool, where it has two, and the package of bindings, where the environment names one."""
+    """Add the backend of a tool, if it has two, and the package of bindings, if the environment names one, to ``params``."""
     if resolved_step.backend:
         params["backend"] = resolved_step.backend
     if resolved_step.bindings:
@@ -57,7 +57,7 @@ def choose_backend(params: StepParams | ImportParams | SameIrParams, resolved_st
 
 
 def tool_params(resolved_step: ResolvedStep, tool: Tool, values: Mapping[str, ParameterValue], kind: str) -> ToolParams:
-    """Return the parameters of a catalog's tool: how it is run, and the values of its own parameters."""
+    """Return the parameters of a catalog's tool: how to run it, and the values of the parameters that it declares."""
     params: ToolParams = {"kind": kind} if kind else {}
     choose_backend(params, resolved_step)
     if resolved_step.command:
@@ -72,7 +72,7 @@ def tool_params(resolved_step: ResolvedStep, tool: Tool, values: Mapping[str, Pa
 
 
 def tool_files(catalog: Catalog, entry: Tooled, params: ToolParams) -> dict[str, Input]:
-    """Return the files of a catalog's tool as inputs; write the path of its Python file to its parameters."""
+    """Return the files of a catalog's tool as inputs. Add the path of its Python file to ``params``."""
     files: dict[str, Input] = {}
     if "command" not in params:
         files["tool"] = file = file_of(catalog, entry.root, entry.folder / TOOL_FILES[type(entry.document)])
@@ -121,9 +121,9 @@ def add_inputs(
 
 
 def like_outputs(graph: Graph, workload: Entry[Workload], environment: str) -> dict[str, Produced]:
-    """Return the inputs with the shape and dtype of an output, ``arg-NAME``: a golden that such an input passes is weak.
+    """Return, as ``arg-NAME``, the inputs with the shape and dtype of an output: if one passes for a golden, that is weak.
 
-    No input is compared with an output that is kept as a sketch.
+    Leave out outputs that are stored as sketches.
     """
     document = workload.document
 
@@ -137,7 +137,7 @@ def like_outputs(graph: Graph, workload: Entry[Workload], environment: str) -> d
 
 
 def signature(workload: Workload) -> ImportParams:
-    """Return a workload's inputs and outputs for importers, with the positions of dimensions left open."""
+    """Return a workload's inputs and outputs for importers, with the positions of dynamic dimensions."""
 
     def declared(name: str, tensor: Tensor | Output) -> params.Tensor:
         found: params.Tensor = {
@@ -206,7 +206,7 @@ def bounds_of(catalog: Catalog, bound: Resolved) -> Bounds:
         "layer": place_of(catalog, bound.location),
         "rationale": bound.rationale,
     }
-    # Left out where no layer gives it, so that the keys of such actions stay as they are.
+    # Absent if no layer has it, so that the keys of such actions do not change.
     if bound.max_ulp is not None:
         found["max_ulp"], found["max_ulp_text"] = bound.max_ulp, bound.max_ulp_text
     if bound.derived:

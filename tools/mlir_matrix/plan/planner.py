@@ -29,13 +29,13 @@ from mlir_matrix.plan.programs import is_prepared
 from mlir_matrix.plan.properties import PropertyPlanner, Tolerate
 from mlir_matrix.plan.references import add_expected, add_reference
 
-#: One object for many actions.
+#: One object that many actions share.
 _NO_PARAMS: NoParams = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The tests of a run, and for each that can run the action that gives its verdict."""
+    """The tests of a run and, for each test that can run, the action that gives its verdict."""
 
     tests: tuple[Test, ...]
     graph: Graph
@@ -48,7 +48,7 @@ class Plan:
         return self.graph.needed_by(last) if last else []
 
     def only(self, tests: Iterable[Test]) -> Plan:
-        """Return the plan of some of its tests; others are listed, and have no actions."""
+        """Return the plan with the actions of some of its tests only. It still lists the others."""
         chosen = tuple(tests)
         verdicts = {test.id: self.verdicts[test.id] for test in chosen if test.id in self.verdicts}
         needed = set(verdicts.values())
@@ -72,7 +72,7 @@ def make_plan(catalog: Catalog, tests: Iterable[Test], tolerate: Tolerate, *, pi
 
 
 class Planner:
-    """Adds tests to one graph; shares the actions of earlier tests."""
+    """Adds tests to one graph, in which tests share actions."""
 
     def __init__(self, catalog: Catalog, tolerate: Tolerate, pins: Pins) -> None:
         #: The environments of inputs and judges, which the pins of an identifier cannot change.
@@ -85,7 +85,7 @@ class Planner:
         #: Parameters of judges, by workload and layers.
         self._judging: dict[tuple[str, tuple[tuple[str, float, float], ...]], JudgeParams] = {}
         self._program_judging: dict[tuple[tuple[str, float, float], ...], ProgramJudgeParams] = {}
-        #: By workload: its goldens, and the inputs that are like an output.
+        #: By workload: its goldens, and the inputs with the shape and dtype of an output.
         self._goldens: dict[str, Mapping[str, Input]] = {}
         self._like: dict[str, dict[str, Produced]] = {}
         #: By workload: the action that derives its bounds.
@@ -108,12 +108,12 @@ class Planner:
         """Return the parameters of a test's judge: its outputs with the tolerances that win."""
         workload = self._catalog.workloads[test.workload]
         bounds = tuple(self._tolerate(test, name) for name in workload.document.outputs)
-        # Tests of a workload that the same layers apply to are judged by the same parameters.
+        # Tests of a workload to which the same layers apply share the parameters of their judge.
         key = (test.workload, tuple((bound.location, bound.atol, bound.rtol) for bound in bounds))
         return cached(self._judging, key, lambda: {"outputs": judged(self._catalog, workload.document, bounds)})
 
     def judging_program(self, test: Test) -> ProgramJudgeParams:
-        """Return the parameters of the judge of a program in a form of others: the tolerances that win, by dtype."""
+        """Return the parameters of the judge of a program in a foreign form: the tolerances that win, by dtype."""
         bounds = {dtype: self._tolerate(test, dtype) for dtype in sorted(FLOATS)}
         key = tuple((bound.location, bound.atol, bound.rtol) for bound in bounds.values())
         if key not in self._program_judging:
@@ -122,7 +122,7 @@ class Planner:
         return self._program_judging[key]
 
     def judge_program(self, test: Test, results: str, draw: int = 0) -> str:
-        """Add the action that judges a program in a form of others, whose own code says what it gives."""
+        """Add the action that judges a program in a foreign form, whose own code declares its outputs."""
         workload = self._catalog.workloads[test.workload]
         prepared = self.chains.prepare(test, workload, draw)
         return self.graph.add(
@@ -177,7 +177,7 @@ class Planner:
 
     def _new_goldens(self, workload: Entry[Workload]) -> Mapping[str, Input]:
         if workload.document.golden == "computed":
-            # Of the judge's stage: where it fails, no program under test did.
+            # At the judge's stage, because its failure is no failure of a program under test.
             return add_expected(self.graph, self._catalog, workload, self._numpy, stage=Stage.JUDGE)
         paths = {name: workload.golden / golden_name(workload.document, name) for name in workload.document.outputs}
         return {name: file_of(self._catalog, workload.root, path, optional=True) for name, path in paths.items()}
@@ -188,7 +188,7 @@ class Planner:
         return self.chains.step(test.pipeline, test.resolved_step, self._case(test))
 
     def check(self, test: Test, ir: Input) -> str:
-        """Add the action that checks IR by the directives of an IR test, or an artifact by those of a target."""
+        """Add the action that checks IR by the directives of an IR test, or an artifact by the directives of a target."""
         return self.graph.add(
             f"filecheck/{test.pipeline if test.is_ir else test.target}/{test.workload}",
             tool="irtest",

@@ -1,4 +1,4 @@
-"""Add the actions of programs in a form of others: what prepares one, and what lists the members of a corpus."""
+"""Add the actions of programs in foreign forms: one prepares a program, one lists the members of a corpus."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from mlir_matrix.plan.parameters import file_of, label, tool_files, tool_params
 
 
 def is_prepared(catalog: Catalog, workload: Entry[Workload]) -> bool:
-    """Return whether the program's own code says what its inputs and outputs are."""
+    """Return whether the program's own code declares its inputs and outputs."""
     form = catalog.sources.get(workload.document.source or "")
     return form is not None and form.document.prepares(form.files)
 
 
 def has_draws(catalog: Catalog, workload: Entry[Workload]) -> bool:
-    """Return whether a program has other inputs than those of its test."""
+    """Return whether a program can have inputs other than those of its test."""
     return catalog.sources[str(workload.document.source)].document.draws
 
 
@@ -33,7 +33,7 @@ def add_prepared(graph: Graph, catalog: Catalog, pins: Pins, workload: Entry[Wor
     form = catalog.sources[str(workload.document.source)]
     tool, own, files = _tool(catalog, pins, form, workload.document.parameters)
     source = workload.files[form.document.gives]
-    # A member that is no file of its own does not depend on the list that names it.
+    # A member that is not a file does not depend on the list that names it.
     if source != workload.folder / LIST:
         files["source"] = file_of(catalog, workload.root, source)
     params: PrepareParams = {**own, "member": workload.member, "draw": draw}
@@ -49,7 +49,7 @@ def add_prepared(graph: Graph, catalog: Catalog, pins: Pins, workload: Entry[Wor
 
 
 def add_members(graph: Graph, catalog: Catalog, pins: Pins, corpus: Entry[Corpus]) -> str:
-    """Add the action that lists the members of a corpus; its output is ``members``, a name a line."""
+    """Add the action that lists the members of a corpus. Its output is ``members``, with a name on each line."""
     form = catalog.sources[corpus.document.source]
     if not form.document.prepares(form.files):
         raise UsageError(f"{form.source.file}: no prepare.py lists members of corpus {corpus.name}; give it a 'folder'")

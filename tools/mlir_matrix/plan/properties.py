@@ -1,4 +1,5 @@
-"""Plan properties: the actions of the test without the property up to the kernel, then other inputs and a comparison.
+"""Plan tests of properties: up to the kernel, the actions of the test without the property; then a run on other inputs and a
+comparison.
 
 The comparison follows from the workload's named dimensions and the two routes; see ``expand/properties``.
 """
@@ -31,7 +32,7 @@ from mlir_matrix.plan.graph import Input, Produced
 from mlir_matrix.plan.parameters import VERDICT, add_inputs, bounds_of, choose_backend, judged, label
 from mlir_matrix.plan.programs import is_prepared
 
-#: Resolves the tolerances of one test's output; given by the caller so that planning knows no file formats.
+#: A function that resolves the tolerances of a test's output. The caller passes it, so that planning knows no file formats.
 Tolerate = Callable[[Test, str], Resolved]
 
 
@@ -39,7 +40,7 @@ class PropertyPlanner:
     """Adds tests of properties to a graph."""
 
     def __init__(self, chains: Chains, catalog: Catalog, tolerate: Tolerate, numpy: str) -> None:
-        """``numpy`` is the environment that makes inputs and compares."""
+        """Add to the graph of ``chains``. ``numpy`` is the environment that makes inputs and compares."""
         self._chains, self._catalog, self._tolerate, self._numpy = chains, catalog, tolerate, numpy
 
     def add(self, test: Test) -> str:
@@ -63,7 +64,7 @@ class PropertyPlanner:
         return self._relate(test, runs, self._chains.run(test, artifact), gives)
 
     def _other(self, test: Test) -> Test:
-        """Return the test that one is compared with."""
+        """Return the test with which a test is compared."""
         stated = test.tested_property
         assert stated is not None
         assert stated.cell is not None
@@ -155,7 +156,7 @@ class PropertyPlanner:
         )
 
     def _program_bounds(self, test: Test, other: Test) -> dict[str, Bounds]:
-        """Return the bounds of a program in a form of others, by dtype; none: all of its outputs must be equal."""
+        """Return the bounds of a program in a foreign form, by dtype; none if all of its outputs must be equal."""
         assert test.tested_property is not None
         property_kind = test.tested_property.property_kind
         if not isinstance(property_kind, Agreement) or property_kind.within == "exact":
@@ -225,7 +226,7 @@ def _equal(own: Resolved) -> Resolved:
     """Return the bounds of an output that must be equal."""
     return replace(
         own, atol=0, rtol=0, atol_text="0", rtol_text="0", max_ulp=None, location="",
-        rationale="equal, as the suite says",
+        rationale="equal, as the suite requires",
     )  # fmt: skip
 
 

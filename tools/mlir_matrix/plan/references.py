@@ -22,10 +22,10 @@ def add_reference(
     stage: Stage = Stage.RUN,
     likely: bool = False,
 ) -> str:
-    """Add the action that computes the reference for one draw of the inputs; its outputs are ``expected-NAME``.
+    """Add the action that computes the reference for one draw of the inputs. Its outputs are ``expected-NAME``.
 
-    The tool ``forward_error`` also gives ``bound-NAME``: the largest error of a correct program; ``likely``: the one that tests
-    are held to.
+    The tool ``forward_error`` also writes ``bound-NAME``: the largest error of a correct program, or with ``likely`` the likely
+    error, which is the bound of tests.
     """
     declared, outputs = signature(workload.document), workload.document.outputs
     made = add_inputs(graph, workload, environment, draw=draw)

@@ -48,7 +48,7 @@ LOCAL = ExecutorOptions()
 
 @dataclass(frozen=True, kw_only=True)
 class SelectionOptions:
-    """What selects tests after suites and globs."""
+    """Options that select tests, in addition to suites and globs."""
 
     #: A machine of the catalogs, or a file; empty for none.
     machine: str = ""
@@ -59,7 +59,7 @@ class SelectionOptions:
     #: Number, from 1, and count.
     shard: tuple[int, int] | None = None
     durations: Path | None = None
-    #: A revision, or files, whose changes can affect the tests.
+    #: A revision, or files: tests that a change since it, or of these, can affect.
     changed_since: str = ""
     changed: tuple[Path, ...] = ()
 
@@ -85,7 +85,7 @@ class Request:
     executor: ExecutorOptions
     limits: Limits
     keep_going: bool
-    #: How often tests run anew, and from which stage.
+    #: How often to execute tests again, and from which stage.
     repeat: int | None = None
     rerun_from: str | None = None
     selection: SelectionOptions = EVERYTHING
@@ -108,7 +108,7 @@ class Request:
 
 
 def _digest(file: Path | str | None) -> str:
-    """Return the digest of a file's content; empty where it cannot be read, which is an error of the run."""
+    """Return the digest of a file's content; empty if it cannot be read, which the run reports."""
     with contextlib.suppress(OSError):
         return digest_file(file) if file else ""
     return ""

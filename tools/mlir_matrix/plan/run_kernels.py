@@ -36,7 +36,7 @@ from mlir_matrix.plan.parameters import (
 )
 from mlir_matrix.plan.programs import add_prepared, is_prepared
 
-#: The one driver, relative to this repository: kernels of every catalog are linked with it.
+#: The driver, relative to this repository. Kernels of every catalog are linked with it.
 DRIVER_SOURCES = tuple(
     f"tools/driver/{name}"
     for name in (
@@ -53,7 +53,7 @@ _Shared = tuple[dict[str, Input], RunParams, dict[str, str]]
 
 
 class Kernels:
-    """Adds links and runs to a graph; tests with equal parameters and inputs share a run."""
+    """Adds links and runs to a graph. Tests with equal parameters and inputs share a run."""
 
     def __init__(self, catalog: Catalog, graph: Graph, numpy: str, pins: Pins) -> None:
         """``numpy`` is the environment that makes inputs."""
@@ -62,7 +62,7 @@ class Kernels:
         #: Programs in a form of others, by workload, draw and pins.
         self._prepared: dict[tuple[str, int, str], str] = {}
         self._runs: dict[tuple[object, ...], str] = {}
-        #: Arguments, parameters and outputs of a workload on a target; and the parameters with a pipeline's values.
+        #: Arguments, parameters and outputs of a workload on a target, and the parameters with a pipeline's values.
         self._shared: dict[tuple[object, ...], _Shared] = {}
         self._tool_params: dict[tuple[object, ...], RunParams] = {}
         #: Parameters and files of a target's own tool, by target, kind and a pipeline's values.
@@ -82,13 +82,13 @@ class Kernels:
     ) -> str:
         """Add the action that calls a kernel with the inputs of draw ``draw``; its outputs are ``out-NAME``.
 
-        ``workload``: the test's own with dimensions of other sizes; ``arguments``: by input, instead of those of the draw.
+        ``workload``: that of the test with other sizes of dimensions. ``arguments``: by input, instead of those of the draw.
         Tests with equal parameters and inputs share the action.
         """
         route, target = test.route, self._catalog.targets[test.target].document
         assert route is not None
         entry, tool = workload or self._catalog.workloads[test.workload], route.runner.tool
-        # Only a target that generates code as it runs it reads these.
+        # Only a target that generates code when it runs a kernel reads these.
         values = self._catalog.pipelines[test.pipeline].document.codegen
         settings = tuple(values.items())
         given = (draw, *entry.document.dims.values(), *(arguments or {}).items())
@@ -136,7 +136,7 @@ class Kernels:
         return cached(self._prepared, (workload.name, draw, test.pins), add)
 
     def _prepared_inputs(self, test: Test, workload: Entry[Workload], target: Target, draw: int) -> _Shared:
-        """Return what runs of a prepared program share, as :meth:`_inputs` does."""
+        """Return the arguments, parameters and outputs of a prepared program, as :meth:`_inputs` does."""
         key = (workload.name, target.runner, target.devices, draw, test.pins)
         if key not in self._shared:
             made = self.prepare(test, workload, draw)
@@ -146,7 +146,7 @@ class Kernels:
         return self._shared[key]
 
     def as_text(self, test: Test, artifact: Input) -> Input:
-        """Add the action by which a target that only compiles turns an artifact into text; without such a tool, return it."""
+        """Add the action by which a compile-only target turns an artifact into text. Without such a tool, return the artifact."""
         route = test.route
         assert route is not None
         if route.runner.tool == CHECK:
@@ -164,7 +164,7 @@ class Kernels:
         return Produced(action, "out")
 
     def judge_alone(self, test: Test, artifact: Input) -> str:
-        """Add the action of a target whose own tool judges."""
+        """Add the action of a target whose own tool gives the verdict."""
         route = test.route
         assert route is not None
         own, extra = self._new_own(test, route)
@@ -200,7 +200,7 @@ class Kernels:
     def run_draws(self, test: Test, artifact: Input, draws: Sequence[int]) -> dict[str, Produced]:
         """Call an artifact with the inputs of several draws. Return what a judge reads: results, and ``failures`` of a kernel.
 
-        One action calls a linked kernel on all draws, and a draw that fails does not fail it. Others have an action a draw.
+        One action calls a linked kernel on all draws, and a failing draw does not fail it. Other kernels have one action per draw.
         """
         route, document = test.route, self._catalog.targets[test.target].document
         assert route is not None
@@ -235,7 +235,7 @@ class Kernels:
         return found
 
     def _compile(self, ir: Input, library: Produced, environment: str, params: CodegenParams) -> Produced:
-        """Add the compilation as its own action: a failed compilation must not count as a failed run."""
+        """Add the compilation as a separate action, because a failed compilation must not count as a failed run."""
         action = self.graph.add(
             "compile",
             tool="compile_jit",
@@ -252,7 +252,7 @@ class Kernels:
         key = (artifact, target, route.linker)
         if key not in self._links:
             triple = str(self._catalog.targets[target].document.triple)
-            # Two parts of the driver: its own code changes, the C library does not.
+            # Two parts: the code of the driver changes often, the C library does not.
             kit = {name: self._kit(triple, route.linker, name, f"{name}.o") for name in ("runtime", "driver")}
             action = self.graph.add(
                 "link",
@@ -286,7 +286,7 @@ class Kernels:
     def _inputs(
         self, workload: Entry[Workload], target: Target, draw: int, arguments: Mapping[str, Produced] | None = None
     ) -> _Shared:
-        """Return what all runs of a workload on a draw share: the files of arguments, the parameters, the outputs."""
+        """Return the arguments, parameters and outputs that all runs of a workload on a draw share."""
         document = workload.document
         given = (draw, *document.dims.values(), *(arguments or {}).items())
         key = (workload.name, target.runner, target.devices, given)
@@ -300,7 +300,7 @@ class Kernels:
 
 
 def _with_settings(params: RunParams, target: Target) -> RunParams:
-    """Add the runner and the devices of a target, only if it has them: the keys of all others stay as they are."""
+    """Add the runner and the devices of a target, only if it has them, so that the keys of other runs do not change."""
     if target.runner:
         params["runner"] = list(target.runner)
     if target.devices:

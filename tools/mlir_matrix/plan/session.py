@@ -22,7 +22,7 @@ from mlir_matrix.environments.source.permissions import NONE, Permissions
 from mlir_matrix.expand.checks.validate import validate
 
 if TYPE_CHECKING:
-    # What is about toolchains alone need not wait for these.
+    # Imported only for types: verbs of toolchains must not wait for them.
     from mlir_matrix.expand.expansion import Test
     from mlir_matrix.plan.planner import Plan
 
@@ -44,7 +44,7 @@ def open_session(
 ) -> Session:
     """Load the catalogs. Raise CatalogError for their problems, UsageError for an unknown folder, environment or pin.
 
-    ``stale_goldens``: no problem for what reads no golden.
+    ``stale_goldens``: accept stale goldens, for verbs that do not read them.
     """
     for folder in catalogs:
         if not folder.is_dir():
@@ -71,7 +71,7 @@ def plan_tests(session: Session, tests: Iterable[Test]) -> Plan:
 
 
 def select_tests(session: Session, arguments: Sequence[str], devices: Collection[str] = ()) -> list[Test]:
-    """Return the tests that suites, globs and identifiers select, when these devices are granted."""
+    """Return the tests that suites, globs and identifiers select, with these devices granted."""
     from mlir_matrix.expand.select import choose, granted
 
     chosen = choose(session.catalog, arguments, pins=session.pins).tests()
@@ -89,7 +89,7 @@ def environments_of(session: Session, name: str) -> list[str]:
 def _with_builds(
     catalog: Catalog, pins: Sequence[str], home: Home
 ) -> tuple[Catalog, Sequence[str], Mapping[str, HostTool]]:
-    """Return the catalog with the user's own builds, ``llvm=DIR``, as releases, and the pins that name these."""
+    """Return the catalog with the user's own builds, ``llvm=DIR``, added as releases, and the pins that name them."""
     if not any(is_folder(word.partition("=")[2]) for word in pins):
         return catalog, pins, {}
     from mlir_matrix.environments.own_build import find_build, release_of_build

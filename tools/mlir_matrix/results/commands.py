@@ -30,8 +30,8 @@ from mlir_matrix.results.results import NOT_RUN, exit_code, to_document
 def merge_command(files: tuple[Path, ...], results: Path | None, form: str) -> int:
     """Merge the results of all shards of a run (matrix run --shard I/N --results FILE).
 
-    Shards that are missing or doubled, or of different plans or durations, are refused: they would lose tests. The exit code is
-    that of a run of all tests.
+    Refuse missing or doubled shards and shards of different plans or durations, because their results would lack tests. The exit
+    code is that of a run of all tests.
     """
     run, about, selection = merge({file: read_results(file) for file in files})
     document = json.dumps(to_document(run, about, selection))
@@ -77,8 +77,8 @@ class _Size(click.ParamType[int]):
 def gc_command(max_size: int | None, max_age: int | None, dry_run: bool, form: str, cache_dir: Path | None) -> None:
     """Remove the least recently used results from the action cache, and files that no result needs.
 
-    Results that running commands may use are kept. What was removed is made again when needed. A run does this at its end if
-    the action cache is larger than 10 GB, or than the size in MATRIX_CACHE_LIMIT.
+    Results that running commands may use are kept. Removed results are made again when they are needed. A run does this at its
+    end if the action cache is larger than 10 GB, or than the size in MATRIX_CACHE_LIMIT.
     """
     home = find_home(cache_dir=cache_dir)
     limit = cache_limit() if max_size is None else max_size

@@ -1,4 +1,4 @@
-"""Write the events of a run as lines of JSON, each in one write, for programs that follow it."""
+"""Write the events of a run as lines of JSON, each in one write, for programs that follow the run."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     from mlir_matrix.results.documents import StartedRun
     from mlir_matrix.results.run_folder import RunFolder
 
-#: Bytes of a line with its end: Buildbot cuts at 4,096, up to which a write to a pipe is atomic.
+#: The most bytes of a line: Buildbot cuts lines at 4,096, and up to this size a write to a pipe is atomic.
 LONGEST = 4_000
 _JSON = json.JSONEncoder(separators=(",", ":"))
-#: A value of fewer bytes stays whole.
+#: Bytes below which a value is not cut.
 _SHORT = 100
-#: Keys of an entry that are empty where they are cut, and not absent.
+#: Keys of an entry that are not absent but empty if they are cut.
 _REQUIRED = frozenset({"pins", "environments", "metrics"})
 #: Seconds between events of a package.
 _EVERY_S = 1.0
 
 
 class EventLog:
-    """The events of a run, in a file or on stdout. When that cannot be written, the log ends, and not the run."""
+    """The events of a run, in a file or on stdout. If a write fails, the log ends but the run continues."""
 
     def __init__(self, path: Path | None) -> None:
-        """Open the log; None: there is none. Raise InfrastructureError."""
+        """Open the log; None for no log. Raise InfrastructureError."""
         self._path = path
         self._descriptor: int | None = None
         self._trouble: InfrastructureError | None = None
@@ -46,11 +46,11 @@ class EventLog:
         self._number = 0
         self._finished: set[str] = set()
         self._packages: dict[tuple[str, str], float] = {}
-        #: By cell: the tests that run, and those of them that are not finished.
+        #: By cell: the number of tests that run, and of those that are not finished.
         self._tests: Counter[str] = Counter()
         self._left: Counter[str] = Counter()
         self._begun: set[str] = set()
-        #: The cells that need an action, until it has started.
+        #: By action that has not started: the cells that need it.
         self._cells: dict[str, list[str]] = {}
         if path is not None and str(path) != "-":
             try:
@@ -65,7 +65,7 @@ class EventLog:
     def planned(
         self, run: StartedRun, *, tests: int, unsupported: int, folder: RunFolder, plan: Plan | None = None
     ) -> None:
-        """Write the first event; what is too long for a line goes to the folder. With a plan, cells have events."""
+        """Write the first event. Events that are too long for a line go to the folder. With a plan, cells have events."""
         self._folder = folder
         if plan is not None and self._descriptor is not None:
             rows = {test.id: test.identity.row for test in plan.tests if test.id in plan.verdicts}
@@ -74,7 +74,7 @@ class EventLog:
         self._write("planned", {"schema": "mlir-matrix/events/v1", "tests": tests, "unsupported": unsupported}, run=run)
 
     def listener(self) -> Callable[[Event], object]:
-        """Return the listener that writes the events of an executor. Most events are of no interest, so it looks them up."""
+        """Return the listener that writes the events of an executor. It ignores most of them."""
         from mlir_matrix.execute.job import ActionStarted  # an unchanged run needs none of the executor
 
         def started(event: ActionStarted) -> None:
@@ -99,7 +99,7 @@ class EventLog:
         """Write the tests that did not run, and the last event. Raise InfrastructureError if the log is not complete."""
         missing = [result for result in run.results if result.id not in self._finished]
         if not (self._tests or self._finished):
-            # An unchanged run: all its tests end here.
+            # In an unchanged run, all tests end here.
             self._count(each.identity.row for each in missing if not _is_left_out(each))
         for result in missing:
             self._test(result)
@@ -127,7 +127,7 @@ class EventLog:
         self._left.update(self._tests)
 
     def _begin(self, cell: str) -> None:
-        """Write that a cell has started, once; a cell in which nothing runs never starts."""
+        """Write once that a cell has started. A cell in which nothing runs never starts."""
         if self._tests[cell] and cell not in self._begun:
             self._begun.add(cell)
             self._write("cell", {"cell": cell, "state": "started", "tests": self._tests[cell]})
@@ -144,7 +144,7 @@ class EventLog:
         self._write("package", event | ({"error": progress.error} if progress.error else {}))
 
     def _write(self, name: str, values: dict[str, Any], **long: Any) -> None:
-        """Write an event. ``long`` has the object whose values may be too long for a line; else those of the event are."""
+        """Write an event. ``long`` has the object with values that may be too long for a line; by default the event."""
         if self._descriptor is None:
             return
         self._number += 1
@@ -155,7 +155,7 @@ class EventLog:
         try:
             _write_all(self._descriptor, line)
         except BrokenPipeError:
-            # The reader has seen enough.
+            # The reader has closed the pipe.
             self._descriptor = None
         except OSError as error:
             self._descriptor = None
@@ -164,7 +164,7 @@ class EventLog:
             )
 
     def _cut(self, event: dict[str, Any], line: bytes, key: str) -> bytes:
-        """Write an event to a file, and return a line that names the file and has what fits."""
+        """Write an event to a file. Return a line that names the file and has the values that fit."""
         assert self._folder is not None, "no event comes before the first"
         with suppress(OSError):
             file = self._folder.path / "events" / f"{self._number:06}.json"
@@ -189,8 +189,8 @@ class EventLog:
 
 
 def _cells_of_actions(plan: Plan, rows: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the cells that need each action, from the cell of each test. What is built for all of them begins none."""
-    from mlir_matrix.plan.graph import BUILDING  # an unchanged run needs none of the executor
+    """Return the cells that need each action, from the cell of each test. Actions that build libraries start no cell."""
+    from mlir_matrix.plan.graph import BUILDING  # not needed for an unchanged run
 
     names = list(dict.fromkeys(rows.values()))
     bits = {name: 1 << number for number, name in enumerate(names)}
@@ -214,7 +214,7 @@ def _encoded(value: object) -> bytes:
 
 
 def _write_all(descriptor: int, line: bytes) -> None:
-    """Write a line, or nothing of it where the disk is full."""
+    """Write a line completely, or nothing of it if the disk is full."""
     written = os.write(descriptor, line)
     try:
         while written < len(line):
@@ -226,5 +226,5 @@ def _write_all(descriptor: int, line: bytes) -> None:
 
 
 def _is_left_out(result: TestResult) -> bool:
-    """Return whether no cell counts a test: a plan knows that it is unsupported. Of others, an action may find out."""
+    """Return whether no cell counts a test, because the plan says that it is unsupported. An action may also find that."""
     return result.outcome == Outcome.UNSUPPORTED and not result.stage

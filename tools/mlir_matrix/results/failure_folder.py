@@ -1,4 +1,4 @@
-"""Keep the files of a failed test in a folder: IR of every stage, inputs, outputs, golden, log, a script that repeats it."""
+"""Keep the files of a failed test in a folder: IR of every stage, inputs, outputs, golden, log, a script to repeat it."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from mlir_matrix.plan.planner import Plan
 from mlir_matrix.results.results import Run, TestResult
 from mlir_matrix.results.run_folder import RunFolder
 
-#: Further failures of a run have no folder.
+#: The most failures of a run that have a folder.
 MOST_FAILURES = 100
 
 
 class Failures:
-    """The unexpected results of a run: names their folders when the results are known, and writes them at the end."""
+    """The unexpected results of a run. Names their folders when the results are known, and writes them at the end."""
 
     def __init__(self, folder: RunFolder, repeat: Callable[[str], str]) -> None:
         """``repeat`` returns the command that runs a test again."""
@@ -53,7 +53,7 @@ class Failures:
         return more
 
     def keep(self, run: Run, plan: Plan, session: Session) -> str:
-        """Write the folders. Return why some could not be written, if so: the results matter more than these."""
+        """Write the folders. Return why some could not be written, or an empty string, so that the run still has results."""
         for number, result in enumerate(run.results):
             try:
                 if result.kept and self._trouble is None:
@@ -112,7 +112,7 @@ def _keep_actions(folder: Path, test: str, plan: Plan, done: Mapping[str, Done],
 
 
 def _from_anywhere(command: str) -> str:
-    """Return a script that runs a command from this working directory, by this program."""
+    """Return a script that runs a command by this program in this working directory."""
     words = shlex.split(command)
     launcher = Path(__file__).resolve().parents[2] / "matrix"
     words[:1] = [sys.executable, "-P", "-m", "mlir_matrix"] if is_installed() else [str(launcher)]

@@ -1,4 +1,4 @@
-"""Run tests anew, once or several times: copies of their actions whose results no run has, and one result of all copies."""
+"""Execute tests again, once or several times: copy their actions under new keys, and fold the results of all copies into one."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from mlir_matrix.plan.graph import BUILDING, Action, ActionId, Graph, Produced
 from mlir_matrix.plan.planner import Plan
 from mlir_matrix.results.results import NOT_RUN, TestDone, TestResult
 
-#: Between the identifier of a test or an action and the number of a copy.
+#: The mark between the identifier of a test or an action and the number of a copy.
 COPY = "#"
 
 
-#: From where tests can run anew; what judges them repeats what it reads.
+#: The stages from which tests can be executed again. Judging depends only on its inputs.
 STAGES = (Stage.IMPORT, Stage.LOWER, Stage.CODEGEN, Stage.RUN)
-#: The outputs that were seen, by the action without the number of a copy, and its inputs.
+#: The outputs of actions so far, by the action without the number of a copy, and its inputs.
 Made: TypeAlias = dict[tuple[str, ...], set[tuple[str, ...]]]
 _COMPILING = (Stage.IMPORT, Stage.LOWER, Stage.CODEGEN)
 
@@ -34,12 +34,12 @@ _COMPILING = (Stage.IMPORT, Stage.LOWER, Stage.CODEGEN)
 def with_repeats(
     plan: Plan, once: Collection[str], times: Mapping[str, int], *, stages: Collection[Stage] = tuple(Stage)
 ) -> Plan:
-    """Return a plan that has the tests ``once`` as they are, and others, ``ID#0``, ``ID#1`` …, that run anew.
+    """Return a plan with the tests ``once`` unchanged, and the others as copies ``ID#0``, ``ID#1`` … that are executed again.
 
-    Actions of other ``stages`` run anew only where they read something else than before. Work that is done once for a target
-    is not repeated.
+    Actions of other stages than ``stages`` are executed again only if their inputs differ. Libraries that are built once for a
+    target are not built again.
     """
-    # Another run must not take what this one executes for a result of its own.
+    # Part of the keys, so that another run does not use these results.
     run = f"{os.getpid()}.{time.time_ns()}"
     actions: dict[str, Action] = {}
     tests, verdicts = list[Test](), dict[str, str]()
@@ -61,7 +61,7 @@ def with_repeats(
 
 
 def _copy(action: Action, copies: Mapping[str, str], number: int, run: str, stages: Collection[Stage]) -> Action:
-    """Return a copy that reads what the copies of other actions make; the action itself if nothing differs."""
+    """Return a copy of an action that reads outputs of the copies of other actions; the action itself if nothing differs."""
     anew = action.stage in stages
     if action.tool in BUILDING or not (anew or any(copies[source] != source for source in action.sources)):
         return action
@@ -78,7 +78,7 @@ def _copy(action: Action, copies: Mapping[str, str], number: int, run: str, stag
 
 
 def note_outputs(made: Made, plan: Plan, done: Mapping[str, Done]) -> None:
-    """Note what the steps of a run gave for their inputs."""
+    """Note the outputs of a run's steps for their inputs."""
     for name, each in done.items():
         action = plan.graph.actions[name]
         if action.stage in _COMPILING and each.result.ok:
@@ -88,7 +88,7 @@ def note_outputs(made: Made, plan: Plan, done: Mapping[str, Done]) -> None:
 
 
 def unstable(plan: Plan, made: Made) -> dict[str, list[str]]:
-    """Return by test the steps that gave different bytes for equal inputs."""
+    """Return the steps that gave different bytes for equal inputs, by test."""
     changing = {name for (name, *_), outputs in made.items() if len(outputs) > 1}
     found: dict[str, list[str]] = {}
     for test in plan.tests if changing else ():
@@ -104,21 +104,21 @@ def without_copy(test: str) -> str:
 
 
 def fold(results: Iterable[TestResult]) -> list[TestResult]:
-    """Return one result of the copies of each test; these follow each other."""
+    """Return one result for the copies of each test, which must be adjacent."""
     return [_folded(test, [*copies]) for test, copies in groupby(results, lambda result: without_copy(result.id))]
 
 
 def _folded(test: str, copies: Sequence[TestResult]) -> TestResult:
     """Return the first unexpected result, one of the program under test if there is any, else the first.
 
-    It has how often each outcome was seen; the reason names them where the program has several.
+    It has the number of times of each outcome. The reason names the outcomes if they differ.
     """
     ran = [each for each in copies if each.outcome not in NOT_RUN] or copies
     wrong = [each for each in ran if not each.expected]
     wrong.sort(key=lambda each: each.outcome == Outcome.INFRA_ERROR)
     cut = next((each for each in copies if each.outcome == Outcome.SKIPPED), None)
     if cut is not None and not wrong:
-        # A run that was cut says nothing of the copies that did not run.
+        # The copies that an interrupted run did not execute say nothing.
         after = f" after {len(ran)} of {len(copies)} runs" if ran is not copies else ""
         return replace(cut, id=test, reason=f"{cut.reason}{after}")
     shown = (wrong or ran)[0]
@@ -134,7 +134,7 @@ def _folded(test: str, copies: Sequence[TestResult]) -> TestResult:
 
 
 def folding(listener: Listener, times: int) -> Listener:
-    """Return a listener that gets the results of a test's copies as one, when the last one is known."""
+    """Return a listener that gets one result for a test's copies, once all of them are known."""
     waiting: dict[str, list[TestResult]] = {}
 
     def on(event: Event) -> bool | None:

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from mlir_matrix.plan.documents import ExpectedOutcome
     from mlir_matrix.results.documents import DecidingStep, InQuarantine
 
-#: Returns more fields of a result, by test, outcome and whether it is expected: the command that repeats it, its folder.
+#: A function of test, outcome and whether it is expected. It returns more fields of a result: command to repeat it, folder.
 Annotate = Callable[[str, Outcome, bool], Mapping[str, Any]]
 #: The judge's advice for a missing golden. The judge does not know the catalogs.
 _REMEDY = "matrix golden update --write"
 _ONE_POISON = "; its kernel ran under one poison value only: it took over 5 s of CPU time, or its target has no fork"
-#: As ``actions.runtime.programs`` leaves a frame of LLVM's stack dump, and as Python writes one.
+#: A frame of LLVM's stack dump in the form of ``actions.runtime.programs``, and a frame of Python.
 _STACK = re.compile(r"^#  (.+)", re.MULTILINE)
 _TRACEBACK = re.compile(r'^  File "(.+)", line (\d+), in (.+)', re.MULTILINE)
 #: A line of a reference in a traceback.
@@ -43,7 +43,7 @@ _FRAME = re.compile(r'^ *File "reference\.py", line (\d+)', re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """The cost and the environments of an action and of all that it depends on."""
+    """The cost and the environments of an action and of all actions that it depends on."""
 
     duration_s: float
     cached: bool
@@ -94,11 +94,11 @@ class ResultMaker:
     def note(self, action: str, done: Done) -> None:
         """Record the cost of an action, after those of the actions that it depends on.
 
-        Some of these may be unfinished if it inherits a failure: their environments count. The cost is that of the failure
-        alone, whatever else had finished by then.
+        If the action inherits a failure, some of these may be unfinished. Their environments count, too. The cost is then only
+        that of the failure, so that it does not depend on other finished actions.
         """
         spec = self._graph.actions[action]
-        # Work that is done once for a target is not part of a test.
+        # Building a target's libraries, once for all tests, is not part of a test.
         duration = 0.0 if spec.tool in BUILDING else done.result.usage.get("wall_s", 0.0)
         cached = done.cached
         environments = self._alone.setdefault(spec.environment, frozenset({spec.environment}))
@@ -147,7 +147,7 @@ class ResultMaker:
             try:
                 verdict = self._verdict(done.result.outputs["verdict"])
             except LostBlob:
-                # The executor runs the action again.
+                # The executor runs the action again after this error.
                 raise
             except OSError as error:
                 outcome = {
@@ -170,7 +170,7 @@ class ResultMaker:
         pins, environments = self._environments(chain.environments)
         word = Outcome(outcome["outcome"])
         expected, expectation = _compare(test, word)
-        # An expected mismatch must not hide that no comparison was possible.
+        # An expectation of a mismatch must not hide that no comparison was possible.
         expected = expected and (verdict is None or is_measurable(verdict)) and not self._lacks_golden(action, done)
         return TestResult(
             **_names(test),
@@ -192,7 +192,7 @@ class ResultMaker:
             scaled=chain.scaled,
             step=_step(chain.failed or action) if word != Outcome.PASS else None,
             signal=outcome.get("signal", ""),
-            # Where a time-out hit is chance.
+            # The frame in which a time-out occurs is random.
             frame="" if word == Outcome.TIMED_OUT else innermost_frame(diagnostics),
         )
 
@@ -200,12 +200,12 @@ class ResultMaker:
         """Return whether the expected output could not be computed, so that no program under test failed."""
         failed = not done.result.ok and done.result.outcome["stage"] == "judge"
         spec = self._graph.actions[action]
-        # A step that checks the IR fails at this stage too, before the program runs.
+        # A step that checks the IR also fails at this stage, before the program runs.
         runs = {ref.action for ref in Role.ACTUAL.among(spec.inputs).values() if isinstance(ref, Produced)}
         return failed and spec.tool == "judge" and self._failed.isdisjoint(runs)
 
     def _broken_reference(self, failed: str, done: Done) -> str | None:
-        """Return the position and the reason if a reference failed by itself: then the files of the catalog are wrong."""
+        """Return position and reason if a reference failed. Then the files of the catalog are wrong."""
         if not failed or done.result.outcome["outcome"] == Outcome.TIMED_OUT:
             return None
         return reference_failure(self._graph, {failed: done}, failed, self._roots)
@@ -246,7 +246,7 @@ class ResultMaker:
 
 
 def _reason(chain: _Chain, outcome: Mapping[str, str]) -> str:
-    """Return the reason of an outcome, with what its chain of actions adds to it."""
+    """Return the reason of an outcome, with additions from its chain of actions."""
     reason = _in_source(chain.source, _in_step(chain.failed, outcome))
     if outcome["outcome"] == Outcome.IMPORT_FAILED and chain.scaled not in reason:
         reason += f"; scaled: {chain.scaled}"
@@ -261,7 +261,7 @@ def _in_step(failed: str, outcome: Mapping[str, str]) -> str:
 
 
 def _in_source(path: str, text: str) -> str:
-    """Return a text with the path of a catalog's file where it names the copy that an action reads."""
+    """Return a text in which a catalog's path replaces the name of the copy that an action reads."""
     copy = rf"(?<![\w./-])(?:{INPUT_FOLDER}/)?source{re.escape(PurePosixPath(path).suffix)}(?![\w-]|\.\w)"
     return re.sub(copy, lambda _: path, text) if path else text
 
@@ -324,7 +324,7 @@ def _compare(test: Test, outcome: Outcome) -> tuple[bool, ExpectedOutcome | None
 
 
 def mark(quarantine: Quarantine, result: TestResult) -> TestResult:
-    """Return a result with its quarantine if its outcome is unexpected. One that has ended is a part of the reason."""
+    """Return a result with its quarantine if its outcome is unexpected. A quarantine that has ended becomes part of the reason."""
     if result.expected:
         return result
     ended = ""
@@ -345,7 +345,7 @@ def mark(quarantine: Quarantine, result: TestResult) -> TestResult:
 
 
 def reference_failure(graph: Graph, done: Mapping[str, Done], last: str, roots: Sequence[Path]) -> str | None:
-    """Return ``file:line: reason`` if an action failed because a reference did, else None.
+    """Return ``file:line: reason`` if an action failed because of a reference, else None.
 
     The line is the innermost one of the reference, else that of its function.
     """

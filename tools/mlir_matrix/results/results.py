@@ -1,4 +1,4 @@
-"""Hold the results of tests: one outcome per test, whether it is expected, and the details."""
+"""Define the results of tests: one outcome per test, whether it is expected, and details."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mlir_matrix.base.events import Event
 from mlir_matrix.base.names import OF, TestId, split_pins
 
 if TYPE_CHECKING:
-    # An unchanged run shows results without importing these.
+    # Imported only for types, so that an unchanged run does not wait for them.
     from mlir_matrix.compare.documents import Verdict
     from mlir_matrix.execute.job import Done
     from mlir_matrix.plan.documents import ExpectedOutcome, NamedTest, Selection
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SCHEMA = "mlir-matrix/results/v1"
 #: Outcomes of tests that did not run.
 NOT_RUN = frozenset({Outcome.UNSUPPORTED, Outcome.SKIPPED})
-#: Keys of an entry that are absent where they are empty.
+#: Keys of an entry that are absent if they are empty.
 _TEXTS = ("scaled", "signal", "frame", "diagnostics", "kept", "repeat")
 
 
@@ -40,9 +40,9 @@ class TestResult:
     target: str
     workload: str
     outcome: Outcome
-    #: The stage that decided it; empty where nothing ran.
+    #: The stage that decided it; empty if nothing ran.
     stage: Stage | Literal[""]
-    #: True where the outcome is what the suite expects.
+    #: True if the outcome is what the suite expects.
     expected: bool
     reason: str
     duration_s: float = 0.0
@@ -62,19 +62,19 @@ class TestResult:
     weak: Mapping[str, Sequence[str]] = field(default_factory=dict)
     #: The action that decided an outcome other than a pass.
     step: DecidingStep | None = None
-    #: Of a program that was too large for a test: which of its numbers were made smaller.
+    #: For a program that was too large for a test: which of its numbers were reduced.
     scaled: str = ""
-    #: Of a crash: the name of the signal.
+    #: For a crash: the name of the signal.
     signal: str = ""
     #: The innermost frame of a stack in the diagnostics.
     frame: str = ""
-    #: Of an unexpected outcome that does not fail the run: who looks for its cause, and until when.
+    #: For an unexpected outcome that does not fail the run: who searches for the cause, and until when.
     quarantine: InQuarantine | None = None
-    #: True if the target runs nothing: a pass says that the artifact was compiled and checked.
+    #: True if the target runs nothing. Then a pass means that the artifact was compiled and checked.
     compile_only: bool = False
-    #: How often each outcome was seen, of a test that ran several times in one run.
+    #: For a test that ran several times in one run: the number of times of each outcome.
     repeats: Mapping[Outcome, int] = field(default_factory=dict)
-    #: Of such a test: steps that gave different bytes for equal inputs.
+    #: For such a test: steps that gave different bytes for equal inputs.
     unstable: Sequence[str] = field(default_factory=list)
     #: The command that runs the test again; the folder of its files, complete when the run has ended.
     repeat: str = ""
@@ -82,22 +82,22 @@ class TestResult:
 
     @property
     def fails(self) -> bool:
-        """True if the outcome fails a run."""
+        """Return True if the outcome fails a run."""
         return not self.expected and self.quarantine is None
 
     @property
     def identity(self) -> TestId:
-        """Its identifier by its parts."""
+        """Return the identifier by its parts."""
         _, pins = split_pins(self.id)
         return TestId(self.framework, self.pipeline, self.target, self.called, pins)
 
     @property
     def called(self) -> str:
-        """The workload, with the tested property: ``matmul~scaling``."""
+        """Return the workload, with the tested property: ``matmul~scaling``."""
         return f"{self.workload}{OF}{self.tested_property}" if self.tested_property else self.workload
 
     def to_fields(self) -> dict[str, Any]:
-        """Return what ``TestResult(**fields)`` makes this result of again, but for the verdict of a pass."""
+        """Return the fields from which ``TestResult(**fields)`` makes this result again, without the verdict of a pass."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         # A passing verdict is large, and no report shows it.
         return values | {"verdict": None} if self.outcome == Outcome.PASS else values
@@ -161,7 +161,7 @@ class Run:
     done: dict[str, Done] = field(default_factory=dict)
     #: The exception of Ctrl-C, SIGTERM or SIGHUP, or of a full disk.
     interruption: KeyboardInterrupt | DiskFullError | None = None
-    #: The executed actions, in the order of their ends.
+    #: The executed actions, in the order in which they ended.
     executed_actions: list[str] = field(default_factory=list)
     #: The files of the cached results; None if results also depend on programs on PATH.
     relied: Sequence[str] | None = None

@@ -1,4 +1,4 @@
-"""The folder of one run's failures: named by time and pins, never shared with another run, removed when newer ones need room."""
+"""Create the folder of a run's failures, which no other run shares, and remove old ones."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pathlib import Path
 from mlir_matrix.actions.runtime.collect import remove_folder
 from mlir_matrix.base.files import is_held
 
-#: Folders are removed that are older, or, the oldest first, where all take more bytes.
+#: Limits for folders of runs: age in seconds, and bytes of all. Older folders are removed, then the oldest ones.
 LONGEST_S = 7 * 24 * 3600
 MOST_BYTES = 2 << 30
 _ODD = re.compile(r"[^\w.+=,-]", re.ASCII)
 
 
 class RunFolder:
-    """The folder of a run below ``failures``. It is made when it is first needed."""
+    """The folder of a run below ``failures``. It is created when it is first needed."""
 
     def __init__(self, failures: Path, pins: Mapping[str, str]) -> None:
         self._failures = failures
@@ -49,12 +49,12 @@ class RunFolder:
         raise AssertionError
 
     def reopen(self, path: Path) -> None:
-        """Use the folder of an earlier run, and lock it until this process ends. Raise OSError, also where it is in use."""
+        """Use the folder of an earlier run, and lock it until this process ends. Raise OSError, also if it is in use."""
         fcntl.flock(os.open(path, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._path = path
 
     def _prune(self) -> None:
-        """Remove the oldest folders of runs that are over: those of this process are locked, too."""
+        """Remove the oldest folders of finished runs. Folders of running processes, also of this one, are locked."""
         size = 0
         oldest = (time.time() - LONGEST_S) * 1e9
         for run in sorted(os.scandir(self._failures), key=_modified, reverse=True):

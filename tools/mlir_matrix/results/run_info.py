@@ -12,13 +12,13 @@ from mlir_matrix.base.text import now
 if TYPE_CHECKING:
     from mlir_matrix.results.documents import FinishedRun, StartedRun, UsedCatalog
 
-#: A catalog may hold the files of a bare repository, with programs in its configuration: nothing of them may run.
+#: A catalog may contain a bare repository whose configuration names programs. With these options, git runs none of them.
 _GIT = ("git", "-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit", "--no-optional-locks")
 _STATUS = ("status", "--porcelain=v2", "--branch", "--untracked-files=normal", "--", ".")
 
 
 class RunInfo:
-    """What runs; Git looks for changes in the catalogs while the tests are planned."""
+    """The description of a run. Git searches for changes in the catalogs while the tests are planned."""
 
     def __init__(self, command: str, roots: Iterable[str]) -> None:
         self._command = command
@@ -42,12 +42,12 @@ class RunInfo:
 
 
 def _ask(folder: str) -> tuple[int, int]:
-    """Start Git on a folder; return its process, and where its answer can be read. 0: there is no Git."""
+    """Start Git on a folder. Return its process number (0 if there is no Git) and the descriptor of its output."""
     read, write = os.pipe()
     quiet = (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)
     try:
         words = [*_GIT, "-C", folder, *_STATUS]
-        # The module subprocess takes longer to import than Git takes.
+        # Importing the module subprocess takes longer than Git.
         process = os.posix_spawnp(_GIT[0], words, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, write, 1), quiet])
     except OSError:
         process = 0

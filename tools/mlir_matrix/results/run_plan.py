@@ -81,7 +81,7 @@ class _Collector:
             result = mark(self._quarantine, self._maker.finished(test, action, done))
             self._listener(TestDone(result))
             self._run.results.append(result)
-            # The action ends again where an output is lost: then with the tests that the listener has not taken.
+            # If an output is lost, the action ends again, with the tests that the listener has not taken yet.
             self._ends[action].remove(test)
             if self._fail_fast and result.fails:
                 self.surprise = self.surprise or without_copy(test.id)
@@ -102,7 +102,7 @@ def run_graph(session: Session, graph: Graph, *, limits: Limits, listener: Liste
 def outputs_of(session: Session, graph: Graph, action: str, what: str, limits: Limits) -> dict[str, bytes]:
     """Execute a graph without tests; return the outputs of one action by name.
 
-    Raise UsageError if it fails, and InfrastructureError; ``what`` is made, in errors.
+    Raise UsageError if it fails, and InfrastructureError. ``what``: the outputs, for messages.
     """
     result = run_graph(session, graph, limits=limits)[action].result
     if not result.ok:
@@ -197,7 +197,7 @@ def run_plan(
 
 
 def run_all(current: Session, plan: Plan, executor: ExecutorOptions, limits: Limits, *, quiet: bool) -> Run:
-    """Run a plan to its end, and show the progress. The run is not recorded. Raise what interrupts it."""
+    """Run a plan to its end and show the progress, without recording the run. Raise its interruption, if any."""
     with shown_tests(len(plan.verdicts), quiet=quiet) as listener:
         run = run_plan(current, plan, options=executor, limits=limits, fail_fast=False, listener=listener)
     if run.interruption is not None:

@@ -1,6 +1,7 @@
-"""Describe how a test ended, so that two failures can be told apart: its signature.
+"""Compute the signature of a result, which describes how a test ended, to distinguish failures.
 
-Infrastructure errors, tests that were not run, and failures of the tool itself have no signature: nothing can be told from them.
+Infrastructure errors, tests that did not run, and failures of the tool itself have no signature, because they say nothing about
+the code under test.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from mlir_matrix.results.results import NOT_RUN, TestResult
 if TYPE_CHECKING:
     from mlir_matrix.compare.documents import Census, Verdict
 
-#: Outcomes from which nothing can be told.
+#: Outcomes that say nothing about the code under test.
 UNKNOWN = NOT_RUN | {Outcome.INFRA_ERROR}
-#: What differs between runs or releases without a change of meaning: names of values, addresses, numbers, paths.
+#: Text that differs between runs or releases without a change of meaning: names of values, addresses, numbers, paths.
 _NOISE = re.compile(r"%[\w$.#:-]+|0x[0-9a-f]+|\b\d+\b|(?:[\w.+-]*/)+[\w.+-]+")
 _LONGEST, _READ = 200, 1000
 _KINDS = {"nan_mismatches": "NaN", "inf_mismatches": "infinite"}
-#: Fewer wrong elements lie in one row or next to each other by chance.
+#: Fewer wrong elements may be in one row, or next to each other, by chance.
 _FEW = 4
-#: Words about wrong elements that one more or one fewer of them changes, and what stands for both.
+#: Words that depend on the exact number of wrong elements, and their replacements.
 _COUNTED = (
     (re.compile(r"every element"), "nearly everywhere"),
     (re.compile(r"one element"), "scattered"),
@@ -35,7 +36,7 @@ _COUNTED = (
 
 @dataclass(frozen=True, kw_only=True)
 class Signature:
-    """How a test ended. Two results with equal signatures are taken for the same behaviour."""
+    """How a test ended. Two results with equal signatures count as the same behaviour."""
 
     outcome: Outcome
     stage: str = ""
@@ -50,7 +51,7 @@ class Signature:
         return self.outcome == Outcome.PASS
 
     def alike(self, other: Signature) -> bool:
-        """Return whether nothing tells two results apart. A release without symbols has no frames: its frame may be any."""
+        """Return whether two results may be the same behaviour. A missing frame matches any, because some releases lack symbols."""
         if self.frame and other.frame:
             return self == other
         return replace(self, frame="") == replace(other, frame="")
@@ -67,12 +68,12 @@ PASS = Signature(outcome=Outcome.PASS)
 
 
 def alike(some: Collection[Signature], others: Collection[Signature]) -> bool:
-    """Return whether each of some behaviours may be one of the others, and the other way round."""
+    """Return whether each behaviour of one group may be one of the other group, and vice versa."""
     return all(any(map(one.alike, others)) for one in some) and all(any(map(one.alike, some)) for one in others)
 
 
 def behaviour(result: TestResult) -> Signature:
-    """Return how a test ended, of an outcome from which something can be told."""
+    """Return the signature of a test whose outcome says something about the code under test."""
     if result.outcome == Outcome.PASS:
         return Signature(outcome=result.outcome)
     step = str(result.step["name"]) if result.step else ""
@@ -91,7 +92,7 @@ def wrong_outputs(verdict: Verdict) -> list[Census]:
 
 
 def mismatch_words(output: Census) -> str:
-    """Describe which elements of an output are wrong, without their number: it varies with rounding and with the machine."""
+    """Describe which elements of an output are wrong, without their number, which varies with rounding and machine."""
     wrong, where = output.get("wrong"), output.get("where") or ""
     if wrong is None:
         return f"{output['name']}: {shape(output['reason'].removeprefix(output['name'] + ': '))}"
@@ -105,7 +106,7 @@ def mismatch_words(output: Census) -> str:
 
 
 def shape(message: str) -> str:
-    """Return the first line of an error without what differs between two occurrences of it."""
-    # The expression takes quadratic time where a word has megabytes.
+    """Return the first line of an error, without text that differs between its occurrences."""
+    # The expression takes quadratic time for a word of megabytes.
     first = message[:_READ].splitlines()[:1]
     return _NOISE.sub("…", first[0])[:_LONGEST] if first else ""

@@ -1,4 +1,4 @@
-"""Show a plan as text: a line a cell, what does not run and why, and the environments."""
+"""Show a plan as text: one line per cell, the tests that do not run and why, and the environments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mlir_matrix.environments.state import Cost, cost_of, state_of, state_words
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.plan.planner import Plan
 
-#: More tests are counted by cell.
+#: Up to so many tests are listed; more are counted by cell.
 _FEW = 40
 
 
@@ -58,7 +58,7 @@ def _cells(tests: Sequence[Test]) -> Iterator[str]:
 
 
 def _environments(plan: Plan, session: Session, *, sealed: bool) -> list[str]:
-    """Return a line an environment, and the total download, in which a shared package counts once."""
+    """Return one line per environment, and the total download. A shared package counts once."""
     users = Counter(action.environment for action in plan.graph.actions.values())
     found = session.environments(users, sealed=sealed)
     here = [environment for environment in found.values() if isinstance(environment, ResolvedEnvironment)]

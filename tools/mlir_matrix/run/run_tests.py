@@ -31,8 +31,8 @@ from mlir_matrix.run.unchanged import Report, UnchangedRuns
 
 
 def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about: RunInfo, log: EventLog) -> Report:
-    """Run tests; keep the results for runs in which nothing changed."""
-    cache_limit()  # its error comes before the run
+    """Run tests. Keep the results for later runs in which nothing has changed."""
+    cache_limit()  # raises UsageError before the run
     current = open_session(
         catalogs=request.catalogs, cache_dir=request.cache_dir, swaps=request.swaps, pins=request.pins,
         permissions=request.permissions,
@@ -73,7 +73,7 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about:
         )
     if trouble := failures.keep(run, plan, current):
         warn(trouble)
-    # The history has each execution.
+    # The history records each repeated execution.
     recorded = _record(current, whole, run, about, request.tests)
     if request.times:
         made: Made = {}

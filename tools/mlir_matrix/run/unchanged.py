@@ -1,15 +1,15 @@
 """Keep the results of runs, and return them while nothing that they depend on has changed.
 
-An unchanged run finds every action in the cache. Most of its time is needed to find that out: it loads and checks the catalog,
-plans thousands of actions, hashes their inputs and reads their results. So the results are kept with fingerprints of
+An unchanged run finds every action in the cache. It spends most of its time on finding that out: it loads and checks the catalog,
+plans thousands of actions, hashes their inputs and reads their results. So this module keeps the results with fingerprints of
 
 - all files of the catalogs, and the names of the folders beside them;
 - the program's own code, the interpreter with the packages it has, and the CPU;
 - the files of the action cache that such a run reads or looks for.
 
-They are used again for the same command line while all fingerprints are equal. If one differs, or the file of the results is
-missing or damaged, the tests run. A run is kept only if all outcomes are as expected and its environments do not depend on
-programs on PATH.
+The same command line returns these results while all fingerprints are equal. If one differs, or the file of the results is
+missing or damaged, the tests run. Results are kept only if all outcomes are as expected, and if no environment depends on programs
+on PATH.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ class Report:
 
     run: Run
     pins: Mapping[str, str]
-    #: What selected the tests after suites and globs, and lines about the others for a person.
+    #: What selected tests beside suites and globs, and lines for the user about the tests left out.
     selection: Selection | None = None
     left_out: Sequence[str] = ()
-    #: What names the run and its history; empty if it is not recorded.
+    #: The identifier of the run in the history; empty if it is not recorded.
     recorded: str = ""
 
 
@@ -63,12 +63,12 @@ class UnchangedRuns:
         self._roots = [os.path.abspath(root) for root in (repository(), *request.catalogs)]
         self._cache = str(home.actions)
         self._folder = f"{self._cache}/unchanged"
-        # Names of files and arguments need not be UTF-8.
+        # ascii(), because names of files and arguments need not be UTF-8.
         words = ascii([sys.executable, str(home.cache), self._roots, request.words()])
         self._file = f"{self._folder}/{digest_value(words)}.json"
         self._sources = Fingerprint()
         self._state = ""
-        # The other executors use programs of this machine; what runs anew has no earlier results.
+        # Other executors use programs of this machine, and --repeat wants new results.
         local = request.executor == ExecutorOptions(devices=request.executor.devices)
         if local and request.selection.repeats and not request.times:
             with contextlib.suppress(OSError):
@@ -90,7 +90,6 @@ class UnchangedRuns:
         return now.digest() == self._state
 
     def find(self) -> Report | None:
-        """Return the results of an unchanged run, or None."""
         try:
             if not self._state:
                 return None

@@ -26,7 +26,7 @@ def test_only_what_is_new_counts(group: Path) -> None:
     found = Container()
     assert found.refused(100) == ""
     (group / "memory").write_text("low 0\noom 2\noom_kill 4\n")
-    assert found.refused(100) == "out of memory: what it started took more than the limit of 100 MiB"
+    assert found.refused(100) == "out of memory: the processes that it started exceeded the limit of 100 MiB"
     assert found.refused(100) == ""
     (group / "pids").write_text("max 7\n")
     assert found.refused(100) == "it started more processes than the limit of 64"

@@ -99,8 +99,8 @@ def test_parts_of_a_batch() -> None:
 @pytest.mark.parametrize(
     ("parts", "other", "op", "says"),
     [
-        ([[0.0, 0.0]], [0.0, 0.0], {"kind": "scale", "factor": 2}, "leaves it as it is"),
-        ([[3.0, 3.0]], [3.0, 3.0], {"kind": "permute", "axes": [0]}, "leaves it as it is"),
+        ([[0.0, 0.0]], [0.0, 0.0], {"kind": "scale", "factor": 2}, "the operation does not change it"),
+        ([[3.0, 3.0]], [3.0, 3.0], {"kind": "permute", "axes": [0]}, "the operation does not change it"),
         ([[np.nan, np.nan]], [np.nan, np.nan], {"kind": "scale", "factor": 2}, "there is no finite number in it"),
         ([[np.inf]], [np.inf], None, "there is no finite number in it"),
         ([[]], [], None, "zero elements prove nothing"),

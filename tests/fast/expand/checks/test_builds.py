@@ -31,9 +31,9 @@ def test_a_good_one(tree: Any) -> None:
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"repository": "--upload-pack=x"}, "is no address or folder that git fetches from"),
-        ({"repository": "'ext::sh -c x'"}, "is no address or folder that git fetches from"),
-        ({"repository": '"a\\nb"'}, "is no address or folder that git fetches from"),
+        ({"repository": "--upload-pack=x"}, "is not an address or folder that git can fetch from"),
+        ({"repository": "'ext::sh -c x'"}, "is not an address or folder that git can fetch from"),
+        ({"repository": '"a\\nb"'}, "is not an address or folder that git can fetch from"),
         ({"folder": "../x"}, "'../x' is no folder of the repository"),
         ({"folder": "/etc"}, "'/etc' is no folder of the repository"),
         ({"folder": "-x"}, "'-x' is no folder of the repository"),

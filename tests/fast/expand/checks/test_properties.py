@@ -17,7 +17,7 @@ SCALING = "{name: twice, tests: ['pytorch/**'], scaling: {inputs: {x: 2}, output
         ("{x: 2}", "{x: 0}", "a factor of 0; it is a finite number other than 0"),
         ("{x: 2}", "{x: two}", "'properties[0].scaling.inputs.x': expected a number, got the text 'two'"),
         ("pytorch/**", "pytroch/**", "'pytroch/**' matches no test: there is no framework 'pytroch'; did you mean 'pytorch'?"),
-        ("pytorch/**", "pytorch/**~twice", "a property is one of tests without any: leave out '~' and what follows"),
+        ("pytorch/**", "pytorch/**~twice", "a property applies to tests without a property: leave out '~' and what follows"),
         ("scaling: {inputs: {x: 2}, outputs: {y: 2}}", "batch: {dim: B}, permutation: {dim: B}",
          "a property is one of scaling, permutation, batch, agrees, same-ir; this one has permutation and batch"),
         (", scaling: {inputs: {x: 2}, outputs: {y: 2}}", "",

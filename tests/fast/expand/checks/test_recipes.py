@@ -251,7 +251,7 @@ def test_a_runner_that_its_environment_lacks(tree: Any, runner: str, error: str)
         ("[/etc/shadow]", "8:11: '/etc/shadow' is not a device or a folder below /dev"),
         ("['/dev/nvidia*']", "8:11: '/dev/nvidia*' is not a device or a folder below /dev"),
         ("[/dev]", "8:11: '/dev' is not a device or a folder below /dev"),
-        ("[/dev/kvm, /dev/shm/x]", "8:21: every action has a /dev/shm of its own; leave it out"),
+        ("[/dev/kvm, /dev/shm/x]", "8:21: every action has its own /dev/shm; leave it out"),
     ],
 )
 def test_devices_that_a_target_cannot_have(tree: Any, devices: str, error: str) -> None:

@@ -93,7 +93,8 @@ def many(key: str, count: int, more: str = "") -> str:
         (SMOKE, "[pytorch]", "[plain]", "3:27: there is no framework 'plain'; known: mlir, pytorch"),
         (SMOKE, "outcome: mismatch", "outcome: unsupported",
          "9:32: unsupported cannot be expected: it follows from the files and needs no expectation"),
-        (SMOKE, "outcome: mismatch", "outcome: infra-error", "9:32: infra-error cannot be expected: it is no result of the test"),
+        (SMOKE, "outcome: mismatch", "outcome: infra-error",
+         "9:32: infra-error cannot be expected: it is not a result of the test"),
         (SMOKE, "steps: [tile]", "steps: [canonical]", "4:9: there is no step with IR tests 'canonical'; known: tile"),
         (SMOKE, "outcome: mismatch", "outcome: pass",
          "9:32: pass cannot be expected: it is expected of every test without an expectation"),
@@ -301,7 +302,7 @@ def test_a_golden_without_a_record(tree: Any, make_tree: Callable[..., Any]) -> 
     """No golden passes by losing its record. Of another catalog, the command names the folder."""
     (missing,) = stale(tree)
     assert missing.startswith(
-        f"golden/mlp/{RECORD}: is missing: what the goldens beside it were made from is unknown; "
+        f"golden/mlp/{RECORD}: is missing: it records from what the goldens beside it were computed; "
     )
     text = record(tree)
     tree.write(f"golden/mlp/{RECORD}", "")

@@ -145,8 +145,8 @@ def test_what_a_known_good_set_passed_is_remembered(tree: Any) -> None:
         ("as_expected: 3", "as_expected: 4", "1:25: 4 of 3 tests cannot have ended as expected"),
         ("as_expected: 3", "as_expected: -1", "1:25: -1 of 3 tests cannot have ended as expected"),
         ("total: 3", "total: -3", "1:25: 3 of -3 tests cannot have ended as expected"),
-        ("2026-10-01", "2026-02-29", "1:127: there is no day 2026-02-29"),
-        ("2026-10-01", "0000-01-01", "1:127: there is no day 0000-01-01"),
+        ("2026-10-01", "2026-02-29", "1:127: '2026-02-29' is not a valid date"),
+        ("2026-10-01", "0000-01-01", "1:127: '0000-01-01' is not a valid date"),
     ],
 )
 def test_what_no_set_can_have_passed(tree: Any, old: str, new: str, error: str) -> None:

@@ -306,11 +306,11 @@ def test_time_limits_are_those_of_each_action(talk: Talk) -> None:
 
 #: What becomes of a request's file, and what is said of it.
 DAMAGE = {
-    "absent": ("", "the machine failed: no process for it: No such file or directory"),
+    "absent": ("", "the machine failed: cannot start the action: No such file or directory"),
     "cut": ('{"stage": "ru', "internal error: the request is damaged: JSONDecodeError"),
     "empty": ("{}", "internal error: the request is damaged: KeyError: 'stage'"),
     "number": ("1", "internal error: the request is damaged: TypeError"),
-    "pipe": ("pipe", "the machine failed: no process for it: is not a plain file"),
+    "pipe": ("pipe", "the machine failed: cannot start the action: is not a plain file"),
 }
 
 
@@ -431,7 +431,7 @@ def test_a_layout_that_gets_no_process_leaves_no_folder(tmp_path: Path, monkeypa
     worker = Worker(replies=os.open(os.devnull, os.O_WRONLY), spaces=None, alone=False)
     worker.perform({"arguments": [json.dumps(layout)], "sandboxDir": str(tmp_path)})
     reason, told = worker.trouble.splitlines()
-    assert reason == "the machine failed: no process for it: Resource temporarily unavailable"
+    assert reason == "the machine failed: cannot start the action: Resource temporarily unavailable"
     assert json.loads(told.removeprefix(OUTCOME_MARK))["outcome"] == "infra-error"
     assert list((tmp_path / "made").iterdir()) == []
 

@@ -75,7 +75,7 @@ def test_a_program_in_a_form_of_others_is_opened(call: Any, tmp_path: Path) -> N
     call(copy, "${inputs}", "${outputs}", inputs=inputs, outputs={RESULTS: "results.zip"}, arguments=[], results=[])
     made = unpack("results.zip", tmp_path / "results")
     assert {name: Path(path).read_text() for name, path in made.items()} == {"sum": "b", "product": "a"}
-    with pytest.raises(ActionFailed, match="compile exits with 0 and leaves no out-sum, out-product"):
+    with pytest.raises(ActionFailed, match="compile exits with 0 and does not write out-sum, out-product"):
         call("", "${inputs}", inputs=inputs, outputs={RESULTS: "results.zip"}, arguments=[], results=[])
 
 
@@ -83,7 +83,7 @@ def test_exits(call: Any) -> None:
     with pytest.raises(ActionFailed, match="compile fails with exit code 3: no such op") as failed:
         call("print('in.mlir:1:1: error: no such op', file=sys.stderr); sys.exit(3)")
     assert failed.value.diagnostics == "in.mlir:1:1: error: no such op\n"
-    with pytest.raises(ActionFailed, match="compile exits with 0 and leaves no out"):
+    with pytest.raises(ActionFailed, match="compile exits with 0 and does not write out"):
         call("print('done')")
     with pytest.raises(ActionCrashed) as crashed:
         call("os.kill(os.getpid(), 11)")

@@ -117,7 +117,7 @@ class Bindings:
             _ready[self.root] = context
 
     def _loaded(self, context: Any) -> int | None:
-        """Return the number of dialects that a context has loaded; None where the package cannot tell."""
+        """Return the number of dialects that a context has loaded; None if the package cannot tell."""
         count = _count_dialects(self.root)
         if count is None:
             return None
@@ -147,7 +147,7 @@ class Bindings:
             importlib.import_module(f"jaxlib.mlir._mlir_libs.{dialect}").register_dialect(context)
 
     def needed(self, part: Literal["passmanager", "execution_engine", "rewrite"]) -> Any:
-        """Return a module of the package. Raise ActionFailed where the package was built without it."""
+        """Return a module of the package. Raise ActionFailed if the package was built without it."""
         module = getattr(self, part)
         if module is None:
             raise ActionFailed(f"the bindings package {self.root} was built without {self.root}.{part}")
@@ -284,7 +284,7 @@ def load(root: str = "") -> Bindings:
 
 @cache
 def _count_dialects(root: str) -> Callable[[int], int] | None:
-    """Return MLIR's function that counts the dialects of a context; None where the package does not export it."""
+    """Return MLIR's function that counts the dialects of a context; None if the package does not export it."""
     try:
         path = importlib.import_module(f"{root}._mlir_libs._mlir").__file__
         # Not loaded again; its symbols include those of the libraries that it needs.

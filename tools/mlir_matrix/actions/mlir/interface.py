@@ -31,7 +31,7 @@ def complaints(params: SignatureParams, taken: Sequence[Type], given: Sequence[T
 
 
 def refuse(found: Sequence[str]) -> None:
-    """Raise ActionFailed where there are complaints."""
+    """Raise ActionFailed if there are complaints."""
     if found:
         text = "".join(f"{each}\n" for each in found)
         raise ActionFailed(f"@main is not what the workload declares: {found[0]}", diagnostics=text)

@@ -38,7 +38,7 @@ _TIDY = (
 
 
 def by_text(said: str) -> str:
-    """Return a sentence on the first error of what ``mlir-opt`` printed; empty where it has no place."""
+    """Return a sentence on the first error of what ``mlir-opt`` printed; empty if it has no place."""
     found = _FIRST_ERROR.search(said)
     if found is None:
         return ""

@@ -113,7 +113,7 @@ def body(loop: Operation) -> Block:
 
 
 def constant(value: Value) -> int | float | None:
-    """Return the constant that a value is; None where it is unknown."""
+    """Return the constant that a value is; None if it is unknown."""
     made = maker(value)
     if made is None or made.name != CONSTANT:
         return None
@@ -123,7 +123,7 @@ def constant(value: Value) -> int | float | None:
 
 
 def trips(loop: Operation) -> int | None:
-    """Return the trip count of a loop; None where it is unknown before the run."""
+    """Return the trip count of a loop; None if it is unknown before the run."""
     low, high, step = (constant(operand) for operand in list(loop.operands)[:3])
     if isinstance(low, int) and isinstance(high, int) and isinstance(step, int) and step > 0:
         return max(0, -((low - high) // step))

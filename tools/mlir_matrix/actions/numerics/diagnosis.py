@@ -25,7 +25,7 @@ _NEARER = 16.0
 
 
 def diagnose(actual: Array, expected: Array, dtype: str, criteria: Criteria) -> str:
-    """Return a guess in words; empty where none fits. ``actual`` is as stored, ``expected`` a golden of the same shape."""
+    """Return a guess in words; empty if none fits. ``actual`` is as stored, ``expected`` a golden of the same shape."""
     if expected.size < 2 or not expected.ndim:
         return ""
     sample = np.unique(np.linspace(0, expected.size - 1, _SAMPLE).astype(np.int64))

@@ -303,7 +303,7 @@ def read_header(file: BinaryIO, size: int) -> Header:
 
 def _size(value: int) -> int:
     if isinstance(value, bool) or value < 0:
-        raise ValueError(f"{value} is no size")
+        raise ValueError(f"{value} is not a size")
     return value
 
 

@@ -1,1 +1,1 @@
-"""The worker: it runs each action in a process and a root of its own."""
+"""The worker: it runs each action in a separate process with a separate root file system."""

@@ -1,22 +1,22 @@
-"""Run an action whose inputs and outputs are at other paths, as Bazel lays them out.
+"""Run an action whose inputs and outputs are at the paths that Bazel gives them.
 
-The request's one argument is a layout, a JSON object; all its paths go from the request's folder::
+The request has one argument, the layout: a JSON object whose paths are relative to the request's folder::
 
     request    the request of the action (its ``action.json``)
-    files      path in the action's folder to where that file is
+    files      path of each input in the action's folder, and where the file is
     upstream   results of the actions that it waits for
-    outputs    output to where it is wanted
-    result     where the result is wanted: ``{"outcome", "outputs": {name: SHA-256}}``, which repeats
-    ending     where it is wanted how a test ends with this action, a line each: outcome, ``measurable`` or not, reason; absent
-               where none does
-    usage      where times, memory and metrics are wanted, which do not repeat
+    outputs    name of each output, and where to write it
+    result     where to write ``{"outcome", "outputs": {name: SHA-256}}``, which is equal in each run
+    ending     where to write how a test ends with this action, one line each: outcome, ``measurable`` or ``not``, reason;
+               absent if no test ends with it
+    usage      where to write times, memory and metrics, which differ between runs
     preload    modules that a worker imports before it runs the action
-    building   whether it builds what is ours, so that its failure is the machine's
+    building   whether it builds a library of this program, so that its failure is a failure of the machine
     timeout_s, memory_mb
 
-Files are copied in and moved out: an action may spoil its own copies, never the originals. Failures are values: outputs that
-are wanted are then empty, the result says why, and what waits for it passes that on. Only what is about the moment
-(``timed-out``, the machine's failures) fails the command itself, so that it is not cached; its last line then has the outcome.
+Inputs are copied in and outputs are moved out: an action can change its copies, never the originals. A failure is a value: the
+outputs are empty files, the result has the reason, and actions that wait for it inherit the failure. Only an outcome that must
+not be cached (``timed-out``, failures of the machine) fails the command itself. The last line of its output is that outcome.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ OUTCOME_MARK = "matrix-outcome: "
 
 
 class Staged:
-    """A request that has a layout."""
+    """A request with a layout."""
 
     def __init__(self, layout: Mapping[str, Any], root: str) -> None:
-        """``root`` is what the layout's paths go from."""
+        """``root`` is the folder that the layout's paths are relative to."""
         self._layout = layout
         self._root = root
         self._around = ""
@@ -58,7 +58,7 @@ class Staged:
         self.stage = str(layout["request"]["stage"])
 
     def passed_on(self) -> bool:
-        """Pass on the failure of an action that this one waits for. Return False where there is none."""
+        """Pass on the failure of an action that this one waits for. Return False if none has failed."""
         for path in self._layout["upstream"]:
             outcome = read_json(self._at(path))["outcome"]
             if outcome["outcome"] != "ok":
@@ -67,11 +67,11 @@ class Staged:
         return False
 
     def open(self) -> None:
-        """Create the action's folder with its request and its inputs. Raise OSError where the machine fails."""
-        import shutil  # these and what hashes take every worker 10 ms, and few have layouts
+        """Create the action's folder with its request and its inputs. Raise OSError if the machine fails."""
+        import shutil  # these imports and hashlib take 10 ms, and few workers get layouts
         import tempfile
 
-        # In its own folder, because isolation hides its neighbours; beside the result, where temporary files belong.
+        # In a separate folder, because isolation hides the folders beside it; near the result, where temporary files belong.
         place = os.path.dirname(self._at(self._layout["result"]))
         self._around = tempfile.mkdtemp(prefix="action-", dir=place)
         self.folder = f"{self._around}/action"
@@ -83,9 +83,9 @@ class Staged:
             json.dump(self._layout["request"], file, sort_keys=True)
 
     def close(self, usage: Mapping[str, float], trouble: str) -> str:
-        """Deliver the results and remove the folder. Return the text of a failure of the command, else an empty string.
+        """Write the results and remove the folder. Return the output of a command that fails, else an empty string.
 
-        ``trouble`` is what the machine did to it, if anything.
+        ``trouble`` is the failure of the machine, if any.
         """
         try:
             if trouble:
@@ -110,7 +110,7 @@ class Staged:
         return ""
 
     def _deliver(self, outcome: Mapping[str, str], made: Mapping[str, str], usage: Mapping[str, float]) -> None:
-        """``made``: outputs by name, as paths in the action's folder; none of a failure."""
+        """Write outputs, result and usage. ``made``: paths in the action's folder by output; empty after a failure."""
         import hashlib
         import shutil
 
@@ -121,7 +121,7 @@ class Staged:
             if ok:
                 shutil.move(f"{self.folder}/{made[name]}", destination)
                 if os.stat(destination).st_uid != os.geteuid():
-                    # If the worker is root, the action ran as another user.
+                    # If the worker is root, the action runs as another user.
                     os.chown(destination, os.geteuid(), os.getegid())
                 with open(destination, "rb") as file:
                     digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
@@ -139,7 +139,7 @@ class Staged:
     def _ending(self, outcome: Mapping[str, str]) -> Sequence[str]:
         ok = outcome["outcome"] == "ok"
         if not ok or "verdict" not in self._layout["outputs"]:
-            # A check that has only one way to succeed, like FileCheck, has nothing to say when it does.
+            # A check that can succeed in only one way, like FileCheck, writes no verdict.
             return "pass" if ok else outcome["outcome"], "measurable", " ".join(outcome.get("reason", "").split())
         verdict = read_json(self._at(self._layout["outputs"]["verdict"]))
         return (
@@ -157,7 +157,7 @@ class Staged:
 
 
 def layout_of(arguments: Sequence[str]) -> dict[str, Any] | None:
-    """Return the layout that the arguments of a request hold or name; None for arguments of another kind."""
+    """Return the layout in the arguments of a request, or in the file that they name; None for other arguments."""
     if len(arguments) != 1 or arguments[0][:1] not in ("{", "@"):
         return None
     text = arguments[0]

@@ -1,13 +1,13 @@
-"""Start a worker in an environment: make its packages, and only those, importable.
+"""Start a worker in an environment, so that it can import the packages of that environment and no others.
 
     python -P -s -S bootstrap.py [--loader LOADER=FOLDER:FOLDER…] [--checked] [--site FOLDER]… [--prefix RELEASE=FOLDER]…
         [--program NAME@RELEASE=PATH]… [--bind PATH]… WORKER-ARGUMENTS…
 
-``-S`` keeps the interpreter's own site-packages out. Each ``--site`` is an installed package, each ``--prefix`` a release of
-programs with all that they need, each ``--program`` a program of the machine. Actions see these and each ``--bind``.
-``--checked``: Bazel has verified every byte of these folders; their files are links to unknown paths, so that actions see all
-files. ``--loader``: the caller had only relative paths for the interpreter and its libraries; start again with absolute ones.
-``--foreign``, a worker's argument: an untrusted catalog chose packages, so that only actions can import any.
+``-S`` leaves out the interpreter's own site-packages. Each ``--site`` is an installed package. Each ``--prefix`` is a release
+of programs with all that they need. Each ``--program`` is a program of the machine. Actions see these paths and each ``--bind``.
+``--checked``: Bazel has verified every byte of these folders. Their files are links to unknown paths, so actions see all files.
+``--loader``: the caller had only relative paths for the interpreter and its libraries; start again with absolute paths.
+``--foreign``, an argument of the worker: an untrusted catalog chose packages, so only actions can import them.
 """
 
 import os
@@ -40,14 +40,14 @@ if __name__ == "__main__":
     _prefixes, _rest = _take("--prefix", _rest)
     _programs, _rest = _take("--program", _rest)
     _bound, _rest = _take("--bind", _rest)
-    # Absolute, because actions change the folder; links are kept.
+    # Absolute, because actions change the folder. Links are not resolved.
     _here = os.path.dirname(os.path.abspath(__file__))
-    # Not by its folder in sys.path: where this program is installed, other packages are beside it.
+    # Its folder is not added to sys.path: an installed program has other packages beside it.
     _package = sys.modules["mlir_matrix"] = type(sys)("mlir_matrix")
     _package.__path__ = [os.path.dirname(os.path.dirname(_here))]
     from mlir_matrix.actions.runtime import bytecode
 
-    # Before anything is imported that may be damaged.
+    # Before any import that could read a damaged file.
     bytecode.keep_as_told()
     _sites = [os.path.abspath(_site) for _site in _sites]
     if "--foreign" not in _rest:

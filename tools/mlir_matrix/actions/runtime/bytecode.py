@@ -1,9 +1,9 @@
-"""Keep compiled Python in a folder, each file with a checksum.
+"""Store compiled Python in a folder, each file with a checksum.
 
-Python verifies no more than the first 16 bytes of such a file: one that a full disk has cut short, or in which a bit is wrong,
-ends every program that imports it. Here it counts as absent, and is made again.
+Python verifies only the first 16 bytes of such a file. A file that a full disk has truncated, or that has a wrong bit, ends
+every program that imports it. Here it counts as absent, and Python compiles the module again.
 
-A program imports this module first. Till then it reads no such file, so this module imports nothing that it would compile.
+A program imports this module first, before it reads such a file. So this module imports nothing that Python would compile.
 """
 
 import os
@@ -24,13 +24,13 @@ def options(folder: object) -> list[str]:
 
 
 def keep_as_told() -> None:
-    """Keep compiled Python where the interpreter's options say; without them it is kept as Python does."""
+    """Store compiled Python in the folder of the interpreter's option; without the option, change nothing."""
     if folder := sys._xoptions.get(_OPTION):
         keep_in(str(folder))
 
 
 def keep_in(folder: str) -> None:
-    """Read compiled Python from a folder, and write it there, from now on."""
+    """Read compiled Python from a folder and write it there, from now on."""
     sys.pycache_prefix = folder
     sys.dont_write_bytecode = False
     _Loader.get_data = _get_verified  # type: ignore[union-attr]
@@ -38,11 +38,11 @@ def keep_in(folder: str) -> None:
 
 
 def compile_all(folder: str) -> None:
-    """Compile the modules below a folder, and run none."""
+    """Compile the modules below a folder without running them."""
     for base, _, names in os.walk(folder):
         for name in sorted(names):
             if name.endswith(".py"):
-                # Not every file is for this version of Python.
+                # Some files are for other versions of Python.
                 try:
                     _Loader("module", os.path.join(base, name)).get_code("module")  # type: ignore[call-arg,misc,union-attr]
                 except (SyntaxError, ValueError, RecursionError, OSError):
@@ -50,7 +50,7 @@ def compile_all(folder: str) -> None:
 
 
 def _get_verified(self, path):  # type: ignore[no-untyped-def]
-    """Return a file's content. Raise OSError for compiled Python that is not as it was written; Python then compiles anew."""
+    """Return a file's content. Raise OSError for damaged compiled Python; Python then compiles the module again."""
     data = _get_data(self, path)
     if not path.endswith(".pyc"):
         return data
@@ -61,7 +61,7 @@ def _get_verified(self, path):  # type: ignore[no-untyped-def]
 
 
 def _set_with_checksum(self, path, data, **how):  # type: ignore[no-untyped-def]
-    """Write compiled Python. An interpreter that knows of no checksum reads it as well."""
+    """Write compiled Python with a checksum, which other interpreters ignore."""
     _set_data(self, path, bytes(data) + _checksum(data), **how)
 
 

@@ -1,7 +1,7 @@
 """Run one action in a forked process: read the request, run the tool, write the outcome.
 
-The outcome file is the action's verdict about itself: ``ok``, or why not. Failures of the code under test are values
-that are kept like any other output, so their text must repeat: addresses are scrubbed, paths are relative.
+The outcome file has the outcome of the action: ``ok``, or a failure with its reason. Failures of the code under test are cached
+like any other output, so their text must be equal in each run: addresses are removed, and paths are relative.
 """
 
 from __future__ import annotations
@@ -40,38 +40,38 @@ from mlir_matrix.actions.sandbox import isolation
 REQUEST_FILE = "action.json"
 OUTCOME_FILE = "outcome.json"
 LOG_FILE = "log.txt"
-#: Sent to a waiting child: run the next action, and after it wait again, or end.
+#: Messages to a waiting child: run the next action and then wait again; run the next action and then end.
 STAY, LAST = b"s", b"l"
-#: Asks an action that is late where it is: it prints its stack, as far as that is Python's.
+#: The signal for an action that exceeds its time limit: it prints its Python stack.
 LATE = signal.SIGXCPU
-#: Exit code of a child that could not write its outcome because the machine failed.
+#: Exit code of a child that could not write its outcome, because the machine failed.
 EXIT_MACHINE = 74
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,16}\b")
-#: Control characters that a terminal would obey, and invalid text: the words of code under test are printed.
+#: Control characters that a terminal would obey, and invalid text. Reports print text of code under test.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 #: MLIR's locations, which may hold folders of this machine.
 _LOCATION = re.compile(r'\bloc\("/(?:[^"/]*/)*([^"/]*)(?=")')
-#: What a signal tells, beside its name.
+#: What a signal means, beside its name.
 _MEANS = {"SIGILL": ": an instruction that this CPU lacks, or a trap; is the code for another CPU?"}
-#: What LLVM prints before it ends itself. The node that it cannot select begins with its address.
+#: What LLVM prints before it aborts. The description of a node that it cannot select begins with an address.
 _LAST_WORDS = re.compile(r"\b(LLVM ERROR: .{1,120}|Assertion `.{1,120}?' failed)")
 _NODE = re.compile(r"(?<=Cannot select: )0x[0-9a-f]+: ")
 _FRAME = re.compile(r'File "([^"]+)"')
-#: What programs that were started say when the disk is full; the last is Zig.
+#: What programs print when the disk is full; the second form is Zig's.
 _DISK_FULL = re.compile(r"No space left on device|NoSpaceLeft")
-#: What glibc says where an extension module of a package needs a library that is not there.
+#: What glibc prints if an extension module of a package needs a missing library.
 _NO_LIBRARY = "cannot open shared object file"
-#: Bytes free on the disk below which a failure may be for want of room, and an output may be cut short.
+#: Free bytes on the disk. Below the first, a lack of space may have caused a failure; below the second, truncated an output.
 SCARCE, _NONE = 16 << 20, 64 << 10
 _LONGEST = 200_000
 _LONGEST_REASON = 2_000
-#: Errors of the machine rather than of what an action was given.
+#: Errors of the machine, not of an action's inputs.
 MACHINE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENFILE})
 
 
 def failure(stage: str, outcome: str, reason: str, diagnostics: str = "", **more: str) -> dict[str, str]:
-    """Return an outcome other than ``ok``. Nothing in it changes from run to run.
+    """Return an outcome other than ``ok``, without text that differs between runs.
 
     ``cache``: ``no`` for a failure that the code under test may not have caused; ``retry`` if the action is to run again, too.
     """
@@ -99,17 +99,17 @@ def crash(stage: str, signal_name: str, diagnostics: str) -> dict[str, str]:
     said = _LAST_WORDS.search(diagnostics)
     means = f": {_NODE.sub('', said[1])}" if said else _MEANS.get(signal_name, "")
     if signal_name == "SIGABRT" and stage == "run" and not said and diagnostics.strip():
-        # A kernel prints the message of an assertion (cf.assert) before it aborts.
+        # A kernel prints the message of an assertion (cf.assert), and then aborts.
         means = f": {diagnostics.strip().splitlines()[-1][:120]}"
     reason = f"{signal_name} while at stage {stage}{means}"
     return failure(stage, Outcome.CRASHED, reason, diagnostics, signal=signal_name)
 
 
 def because(outcome: Mapping[str, str], limit: str) -> dict[str, str]:
-    """Add the limit that an action exceeded to its failure. It is not cached: another executor may have another limit."""
+    """Add the limit that an action exceeded to its failure, which is not cached: another executor may have another limit."""
     stage, signal = outcome["stage"], outcome.get("signal", "")
     if signal == "SIGKILL":
-        # So did the limit.
+        # The limit caused this signal.
         return failure(stage, failed_outcome(stage), limit, outcome["diagnostics"], cache="no")
     more = {"signal": signal} if signal else {}
     return failure(
@@ -118,9 +118,9 @@ def because(outcome: Mapping[str, str], limit: str) -> dict[str, str]:
 
 
 def write_outcome(folder: str, outcome: Mapping[str, Any]) -> None:
-    """Write the outcome file in one step, so that nobody reads half of it.
+    """Write the outcome file in one step, so that nobody reads a part of it.
 
-    Whatever the action left under its name gives way.
+    Replace whatever the action left at its path.
     """
     path = os.path.join(folder, OUTCOME_FILE)
     temporary = path + ".tmp"
@@ -162,9 +162,9 @@ def open_plain(path: str) -> io.BufferedReader:
 def run_forked(
     request: Mapping[str, Any], folder: str, *, memory_mb: int, space: isolation.Space | None, line: int = -1
 ) -> NoReturn:
-    """Run an action in a forked child and exit. ``space``: the namespaces that the child is in, or None.
+    """Run an action in a forked child and exit. ``space``: the namespaces of the child, or None.
 
-    ``line``: where the child reports an action that is done, and waits for the one that continues it; -1 for neither.
+    ``line``: the descriptor on which the child reports a finished action and waits for the one that continues it; -1: none.
     """
     code = 70
     try:
@@ -183,7 +183,7 @@ def run_forked(
             _move_home(os.getcwd())
             signal.signal(LATE, _abort_programs)
             faulthandler.register(LATE, file=2, chain=True)
-            # The worker of foreign packages cannot import them; an action is confined by now.
+            # A worker with packages of an untrusted catalog cannot import them. The action can, because it is isolated by now.
             sys.path.extend(site for site in sites if site not in sys.path)
         except OSError as error:
             outcome = failure(str(request["stage"]), Outcome.INFRA_ERROR, f"the machine failed: {error.strerror}")
@@ -192,18 +192,18 @@ def run_forked(
         _flush()
         code = _leave(folder, outcome)
     finally:
-        # No interpreter shutdown: it would run the frameworks' exit handlers in a process that they do not know.
+        # No interpreter shutdown: the frameworks' exit handlers would run in a forked process, which they do not expect.
         os._exit(code)
 
 
 def _perform_all(request: Mapping[str, Any], folder: str, line: int) -> dict[str, str]:
-    """Run an action and those that continue it, in the same folder. Return the first failure, or the end of the last one."""
+    """Run an action and those that continue it, in the same folder. Return the first failure, or the last outcome."""
     stays = line >= 0
     while (outcome := perform(request))["outcome"] == "ok" and stays:
         used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         _flush()
         write_outcome(folder, outcome)
-        # The folder is the caller's now, so nothing of it may stay open.
+        # The caller uses the folder now, so this process must close all files in it.
         _silence(line)
         times = [sum(each.ru_utime for each in used), sum(each.ru_stime for each in used)]
         os.write(line, json.dumps([*times, max(each.ru_maxrss for each in used)]).encode())
@@ -218,21 +218,21 @@ def _perform_all(request: Mapping[str, Any], folder: str, line: int) -> dict[str
 
 
 def _abort_programs(_signal: int, _frame: object) -> None:
-    """Have the programs that this action waits for abort: LLVM's then print which pass runs, and the tool keeps that."""
+    """Abort the programs that this action waits for. LLVM's programs then print the running pass, which the tool reports."""
     for pid in isolation.children():
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGABRT)
 
 
 def _flush() -> None:
-    # The action may have closed or replaced these.
+    # The action may have closed or replaced these streams.
     with contextlib.suppress(Exception):
         sys.stdout.flush()
         sys.stderr.flush()
 
 
 def _move_home(folder: str) -> None:
-    """Make a folder the home, and forget what preloaded modules have derived from the worker's: it is not visible here."""
+    """Make a folder the home. Forget paths that preloaded modules derived from the worker's home, which is invisible here."""
     before = os.environ.get("TMPDIR", "")
     for name, value in list(os.environ.items()):
         if before and before in value:
@@ -243,7 +243,7 @@ def _move_home(folder: str) -> None:
 
 
 def _leave(folder: str, outcome: Mapping[str, str]) -> int:
-    # The action may have used up all descriptors.
+    # The action may have opened as many files as its limit allows.
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     try:
         write_outcome(folder, outcome)
@@ -259,7 +259,7 @@ def _redirect(line: int) -> None:
 
 
 def _silence(line: int, log: int | None = None) -> None:
-    """Close all descriptors but the line, and give the action no input; its output goes to ``log``, if to anything."""
+    """Close all descriptors except ``line``. The action then has no input, and its output goes to ``log``, or nowhere."""
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     for number in (1, 2):
@@ -276,14 +276,14 @@ def perform(request: Mapping[str, Any]) -> dict[str, str]:
     for path in action.outputs.values():
         Path(path).parent.mkdir(parents=True, exist_ok=True)
     try:
-        # Given back when memory runs out, to say so in. It counts for the limits; no page of it is ever touched.
+        # A reserve that is freed when memory runs out, so that the failure can be reported. No page of it is ever touched.
         spare.append(mmap.mmap(-1, 8 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
         tool = importlib.import_module(f"mlir_matrix.actions.tools.{name}")
         tool.run(action)
     except BaseException as error:  # noqa: BLE001 - any exception of a source is its outcome
         spare.clear()
         if isinstance(error, OSError) and not is_verdict(error) and _is_damaged(error, action):
-            reason = f"{_first_line(error)} (its folder or its descriptors are not as they were given to it)"
+            reason = f"{_first_line(error)} (the action damaged its folder or used up its file descriptors)"
             return failure(stage, failed_outcome(stage), reason, _trace(error), cache="retry")
         return _failed(stage, error, _shown(request))
     missing = [output for output, path in action.outputs.items() if not os.path.isfile(path)]
@@ -296,13 +296,13 @@ def perform(request: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _shown(request: Mapping[str, Any]) -> str:
-    """Return what messages call the tool of a request: a mistake in one of ours is an internal error."""
+    """Return the name of a request's tool for messages. A mistake in a tool of this program is an internal error."""
     file = request["params"].get("tool")
     return f"the tool {file}" if file else f"internal error: the tool {request['tool']}"
 
 
 def _own_line(error: BaseException) -> int | None:
-    """Return the last line of a catalog's tool that an exception passed through, or that does not parse."""
+    """Return the innermost line of a catalog's tool in a traceback, or the line with its syntax error."""
     if isinstance(error.__cause__, SyntaxError) and error.__cause__.filename in own_files:
         return error.__cause__.lineno
     frames = traceback.extract_tb(error.__traceback__)
@@ -332,11 +332,11 @@ def _free_bytes(folder: str = ".") -> int:
 
 
 def _failed(stage: str, error: BaseException, tool: str) -> dict[str, str]:
-    """Return the outcome that an exception stands for. Code that is not under test fails as an internal error."""
+    """Return the outcome for an exception. An exception of code that is not under test is an internal error."""
     outcome = failed_outcome(stage)
     match error:
         case ActionFailed() if wants_room(".", error.diagnostics):
-            # Not all programs say why they failed.
+            # Some programs do not print why they failed.
             reason = f"the machine failed: the disk is full, or nearly; {error.reason}"
             return failure(stage, Outcome.INFRA_ERROR, reason, error.diagnostics)
         case ActionFailed():
@@ -348,7 +348,7 @@ def _failed(stage: str, error: BaseException, tool: str) -> dict[str, str]:
         case OSError() if error.errno in MACHINE_ERRORS:
             return failure(stage, Outcome.INFRA_ERROR, f"the machine failed: {error.strerror}")
         case MemoryError():
-            # What filled the memory hangs on the frames.
+            # Traceback frames keep the large objects alive.
             traceback.clear_frames(error.__traceback__)
             outcome = outcome if is_verdict(error) else Outcome.INFRA_ERROR
             return failure(stage, outcome, "out of memory within the action's limit", _trace(error))
@@ -379,7 +379,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _trace(error: BaseException) -> str:
-    """Return the traceback, the same text everywhere."""
+    """Return the traceback as text that is equal on all machines."""
     try:
         text = "".join(traceback.format_exception(error))
     except Exception:  # noqa: BLE001 - its class is code under test, too

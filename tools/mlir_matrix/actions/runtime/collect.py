@@ -1,6 +1,6 @@
 """Read what an action left in its folder: outcome, outputs, metrics.
 
-Code under test wrote the folder: links are not followed, pipes not read, and nothing is trusted unchecked.
+Code under test wrote the folder. So this module follows no links, reads no pipes, and checks everything.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from mlir_matrix.actions.contract import METRICS, OUTPUT_FOLDER
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.actions.runtime.child import OUTCOME_FILE, failed_outcome, failure, open_plain, read_log
 
-#: Verdicts about the moment, not about the code: never cached.
+#: Outcomes that depend on the moment and not on the code. They are never cached.
 NEVER_CACHED = frozenset({Outcome.TIMED_OUT, Outcome.INFRA_ERROR, Outcome.SKIPPED})
-#: Bytes of an outcome or of metrics that are read; what is longer is then broken JSON.
+#: Bytes of an outcome or of metrics to read. A longer file then fails as invalid JSON.
 _MOST_JSON = 4 << 20
 _SIGNAL = re.compile(r"[A-Za-z0-9 +]{1,20}")
 _OUTCOME_KEYS = ("outcome", "stage", "reason", "diagnostics", "signal", "cache")
 
 
 class DamagedFolderError(Exception):
-    """The folder of an action is damaged. ``outcome`` is the action's if a second try fails too."""
+    """The folder of an action is damaged. ``outcome`` is the outcome of the action if a second attempt fails too."""
 
     def __init__(self, outcome: dict[str, str]) -> None:
         super().__init__(outcome["reason"])
@@ -35,13 +35,13 @@ class DamagedFolderError(Exception):
 
 
 def outcome_of(folder: str, stage: str, outputs: Mapping[str, str]) -> dict[str, str]:
-    """Return the outcome of an action; ``outputs`` are the paths, below ``out``, that it must have written.
+    """Return the outcome of an action. ``outputs`` are the paths, below ``out``, that it must have written.
 
-    Raise DamagedFolderError where what it left cannot be read, or is not what it says.
+    Raise DamagedFolderError if its files cannot be read, or contradict the outcome.
     """
     outcome = _read_outcome(folder, stage)
     if outcome["outcome"] == "ok" and (odd := _odd_output(folder, outputs)):
-        raise damaged(folder, stage, f"it said that it was done, but {odd}")
+        raise damaged(folder, stage, f"the worker reported success, but {odd}")
     if outcome.get("cache") == "retry":
         raise DamagedFolderError(outcome)
     return outcome
@@ -53,7 +53,7 @@ def damaged(folder: str, stage: str, reason: str) -> DamagedFolderError:
 
 
 def read_failure(folder: str) -> dict[str, str] | None:
-    """Return the failure that an action wrote; None where it wrote something else."""
+    """Return the failure that an action wrote; None if it wrote something else."""
     try:
         found = read_json(f"{folder}/{OUTCOME_FILE}")
     except (OSError, ValueError, RecursionError):
@@ -68,13 +68,13 @@ def is_measurable(verdict: Mapping[str, Any]) -> bool:
 
 
 def may_be_cached(outcome: Mapping[str, str]) -> bool:
-    """Return whether an outcome may be cached. The sender of a SIGKILL is unknown, so that one is not."""
+    """Return whether to cache an outcome. SIGKILL is not cached, because its sender is unknown."""
     unsure = outcome.get("signal") == "SIGKILL" or "cache" in outcome
     return outcome["outcome"] not in NEVER_CACHED and not unsure
 
 
 def metrics_of(folder: str, *, ok: bool) -> dict[str, Any]:
-    """Return what an action measured; of a failed action, its commands, what it printed, and how its program was scaled."""
+    """Return the metrics of an action; of a failed action, its log, commands and the scaling of its program."""
     try:
         found = read_json(f"{folder}/{METRICS}")
     except (OSError, ValueError, RecursionError):
@@ -85,9 +85,9 @@ def metrics_of(folder: str, *, ok: bool) -> dict[str, Any]:
 
 
 def remove_folder(folder: str) -> None:
-    """Remove the folder of an action, however deep it is, as far as that is possible.
+    """Remove the folder of an action, at any depth. Ignore errors.
 
-    Folders in folders are moved up and then emptied: no path grows longer than a file system allows, and nothing recurs.
+    Move nested folders up and then empty them: so no path exceeds the limit of the file system, and nothing recurses.
     """
     serial = count()
     with contextlib.suppress(OSError):
@@ -128,16 +128,16 @@ def _read_outcome(folder: str, stage: str) -> dict[str, str]:
     try:
         outcome = read_json(f"{folder}/{OUTCOME_FILE}")
     except (OSError, ValueError, RecursionError) as error:
-        why = "left no outcome" if isinstance(error, FileNotFoundError) else "left an outcome that cannot be read"
-        raise damaged(folder, stage, f"it {why}") from error
+        why = "wrote no outcome" if isinstance(error, FileNotFoundError) else "left an outcome that cannot be read"
+        raise damaged(folder, stage, f"the action {why}") from error
     possible = {"ok", Outcome.CRASHED, Outcome.TIMED_OUT, Outcome.INFRA_ERROR, failed_outcome(stage)}
     if str(outcome.get("outcome")) not in possible or outcome.get("stage") != stage:
-        raise damaged(folder, stage, "it claims an outcome that this action cannot have")
+        raise damaged(folder, stage, "the action claims an outcome that it cannot have")
     return _as_our_own({name: value for name in _OUTCOME_KEYS if isinstance(value := outcome.get(name), str)})
 
 
 def _as_our_own(outcome: Mapping[str, str]) -> dict[str, str]:
-    """Return an outcome whose texts can be printed: the action may have written the file itself."""
+    """Return an outcome whose texts are safe to print. The action may have written the file itself."""
     if outcome["outcome"] == "ok":
         return {"outcome": "ok", "stage": outcome["stage"]}
     more = {"signal": outcome["signal"]} if _SIGNAL.fullmatch(outcome.get("signal", "")) else {}
@@ -148,9 +148,9 @@ def _as_our_own(outcome: Mapping[str, str]) -> dict[str, str]:
 
 
 def _odd_output(folder: str, outputs: Mapping[str, str]) -> str:
-    """Return what is wrong with the output files of an action; empty where nothing is."""
+    """Return what is wrong with the output files of an action; empty if nothing is."""
     if not _has_type(f"{folder}/{OUTPUT_FOLDER}", stat.S_ISDIR):
-        return f"the folder {OUTPUT_FOLDER} is gone"
+        return f"the folder {OUTPUT_FOLDER} is missing"
     for path in outputs.values():
         place = f"{folder}/{OUTPUT_FOLDER}/{path}"
         if not _has_type(place, stat.S_ISREG):

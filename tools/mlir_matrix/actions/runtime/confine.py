@@ -1,8 +1,8 @@
-"""Run a command of a build as actions run: in namespaces of its own, as nobody, among declared files.
+"""Run a command of a build isolated like an action: in new namespaces, as another user, with declared files only.
 
     python -I -S confine.py --write FOLDER… [--bind PATH]… [--processes N] [--network] [--unconfined] [--needed] WORD…
 
-``--needed``: print what programs need of the machine (``root.needed_by``), instead of running a command.
+``--needed``: print the files of the machine that programs need (``root.needed_by``), instead of running a command.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def main(given: argparse.Namespace) -> int:
-    # Ninja gets it as well, removes what is half written, and ends: so do we then.
+    # Ninja gets SIGTERM as well, removes incomplete files, and ends. This process then ends, too.
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     spaces = isolation.enter([*given.bind, *given.write], network=given.network)
     isolation.shield(True)
@@ -68,7 +68,7 @@ def main(given: argparse.Namespace) -> int:
 
 
 def _give(folders: Sequence[str], user: int) -> None:
-    """Make a user the owner of folders and all in them; the kernel then takes away the bits by which others become that user."""
+    """Make a user the owner of folders and everything inside. The kernel then clears setuid and setgid bits."""
     for folder in folders:
         for at, names, files in os.walk(folder):
             for name in (".", *names, *files):
@@ -76,7 +76,7 @@ def _give(folders: Sequence[str], user: int) -> None:
 
 
 def _start(given: argparse.Namespace) -> NoReturn:
-    """Become the command."""
+    """Replace this process by the command."""
     isolation.shield(False)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -84,12 +84,12 @@ def _start(given: argparse.Namespace) -> NoReturn:
     if given.needed:
         print(*(path for program in given.words for path in root.needed_by(program)), sep="\n", flush=True)
         os._exit(0)
-    # No other variable of the operator's.
+    # The command gets no other environment variable of the operator.
     os.execvpe(given.words[0], given.words, {"PATH": os.environ.get("PATH", os.defpath)})  # noqa: S606 - there is no shell
 
 
 if __name__ == "__main__":
-    # Not by sys.path, as in bootstrap.
+    # Not added to sys.path, for the reason given in bootstrap.py.
     _package = sys.modules["mlir_matrix"] = ModuleType("mlir_matrix")
     _package.__path__ = [os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))]
     from mlir_matrix.actions.sandbox import isolation, mounts, root

@@ -1,4 +1,4 @@
-"""Call a kernel by the driver, and judge how the driver ended."""
+"""Run a kernel by the driver, and turn the driver's exit code into an outcome."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from mlir_matrix.actions.contract import (
 from mlir_matrix.actions.params import RunParams, Tensor
 from mlir_matrix.actions.sandbox import isolation
 
-#: The driver's exit codes (tools/driver/fail.h): what it says itself begins here, and one is not the kernel's fault.
+#: Exit codes of the driver (tools/driver/fail.h). Its own codes begin here. ``DRIVER_IO`` is a failure of the machine.
 _DRIVER_CODES = 64
 
 
 DRIVER_IO = 74
 
 
-#: Seconds of CPU time: a kernel that takes longer is not run again over other poison.
+#: Seconds of CPU time. The driver repeats a kernel over other poison values only if the kernel takes less.
 _SECOND_WITHIN = 5
 
 
-#: Bytes of stack for every kernel, whatever limit the shell sets; and of its output.
+#: Bytes of stack for every kernel, whatever limit the shell sets.
 _STACK = 64 << 20
 
 
@@ -42,7 +42,7 @@ _TEXT_LIMIT = 64 << 10
 def execute(command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None) -> tuple[int, str, str]:
     """Run a kernel within limits. Return its exit status (minus a signal's number), stdout and stderr.
 
-    It sees no variables but those given: nothing of the machine can be found by name.
+    The kernel sees only ``environment``, LC_ALL and an empty PATH, so it finds no program or library of the machine by name.
     """
     with (folder / "stdout").open("w+b") as stdout, (folder / "stderr").open("w+b") as stderr, _limits():
         done = subprocess.run(
@@ -51,7 +51,7 @@ def execute(command: Sequence[str], folder: Path, environment: Mapping[str, str]
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=stderr,
-            # A function to call there would copy the process first, which takes longer than the kernel.
+            # With a function here, Python copies this process first, which takes longer than the kernel.
             preexec_fn=None if isolation.ends_together else isolation.die_with_parent,
             check=False,
         )
@@ -98,14 +98,14 @@ def _limits() -> Iterator[None]:
 
 
 def _text(descriptor: int) -> str:
-    """Return the start of a file of output."""
+    """Return the beginning of an output file."""
     data = os.pread(descriptor, _TEXT_LIMIT, 0)
     cut = "\n[cut]" if os.fstat(descriptor).st_size > len(data) else ""
     return data.decode("utf-8", "replace") + cut
 
 
 def judge(code: int, printed: str, complaint: str) -> None:
-    """Raise the error that the exit of a kernel stands for."""
+    """Raise the error for the exit code of a kernel; return if it is 0."""
     text = printed + complaint
     if code == 0:
         return

@@ -1,6 +1,6 @@
-"""Check that an installed package or prefix is complete: a full disk, a clean-up or a killed copy can damage it.
+"""Check that an installed package or prefix is complete. A full disk, a clean-up or a killed copy can damage it.
 
-An action that then fails would blame the code under test, and its failure would be kept.
+Without this check, an action would fail, blame the code under test, and cache that failure.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import os
 
 
 def damage(site: str) -> str:
-    """Return the first damage of the package in the folder ``site``; empty where all files that pip listed are complete.
+    """Return the first damage of the package in the folder ``site``; empty if all files that pip listed are complete.
 
-    Compares sizes, not hashes, which takes some 30 ms for PyTorch's 12,000 files.
+    Compare sizes instead of hashes: this takes some 30 ms for PyTorch's 12,000 files.
     """
     try:
         records = [name for name in os.listdir(site) if name.endswith(".dist-info")]
@@ -30,9 +30,9 @@ def damage(site: str) -> str:
 
 
 def lost(prefix: str) -> str:
-    """Return the first damage of a prefix; empty where there is none, and where the prefix does not exist.
+    """Return the first damage of a prefix; empty if there is none, or if the prefix does not exist.
 
-    By size, mode and target, as wheels are looked at: some 5 ms for the 1,400 files of an LLVM.
+    Compare sizes, modes and targets of links: this takes some 5 ms for the 1,400 files of an LLVM.
     """
     path = f"{prefix}/.matrix/files.json"
     try:

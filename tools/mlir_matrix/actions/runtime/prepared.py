@@ -1,9 +1,9 @@
-"""Open the files of a program in a form of others, so that tools see what a workload would have declared.
+"""Unpack the inputs and outputs of a program in a foreign form, so that tools see them as those of a workload.
 
-Such a program's ``prepare.py`` writes ``interface``, JSON with ``inputs`` and ``outputs`` (as of :class:`SignatureParams`; the size
-of an output is null where only the program knows it), and two bundles: ``arguments`` with the inputs, and ``expected`` with
-``expected-NAME`` and, where one is known, ``bound-NAME`` of each output, and ``about.json``: by output ``rationale`` of its bound.
-A run writes the bundle ``results``.
+The ``prepare.py`` of such a form writes three files. ``interface`` is JSON with ``inputs`` and ``outputs`` as in
+:class:`SignatureParams`; the size of an output is null if only the program knows it. The bundle ``arguments`` has the inputs.
+The bundle ``expected`` has ``expected-NAME`` of each output and, if a bound is known, ``bound-NAME``. Its ``about.json`` has the
+``rationale`` of each bound. A run writes the bundle ``results``.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ INTERFACE, ARGUMENTS, EXPECTED, RESULTS = "interface", "arguments", "expected", 
 #: In an audit: the results of the kernel without a mutation.
 SOUND = "sound"
 ABOUT = "about.json"
-#: The text of a bound that each element has for itself.
+#: The text for bounds that differ between elements.
 OWN = "of each element"
-#: The files of what ``prepare.py`` writes beside the program.
+#: The files that ``prepare.py`` writes beside the program.
 PREPARED = {INTERFACE: "interface.json", ARGUMENTS: "arguments.zip", EXPECTED: "expected.zip"}
 _FOLDER = Path("opened")
 
@@ -37,7 +37,7 @@ def of_draw(bundle: str, draw: int) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """An output of a program: how it is declared, and the ``.npy`` files with what is right and with its bound, if any."""
+    """An output of a program: its declaration, and the ``.npy`` files with expected values and with bounds, if any."""
 
     declared: Mapping[str, Any]
     file: str
@@ -52,7 +52,7 @@ def write_prepared(
     inputs: Sequence[tuple[Mapping[str, Any], str]],
     outputs: Sequence[Expected],
 ) -> None:
-    """Write all that ``prepare.py`` gives: the text of the program, its inputs (each declared, with its file), its outputs."""
+    """Write the outputs of ``prepare.py``: the program's text, its inputs (declaration and file), its expected outputs."""
     Path(action.outputs["program"]).write_text(program, encoding="utf-8")
     declared = {"inputs": [each for each, _ in inputs], "outputs": [each.declared for each in outputs]}
     write_json(action.outputs[INTERFACE], declared)
@@ -72,7 +72,7 @@ def interface(action: Action[Any]) -> dict[str, Any]:
 
 @contextmanager
 def opened(action: Action[Any]) -> Iterator[Action[Any]]:
-    """Open the files of a program for an importer or a runner; collect the results of the latter."""
+    """Unpack the files of a program for an importer or a runner. Afterwards pack the results of a runner."""
     if INTERFACE not in action.inputs:
         yield action
         return
@@ -83,7 +83,7 @@ def opened(action: Action[Any]) -> Iterator[Action[Any]]:
     if ARGUMENTS not in action.inputs:
         yield replace(action, params={"dims": {}, "dim_names": {}, **params}, inputs=inputs)
         return
-    # IREE reads only files that are called so.
+    # IREE reads only files with this suffix.
     arguments = unpack(action.inputs[ARGUMENTS], _FOLDER / "in", suffix=".npy")
     inputs |= {Role.ARGUMENT.of(name): path for name, path in arguments.items()}
     (_FOLDER / "out").mkdir(parents=True)
@@ -99,7 +99,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def pack(path: str, files: Mapping[str, str | Path]) -> None:
-    """Write a bundle of files, by their names in it."""
+    """Write a bundle of files; ``files`` has their paths by name."""
     with zipfile.ZipFile(path, "w") as bundle:
         for name, file in sorted(files.items()):
             with open(file, "rb") as source, bundle.open(zipfile.ZipInfo(name, _EPOCH), "w", force_zip64=True) as sink:

@@ -1,7 +1,7 @@
 """Programs of the environment's prefixes (``mlir-opt``, ``llc``, ``qemu-aarch64``), run by their own loader and libraries.
 
-A prefix is a folder with everything that its programs need; ``.matrix/prefix.json`` in it says where they are. A program
-may be the machine's instead. Only the command line of the worker has their paths: requests and results of actions do not.
+A prefix is a folder with everything that its programs need. Its ``.matrix/prefix.json`` says where they are. A program may also
+belong to the machine. Only the command line of the worker has these paths; requests and results of actions do not.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from mlir_matrix.actions.contract import (
 )
 from mlir_matrix.actions.sandbox import isolation
 
-#: Folders with programs in the environment's wheels, as component files name them.
+#: Folders in the environment's wheels that have programs, from component files.
 folders: list[str] = []
 _ERROR = re.compile(r"(?:^|: )(?:error|LLVM ERROR): (.+)", re.MULTILINE)
-#: What a program prints when it crashes: addresses differ from run to run, the rest names the machine's folders.
+#: Lines that a crashing program prints and that differ: addresses between runs, folders between machines.
 _NOISE = re.compile(
     r"^(?: ?#\d+ 0x|\d+ +\S+ +0x|PLEASE submit|Stack dump|0\.\s|\d+\.\s+Program arguments|Segmentation fault)"
 )
-#: A frame of LLVM's stack dump that has a symbol; those of signal handlers, of ``abort`` and of libc's start say nothing. The
+#: A frame of LLVM's stack dump with a symbol. Frames of signal handlers, of ``abort`` and of libc's start are left out. The
 #: second form is that of programs without debug information: ``4  libMLIR.so 0x… mlir::f(int) + 14``.
 _SIGNALS = r"(?!llvm::sys::(?:Print|Run)|(?:gsignal|raise|abort|__\w+)\b)"
 _FRAME = re.compile(rf"^ ?#\d+ 0x\w+ (?!\(?\.{{0,2}}/){_SIGNALS}(.+?) \(?\.{{0,2}}/.*")
@@ -45,20 +45,20 @@ _TEXT_LIMIT = 200_000
 #: Dialect conversion has no pattern for an operation, or each of its patterns refuses it.
 _ILLEGAL = re.compile(r"failed to legalize operation ('[^']+')(?: that was explicitly marked illegal)?")
 NO_PATTERN = "no pattern converts {}"
-#: What follows a message: the operation in generic form.
+#: The operation in generic form, which follows a message.
 _OPERATION = re.compile(r"(?<=\S): (?:%\S+ = |\").*")
-#: What the action's programs took. Seconds.
+#: Seconds that each program of the action took.
 _spent: list[float] = []
 #: The command lines of the action's programs, for reports: names of programs, paths relative to the action's folder.
 _commands: list[list[str]] = []
 _MAJOR = re.compile(r"\d+")
-#: What glibc says of a program that it cannot load (elf/rtld.c, elf/dl-version.c), and the exit codes that follow.
+#: What glibc prints if it cannot load a program (elf/rtld.c, elf/dl-version.c), and the exit codes that follow.
 _NOT_LOADED = re.compile(
     r"^\S+: (?:error while loading shared libraries: .+|symbol lookup error: .+|\S+: version `.+' not found \(.+\))$",
     re.MULTILINE,
 )
 _NOT_LOADED_CODES = (1, 127)
-#: Errors of a file that is no program of this machine.
+#: Errors for a file that this machine cannot run.
 _NO_PROGRAM = (errno.ENOENT, errno.EACCES, errno.ENOEXEC)
 
 
@@ -70,7 +70,7 @@ def _described(prefix: str) -> dict[str, Any]:
 
 
 def needed_of_machine(prefix: str) -> Iterator[str]:
-    """Yield what programs of a prefix without a loader need: the machine's compiler has built them, and the build lists it."""
+    """Yield the files of the machine that a prefix needs if the machine's compiler built it. The build lists them."""
     if os.path.isdir(prefix):
         yield from _described(prefix).get("needed", ())
 
@@ -102,9 +102,9 @@ def _prefix_of(program: str) -> str | None:
 
 
 def command(program: str, *, libraries: bool = False) -> list[str]:
-    """Return the words that start a program. Raise MachineFailed where the environment has no such program.
+    """Return the words that start a program. Raise MachineFailed if the environment has no such program.
 
-    ``libraries``: a program of a wheel runs by the loader of the environment's first prefix and finds the libraries there.
+    ``libraries``: a program of a wheel uses the loader and the libraries of the environment's first prefix.
     """
     if found := _of_wheels(program):
         if not libraries:
@@ -122,7 +122,7 @@ def command(program: str, *, libraries: bool = False) -> list[str]:
 
 
 def library(name: str) -> str:
-    """Return the path of a shared library of the environment's prefixes. Raise MachineFailed where none has it."""
+    """Return the path of a shared library of the environment's prefixes. Raise MachineFailed if none has it."""
     places = (f"{prefix}/{folder}/{name}" for prefix in prefixes for folder in _described(prefix)["libraries"])
     found = next(filter(os.path.isfile, places), None)
     if found is None:
@@ -142,13 +142,13 @@ def by_loader(root: str, loader: str, libraries: Iterable[str], path: str, name:
     ``loader``, ``libraries`` and a relative ``path`` are below ``root``; ``name`` becomes the program's argument 0.
     """
     places = ":".join(f"{root}/{folder}" for folder in libraries)
-    # Without the host's cache of libraries: what is missing here must not be found there.
+    # Without the host's library cache: a library that the prefix lacks must not come from the host.
     options = ["--inhibit-cache", "--argv0", name, "--library-path", places]
     return [f"{root}/{loader}", *options, os.path.join(root, path)]
 
 
 def call(program: str, arguments: Sequence[str], *, output: str, failure: str) -> str:
-    """Run a program with the option ``-o output``, which it must write. Return and raise as ``execute`` does."""
+    """Run a program with ``-o output``. Return and raise as ``execute`` does; raise ActionFailed if it writes no output."""
     said = execute(program, [*arguments, "-o", output], failure=failure)
     if not os.path.isfile(output):
         raise ActionFailed(f"{failure}: {program} exits with 0 and writes no output", diagnostics=said)
@@ -164,24 +164,24 @@ def execute(
     variables: Mapping[str, str] = MappingProxyType({}),
     recorded: bool = True,
 ) -> str:
-    """Run a program of the environment in the current folder. Return what it prints, without what differs between machines.
+    """Run a program of the environment in the current folder. Return its output, without text that differs between machines.
 
-    ``libraries`` is that of ``command``; ``variables`` are added to its environment variables. Reports repeat what is ``recorded``.
-    Raise ActionFailed with its first error where it fails (``failure`` says what that means), ActionCrashed where a signal
-    ended it, MachineFailed where the environment has no such program.
+    ``libraries`` is that of ``command``. ``variables`` are more environment variables. Reports show the command line if
+    ``recorded``. Raise ActionFailed with the program's first error, after the words ``failure``. Raise ActionCrashed if a signal
+    ended it, and MachineFailed if the environment has no such program.
     """
     begin = time.perf_counter()
     words = [*command(program, libraries=libraries), *arguments]
     try:
         done = subprocess.run(
             words,
-            # Compilers fold constants by libm, which is not to choose by this CPU what they are.
+            # Compilers fold constants with libm, whose results must not depend on this CPU.
             env={
                 "LC_ALL": "C", "HOME": os.getcwd(), "TMPDIR": os.getcwd(), "PATH": "",
                 "GLIBC_TUNABLES": isolation.CLEAN_ENVIRONMENT["GLIBC_TUNABLES"], **variables,
             },
             stdin=subprocess.DEVNULL, capture_output=True, check=False,
-            # A function to call would need a copy of this process, which takes longer to make than most programs' start.
+            # With a function here, Python copies this process first, which takes longer than most programs need to start.
             preexec_fn=None if isolation.ends_together else isolation.die_with_parent,
         )  # fmt: skip
     except OSError as error:
@@ -193,7 +193,7 @@ def execute(
         _commands.append([program, *arguments])
     with open(METRICS, "w", encoding="utf-8") as file:
         json.dump({"programs_s": round(sum(_spent), 6), "commands": _commands}, file)
-    # Errors first: a reason quotes the first line where none begins with «error».
+    # stderr first: without a line that begins with «error», the reason quotes the first line.
     said = bounded(done.stderr) + bounded(done.stdout)
     if done.returncode != 0:
         check_started(command(program, libraries=libraries), done.returncode, said)
@@ -202,15 +202,15 @@ def execute(
 
 
 def check_started(words: Sequence[str], code: int, said: str) -> None:
-    """Raise MachineFailed if the loader refuses the program that ``words`` start, or a library: no source is to blame.
+    """Raise MachineFailed if the loader refuses a program or a library: then no source is to blame.
 
-    Programs also print what their sources say. So the loader has the last word, on a command line without a source.
+    A program may also print such words from its source. So run the loader again, on a command line without a source.
     """
     if not words or not not_loaded(code, said):
         return
     done = subprocess.run(
         [*words, "--version"],
-        # Symbols, too, are then looked up at the start.
+        # With LD_BIND_NOW, the loader looks up all symbols at the start.
         env={"LC_ALL": "C", "PATH": "", "LD_BIND_NOW": "1"},
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
     )  # fmt: skip
@@ -219,25 +219,25 @@ def check_started(words: Sequence[str], code: int, said: str) -> None:
 
 
 def not_loaded(code: int, said: str) -> str:
-    """Return the loader's words where a program seems not to have started, from its exit code and what it printed."""
+    """Return the loader's message if exit code and output look as if the program did not start, else an empty string."""
     found = _NOT_LOADED.search(said) if code in _NOT_LOADED_CODES else None
     return found[0] if found else ""
 
 
 def refuse(code: int, said: str, *, failure: str) -> NoReturn:
-    """Raise the error for a program that failed; ``said`` is all that it printed."""
+    """Raise the error for a program that failed; ``said`` is its whole output."""
     text = clean(said)
     if code < 0:
         raise ActionCrashed(signal_name(-code), diagnostics=text)
     found = _ERROR.search(text)
     lines = [line for line in text.splitlines() if line.strip()] or ["it prints nothing"]
-    # A program that is Python says last what happened.
+    # Python prints the error last.
     first = found[1] if found else lines[-1 if lines[0].startswith("Traceback ") else 0]
     raise ActionFailed(f"{failure}: {shortened(first)}", diagnostics=text)
 
 
 def bounded(printed: bytes) -> str:
-    """Return what a program printed; of megabytes the begin and the end, which has the error that follows many warnings."""
+    """Return the output of a program; if it is long, the beginning and the end, which has errors after many warnings."""
     if len(printed) > _TEXT_LIMIT:
         half = _TEXT_LIMIT // 4
         left_out = len(printed) - 2 * half
@@ -252,7 +252,7 @@ def shortened(message: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Return the output of a program without parts that differ between machines: diagnostics are cached."""
+    """Return the output of a program without parts that differ between machines, because diagnostics are cached."""
     lines = [_BARE_FRAME.sub(r"#  \1", _FRAME.sub(r"#  \1", line)) for line in text.splitlines()]
     lines = [line for line in lines if not _NOISE.match(line)]
     text = "\n".join(lines)

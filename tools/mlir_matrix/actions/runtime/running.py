@@ -1,4 +1,4 @@
-"""A request whose process runs: how that is ended, and what became of it where it could not say so itself."""
+"""Supervise the process of a request: measure it, end it, and write its outcome if the process could not."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from mlir_matrix.actions.runtime.collect import read_failure
 from mlir_matrix.actions.sandbox import isolation
 from mlir_matrix.actions.sandbox.cgroup import Container
 
-#: What LLVM's programs print when they abort, the innermost pass last.
+#: The running passes that LLVM's programs print when they abort, the innermost last.
 _PASS = re.compile(r"^\d+\.\s+Running (pass ['\"].{1,100}?['\"] on \w+ ['\"].{1,80}?['\"])", re.MULTILINE)
-#: How many times its limit an action may take in wall time while other processes of the machine take the CPU from it.
+#: How many times its limit an action may take in wall time while other processes use the CPU.
 BUSY = 4
-#: More threads than an action has that only computes. A thousand leave us no CPU to look at them all.
+#: More threads than an action needs for computing. To inspect a thousand would take too much CPU time.
 _MOST_THREADS = 128
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -56,23 +56,23 @@ class Running:
     timeout_s: float
     staged: Staged | None
     memory_mb: int
-    #: When its limit was last looked at; before that, when it started.
+    #: When its limit was last checked; before the first check, when it started.
     looked: float
-    #: Where the child reports an action that is done, and waits for the next; None for a child that runs one action.
+    #: Socket on which the child reports a finished action and waits for the next; None for a child that runs one action.
     line: socket.socket | None = None
-    #: Whether it waits.
+    #: Whether the child waits for the next action.
     waits: bool = False
     #: User and system time, in seconds, of the actions before this one.
     before: tuple[float, float] = (0.0, 0.0)
     timed_out: bool = False
-    #: CPU time at that time, in seconds, and how long each of its threads had then waited for a CPU.
+    #: At the last check: its CPU time in seconds, and how long each of its threads had waited for a CPU.
     cpu_s: float = 0.0
     queued_s: Mapping[str, float] = field(default_factory=dict)
 
     def goes_on(self, now: float) -> bool:
-        """Return whether it may go on after its limit in wall time: it computes, and has not had its limit in CPU time.
+        """Return whether it may continue after its limit in wall time: it computes, and its CPU time is below the limit.
 
-        One that has neither run nor waited for a CPU in a ``BUSY``-th of the time since the last look waits for something else.
+        It computes if it used or waited for a CPU during at least a ``BUSY``-th of the time since the last check.
         """
         since, cpu_s, queued_s = now - self.looked, self.cpu_s, self.queued_s
         self.looked = now
@@ -88,7 +88,7 @@ class Running:
         return self.cpu_s - cpu_s + waited_s >= since / BUSY
 
     def ask_where(self) -> None:
-        """Have it say where it is, in its log or in the diagnostics of its outcome."""
+        """Make it print its stack to its log, or to the diagnostics of its outcome."""
         with contextlib.suppress(OSError):
             signal.pidfd_send_signal(self.pidfd, LATE)
 
@@ -99,21 +99,21 @@ class Running:
         try:
             os.killpg(self.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
-            # Not yet a group leader, or already gone; a child that is no leader yet has run no tool.
+            # The child is no group leader yet, so it has run no tool; or it has ended.
             return
 
 
 def _cpu_seconds(pidfd: int) -> tuple[float, dict[str, float]]:
     """Return the CPU time of a process and its descendants, and how long each of their threads has waited for a CPU.
 
-    CPU time of those that have ended counts if their parents have waited for them. 0 where /proc does not show them.
+    CPU time of ended descendants counts if their parents have waited for them. Return 0 if /proc does not show the process.
     """
     ticks, queued_s, found = 0, dict[str, float](), list[int]()
     with contextlib.suppress(OSError), open(f"/proc/self/fdinfo/{pidfd}", encoding="ascii") as file:
-        # Its number in the namespace of /proc, which need not be ours.
+        # Its number in the namespace of /proc, which may differ from ours.
         found += [int(line.split()[1]) for line in file if line.startswith("Pid:")]
     for pid in found:
-        # It, or a thread, may end meanwhile.
+        # The process or a thread may end meanwhile.
         with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as stat:
             ticks += sum(map(int, stat.read().rpartition(b")")[2].split()[11:15]))
         for thread in iglob(f"/proc/{pid}/task/*"):
@@ -134,7 +134,7 @@ class Ends:
         self._container = container
 
     def settle(self, task: Running, status: int) -> str:
-        """Write the outcome of a child that wrote none. Return the failure of the machine, else an empty string."""
+        """Write the outcome of a child that wrote none. Return the machine's failure, or an empty string."""
         refused = self._container.refused(task.memory_mb) if self._container is not None else ""
         try:
             if task.timed_out or not os.path.lexists(os.path.join(task.folder, OUTCOME_FILE)):
@@ -142,18 +142,18 @@ class Ends:
             elif not refused or (own := read_failure(task.folder)) is None:
                 return ""
             else:
-                # It does not know why it failed.
+                # The child does not know which limit it exceeded.
                 outcome = own
             write_outcome(task.folder, because(outcome, refused) if refused else outcome)
         except MachineFailed as error:
             return str(error)
         except OSError as error:
-            # If the action removed its own folder, collecting it fails with a damaged folder.
+            # If the action removed its own folder, the scheduler later finds a damaged folder.
             return f"the machine failed: {error.strerror}" if error.errno in MACHINE_ERRORS else ""
         return ""
 
     def _outcome(self, task: Running, status: int) -> dict[str, str]:
-        """Return the outcome of a child that left none. Raise MachineFailed."""
+        """Return the outcome for a child that wrote none. Raise MachineFailed."""
         log = read_log(task.folder)
         if task.timed_out:
             of_what = " of CPU time" if task.cpu_s >= task.timeout_s else ""
@@ -169,13 +169,13 @@ class Ends:
             return self._killed(task.stage, os.WTERMSIG(status), log)
         if os.WEXITSTATUS(status) == EXIT_MACHINE:
             raise MachineFailed("the machine failed: the action's outcome could not be written")
-        # Its source may have done that, or what it called for want of something: not known for sure, so not cached.
-        reason = f"the process ended by itself with exit code {os.WEXITSTATUS(status)} before it was done"
+        # Cause unknown (the program, or a lack of resources): not cached.
+        reason = f"the process ended by itself with exit code {os.WEXITSTATUS(status)} before the action finished"
         return failure(task.stage, failed_outcome(task.stage), reason, log, cache="no")
 
     def _killed(self, stage: str, number: int, log: str) -> dict[str, str]:
         kills = isolation.memory_kills()
-        # A container counts its own.
+        # A container counts its own kills.
         if number == signal.SIGKILL and kills != self._memory_kills and self._container is None:
             self._memory_kills = kills
             return failure(stage, Outcome.INFRA_ERROR, "killed: the machine ran out of memory", log)

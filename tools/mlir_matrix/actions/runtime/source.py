@@ -19,13 +19,12 @@ Shape = tuple[int | None, ...]
 def load(path: str, function: str = "workload") -> Callable[..., Any]:
     """Return the function that a source file defines.
 
-    The file is compiled under its relative name, which is what tracebacks and locations then show, and outside the
-    import system: it is called ``jax.py`` or ``onnx.py``, its folder must not come before the real packages, and
-    nothing may be written beside it.
+    Compile the file under its relative name, which tracebacks and locations then show. Do not import it: it is called ``jax.py``
+    or ``onnx.py``, its folder must not hide the real packages, and Python must write nothing beside it.
     """
     module = ModuleType("workload_source")
     module.__file__ = path
-    # Dataclasses and pickling look their module up by name.
+    # Dataclasses and pickling look up their module by name.
     sys.modules[module.__name__] = module
     text = Path(path).read_bytes()
     with under_test():
@@ -62,7 +61,7 @@ def check_names(what: str, declared_names: Sequence[str], names: Sequence[str]) 
 def check_outputs(outputs: Sequence[Tensor], got: Sequence[tuple[Shape | None, str]]) -> None:
     """Raise ActionFailed unless the results are those that the workload declares.
 
-    ``got`` has the shape (None for what has none) and the dtype of each result. A dynamic size agrees with any.
+    ``got`` has the shape (None if it has none) and the dtype of each result. A dynamic size matches any size.
     """
     if len(outputs) != len(got):
         raise ActionFailed(f"declared {_count(len(outputs))}, got {_count(len(got))}")
@@ -76,7 +75,7 @@ def check_outputs(outputs: Sequence[Tensor], got: Sequence[tuple[Shape | None, s
 
 
 def name_of(dtypes: Mapping[str, object], dtype: object) -> str:
-    """Return our name of a framework's dtype, or the framework's own where we have none."""
+    """Return our name of a framework's dtype, or the framework's name if we have none."""
     return next((name for name, value in dtypes.items() if value == dtype), str(dtype))
 
 
@@ -89,7 +88,7 @@ def _agree(declared_shape: Sequence[int], shape: Shape | None) -> bool:
 
 
 def text_of(shape: Sequence[int | None] | None, dtype: str) -> str:
-    """Return a type as text: ``f32[8, ?]``, or only the dtype where the shape is unknown."""
+    """Return a type as text: ``f32[8, ?]``, or only the dtype if the shape is unknown."""
     return dtype if shape is None else f"{dtype}[{', '.join('?' if size is None else str(size) for size in shape)}]"
 
 

@@ -1,13 +1,13 @@
-"""A warm process that runs actions, each in a forked child.
+"""Serve requests in a warm process, which runs each action in a forked child.
 
-It speaks Bazel's JSON persistent-worker protocol, multiplexed: a line with a work request comes in, a line with a work
-response goes out, in any order, matched by ``requestId``. Requests name a ``sandboxDir`` that holds ``action.json`` and
-the inputs. The parent imports what its tools need and stays single-threaded; a crash, a leak or a hang is a child's.
-Without ``--persistent_worker`` the same command runs the one action in the current folder. Either way a request may have a
-layout instead (``bazel_layout``), as Bazel's have.
+It uses Bazel's JSON protocol for multiplexed persistent workers. Each work request is a line on stdin, and each work response a
+line on stdout. Responses come in any order and have the ``requestId`` of their request. A request names a ``sandboxDir`` with
+``action.json`` and the inputs. The parent imports what its tools need and stays single-threaded. A crash, a leak or a hang
+affects only a child. Without ``--persistent_worker`` the same command runs the one action in the current folder. Bazel's
+requests have a layout instead (``bazel_layout``).
 
-With ``--stay``, a child that has done its action waits for the one that continues it: a request for the same folder, whose files
-were exchanged. It saves what a fork and a context of MLIR cost, several times what a small action takes.
+With ``--stay``, a child that has finished its action waits for the one that continues it: a request for the same folder with
+other files. This saves a fork and a new context of MLIR, which take several times as long as a small action.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from mlir_matrix.actions.runtime.running import Ends, Running
 from mlir_matrix.actions.sandbox import isolation, root
 from mlir_matrix.actions.sandbox.cgroup import Container
 
-#: Seconds in which an action that is late can say where it is.
+#: Seconds that an action has for printing its stack after its time limit.
 _LAST_WORDS_S = 1.0
 
 
 class Worker:
-    """The parent: starts a child per request, ends it at its time limit, answers when it is done."""
+    """The parent process. It starts a child per request, ends the child at its time limit, and answers when it has ended."""
 
     def __init__(
         self,
@@ -56,11 +56,11 @@ class Worker:
         self._replies = replies
         #: Whether only actions may import the environment's packages.
         self._foreign = foreign
-        #: What of /dev the operator grants to actions that ask for it.
+        #: Devices that the operator grants to actions that ask for them.
         self._granted = frozenset(devices)
         self._spaces = spaces
         self._lost = isolation.lost(spaces)
-        #: Whether folders of other actions are beside an action's folder.
+        #: Whether to hide the folders beside an action's folder, which belong to other actions.
         self._alone = alone
         self._selector = selectors.DefaultSelector()
         self._running: dict[int, Running] = {}
@@ -70,18 +70,18 @@ class Worker:
         self._buffer = b""
         self._container = Container() if spaces is None and os.getpid() == 1 else None
         self._ends = Ends(self._container)
-        #: What the machine's trouble with the last request was, if any.
+        #: The failure of the machine in the last request, if any.
         self.trouble = ""
 
     def serve(self, requests: int) -> None:
-        """Answer requests until their end of file; then end what still runs."""
+        """Answer requests until their end of file; then end all actions that still run."""
         os.set_blocking(requests, False)
         self._selector.register(requests, selectors.EVENT_READ, None)
         while self._open or self._running:
             self._turn(requests)
 
     def perform(self, message: dict[str, Any]) -> None:
-        """Answer a single request that did not come over the wire."""
+        """Run a single request that did not come from stdin."""
         self._start(message)
         while self._running:
             self._turn(-1)
@@ -134,8 +134,8 @@ class Worker:
             task = self._fork(number, root, arguments, staged)
         except (OSError, ValueError, LookupError, TypeError) as error:
             if isinstance(error, OSError):
-                # Out of processes, descriptors or memory: the machine's trouble, and the next request may fare better.
-                trouble = f"the machine failed: no process for it: {error.strerror}"
+                # The machine lacks processes, descriptors or memory. The next request may succeed.
+                trouble = f"the machine failed: cannot start the action: {error.strerror}"
             else:
                 trouble = f"internal error: the request is damaged: {type(error).__name__}: {error}"
             self._answer(number, {}, trouble if staged is None else staged.close({}, trouble))
@@ -149,7 +149,7 @@ class Worker:
             self._selector.register(task.line, selectors.EVENT_READ, task)
 
     def _go_on(self, task: Running, number: int, arguments: Sequence[str]) -> bool:
-        """Give a child that waits its next action. Return False if it has ended. End it if the request cannot be read."""
+        """Give a waiting child its next action. Return False if it has ended. End it if the request cannot be read."""
         if task.line is None:
             return False
         try:
@@ -170,7 +170,7 @@ class Worker:
         return True
 
     def _take_report(self, task: Running) -> None:
-        """Answer the request of a child that has done its action and waits for the next."""
+        """Answer the request of a child that has finished its action and waits for the next."""
         if task.line is None:
             return
         try:
@@ -178,13 +178,13 @@ class Worker:
         except ConnectionResetError:
             report = b""
         if not report or task.timed_out:
-            # It ends.
+            # The child ends.
             self._close_line(task)
             return
         try:
             user, system, rss = _times(report, task)
         except (ValueError, TypeError):
-            # The tool has written it, or a package that it imports.
+            # The tool, or a package that it imports, has written to the line.
             self._close_line(task)
             task.kill()
             return
@@ -200,14 +200,14 @@ class Worker:
         if layout is None:
             return None
         if self._alone and not self._foreign:
-            # Bazel starts workers without naming their tools.
+            # Bazel starts workers without naming their tools, so they are imported now.
             params = layout["request"]["params"]
             tools = [layout["request"]["tool"], *([contract.BACKEND] if "bindings" in params else [])]
             _preload(tuple(tools), tuple(layout["preload"]))
         return Staged(layout, root)
 
     def _fork(self, number: int, root: str, arguments: Sequence[str], staged: Staged | None) -> Running | None:
-        """Start the action of a request; None where no process is needed."""
+        """Start the action of a request. Return None if it inherits a failure and needs no process."""
         if staged is None:
             options = _request_parser().parse_args(arguments)
             folder, file, limits = root, options.request, (options.timeout_s, options.memory_mb)
@@ -218,7 +218,7 @@ class Worker:
             folder, file, limits = staged.folder, REQUEST_FILE, (staged.timeout_s, staged.memory_mb)
         request = _read_request(folder, file)
         stage, devices = str(request["stage"]), request["params"].get("devices", ())
-        # Reserved for the child's descriptor, which must not fail after the fork.
+        # Reserve a descriptor for pidfd_open, which must not fail after the fork.
         reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         started = time.monotonic()
         space, ours, its = None, None, None
@@ -285,7 +285,7 @@ class Worker:
         self._selector.unregister(task.pidfd)
         os.close(task.pidfd)
         self._close_line(task)
-        # Kill the group first: once its leader is reaped, another process may get the number.
+        # Kill the group first: once its leader is reaped, another process may get its number.
         task.kill()
         _, status, usage = os.wait4(task.pid, 0)
         self._running.pop(task.pid, None)
@@ -312,7 +312,7 @@ class Worker:
             task.line = None
 
     def _used(self, task: Running, user: float, system: float, rss: int) -> dict[str, float]:
-        """Return what an action has used, from the times of its process."""
+        """Return time and memory of an action, from the times of its process."""
         return {
             "wall_s": round(time.monotonic() - task.started, 6),
             "user_s": round(user - task.before[0], 6),
@@ -322,7 +322,7 @@ class Worker:
 
     def _answer(self, number: int, usage: dict[str, float], trouble: str = "", *, waits: bool = False) -> None:
         self.trouble = trouble
-        # Bazel ignores keys that it does not know.
+        # Bazel ignores unknown keys.
         reply = {"exitCode": 1 if trouble else 0, "output": trouble, "requestId": number, "usage": usage}
         if waits:
             reply["waits"] = True
@@ -331,9 +331,9 @@ class Worker:
         os.write(self._replies, json.dumps(reply).encode() + b"\n")
 
     def _bury_orphans(self) -> None:
-        """End the processes that a finished action left: this process, their nearest living ancestor, inherited them.
+        """End the processes that a finished action left. They are now children of this process, their subreaper.
 
-        Again and again, because those that end leave children, too; but not for ever: a bomb may be faster than we.
+        Repeat, because killed processes leave children, too. Stop after 2 s: a fork bomb may start processes faster.
         """
         until = time.monotonic() + 2
         own = self._running.keys() | {task.pid for task in self._waiting.values()}
@@ -345,22 +345,22 @@ class Worker:
 
 
 def _read_request(folder: str, file: str) -> dict[str, Any]:
-    """Read a request. Raise OSError or ValueError, and never wait: a child that has stayed may have replaced the file."""
+    """Read a request without ever blocking: a child that stayed may have replaced the file. Raise OSError or ValueError."""
     with open_plain(os.path.realpath(os.path.join(folder, file))) as text:
         request: dict[str, Any] = json.load(text)
     return request
 
 
 def _times(report: bytes, task: Running) -> tuple[float, float, int]:
-    """Return the times and the memory that a child reports. Raise ValueError or TypeError for anything else."""
+    """Return the times and the memory in a child's report. Raise ValueError or TypeError if it is invalid."""
     user, system, rss = json.loads(report)
     if task.waits or not all(0 <= value < 1e12 for value in (user, system, rss)):
-        raise ValueError("a child reports what it cannot have used")
+        raise ValueError("a child reports impossible times or memory")
     return user, system, rss
 
 
 class _RequestParser(argparse.ArgumentParser):
-    """Raises ValueError where its base class would end the process."""
+    """A parser that raises ValueError, where its base class would end the process."""
 
     def error(self, message: str) -> NoReturn:
         raise ValueError(message)
@@ -377,10 +377,10 @@ def _request_parser() -> argparse.ArgumentParser:
 
 
 def _warm(name: str) -> None:
-    """Import a module of the environment's packages, and call the function that ``MODULE:FUNCTION`` names if they define it."""
+    """Import ``MODULE`` of the environment's packages, or call ``MODULE:FUNCTION`` if that is defined there."""
     path, _, attribute = name.partition(":")
     if PathFinder.find_spec(path.partition(".")[0], contract.sites) is None:
-        # A catalog chose the name, and some modules of the standard library act when they are imported.
+        # A catalog chose the name, and importing some modules of the standard library has effects.
         return
     module = importlib.import_module(path)
     if attribute and os.path.dirname(str(module.__spec__ and module.__spec__.origin)).startswith(tuple(contract.sites)):
@@ -389,7 +389,7 @@ def _warm(name: str) -> None:
 
 @cache
 def _preload(tools: Sequence[str], modules: Sequence[str]) -> None:
-    # Frameworks make millions of objects and no garbage.
+    # Frameworks create millions of objects and no garbage at import.
     gc.disable()
     try:
         for tool in tools:
@@ -399,27 +399,27 @@ def _preload(tools: Sequence[str], modules: Sequence[str]) -> None:
             if preload is not None:
                 preload()
         for name in modules:
-            # What cannot be imported fails in the child, where it is the action's failure.
+            # A failing import fails again in the child, as a failure of the action.
             with contextlib.suppress(Exception, SystemExit):
                 _warm(name)
     finally:
         gc.enable()
-    # Children share these pages; collecting them would copy them.
+    # Children share these pages; their garbage collector would copy them.
     gc.collect()
     gc.freeze()
 
 
 def _compile() -> None:
-    """Compile all modules of the packages, which runs none: neither actions nor their imports can write bytecode."""
+    """Compile all modules of the packages without running them, because actions cannot write bytecode."""
     for site in contract.sites if sys.pycache_prefix else ():
         bytecode.compile_all(site)
 
 
 def main(arguments: Sequence[str], declared: Sequence[str] | None = None) -> int:
-    """``worker.py [--tool T…] [--module M…] --persistent_worker``, or ``worker.py action.json`` for one action here.
+    """Run ``worker.py [--tool T…] [--module M…] --persistent_worker``, or ``worker.py action.json`` for one action here.
 
-    ``declared``: what actions are to see of this machine's files; None: all that we see. ``--bound`` only says what that is.
-    ``--foreign``: an untrusted catalog chose packages. This process is not confined, so it imports none.
+    ``declared``: the files of this machine that actions see; None: all that this process sees. ``--bound``: only print them.
+    ``--foreign``: an untrusted catalog chose packages. This process is not isolated, so it imports none of them.
     """
     parser = argparse.ArgumentParser(prog="worker")
     parser.add_argument("--tool", action="append", default=[])
@@ -438,7 +438,7 @@ def main(arguments: Sequence[str], declared: Sequence[str] | None = None) -> int
     if options.persistent_worker:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         replies = os.dup(1)
-        # A tool that prints while it is imported must not end up in the protocol.
+        # Output that a tool prints at import must not mix with the responses.
         os.dup2(2, 1)
         if options.foreign:
             _compile()
@@ -446,7 +446,7 @@ def main(arguments: Sequence[str], declared: Sequence[str] | None = None) -> int
             _preload(tuple(options.tool), tuple(options.module))
         worker = Worker(replies=replies, spaces=spaces, alone=True, devices=options.device, foreign=options.foreign)
         worker.serve(0)
-        # Without the frameworks' exit handlers, which take time.
+        # Skip the frameworks' exit handlers, which take time.
         os._exit(0)
     return _once(rest, spaces)
 
@@ -458,7 +458,7 @@ def _tell_bound(declared: Sequence[str]) -> int:
 
 
 def _once(arguments: Sequence[str], spaces: isolation.Spaces | None) -> int:
-    """One action as a plain command, supervised in the same way."""
+    """Run one action as a plain command, supervised in the same way."""
     worker = Worker(replies=os.open(os.devnull, os.O_WRONLY), spaces=spaces, alone=False)
     worker.perform({"arguments": list(arguments), "sandboxDir": os.getcwd()})
     if worker.trouble:

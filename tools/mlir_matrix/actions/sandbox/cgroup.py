@@ -1,11 +1,11 @@
-"""Observe a container whose first process is a worker: end its processes, and tell which limit an action exceeded."""
+"""Observe a container whose first process is a worker: end its processes, and name the limit that an action exceeded."""
 
 from __future__ import annotations
 
 import os
 import signal
 
-#: Where control groups count what they did not allow, version 2 before version 1, and the word that the number follows.
+#: Files in which control groups count what they refused, version 2 before version 1, and the word before the number.
 _KILLS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"), "oom_kill"
 _REFUSALS = ("/sys/fs/cgroup/pids.events", "/sys/fs/cgroup/pids/pids.events"), "max"
 _MOST = ("/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max")
@@ -24,17 +24,17 @@ class Container:
         try:
             os.kill(-1, signal.SIGKILL)
             while True:
-                # As the first process we inherit them all.
+                # The first process inherits all orphans.
                 os.waitpid(-1, 0)
         except (ProcessLookupError, ChildProcessError):
             return
 
     def refused(self, memory_mb: int) -> str:
-        """Return the limit that the last action exceeded, as a clause; empty where it exceeded none."""
+        """Return the limit that the last action exceeded, as a clause; empty if it exceeded none."""
         before = self._kills, self._refusals
         self._kills, self._refusals = _count(*_KILLS), _count(*_REFUSALS)
         if self._kills != before[0]:
-            return f"out of memory: what it started took more than the limit of {memory_mb} MiB"
+            return f"out of memory: the processes that it started exceeded the limit of {memory_mb} MiB"
         if self._refusals != before[1]:
             return f"it started more processes than the limit of {_read(_MOST).strip() or 'its container'}"
         return ""

@@ -1,7 +1,7 @@
 """Isolate a worker and its actions: from the network, other processes, other files and privileges.
 
-Namespaces of the kernel do it where they may be made: by root, or where unprivileged user namespaces are allowed. What cannot
-be taken away is said in ``Spaces.lost`` or ``NOTHING_HELD``. Limits on memory and time always hold.
+It uses namespaces of the kernel. Root can create them, and other users where the kernel allows unprivileged user namespaces.
+``Spaces.lost`` or ``NOTHING_HELD`` says what is not isolated. Limits on memory and time always hold.
 """
 
 from __future__ import annotations
@@ -35,25 +35,27 @@ _CAP_DAC_OVERRIDE = 1
 _LAST_CAPABILITY = 40
 _OWN_PROCESSES, _OWN_MOUNTS = "/proc/self/ns/pid", "/proc/self/ns/mnt"
 _IFF_UP = 1
-#: Processes and threads that an action may have at a time, and files that each of these may have open.
+#: Limits of an action: its processes and threads at a time, and the open files of each process.
 PROCESSES, OPEN_FILES = 1024, 4096
 #: Since this release the kernel counts processes by user namespace and not only by user.
 _COUNTS_BY_NAMESPACE = (5, 14)
 
 NOTHING_HELD = (
-    "no namespaces may be made here: actions keep the network, see other processes, read and write what their user may, "
-    "and may start any number of processes"
+    "cannot create namespaces: actions run with network access, see other processes, read and write whatever their user "
+    "can, and may start any number of processes"
 )
-_FILES_NOT_HELD = "the kernel refuses to mount ({}): actions read and write what their user may"
-_OLD_PROC = "parts of /proc are hidden, so that there can be no new one: actions see the numbers of other processes"
+_FILES_NOT_HELD = "cannot mount ({}): actions read and write whatever their user can"
+_OLD_PROC = (
+    "cannot mount a new /proc, because parts of the old one are hidden: actions see the numbers of other processes"
+)
 _UNCOUNTED = "the number of processes is not limited"
-_UNFILTERED = "this architecture has no filter of system calls: actions reach sockets with a path"
-_INHERITED = "a root cannot be built here ({}): actions can read what their user may"
+_UNFILTERED = "system calls are not filtered on this architecture: actions can connect to sockets with a path"
+_INHERITED = "cannot build a root file system ({}): actions read whatever their user can"
 
-#: The whole environment that an action sees, but for the folders, which are its own. The first group has every x86-64
-#: CPU give the same bits: OpenBLAS, NumPy, glibc's libm, PyTorch, MKL and oneDNN choose code by its features otherwise.
-#: NumPy (these names are of 1.26 to 2.5) ignores one that it does not dispatch on, and refuses one of its baseline. The
-#: last two of glibc's are of releases before 2.33.
+#: All environment variables that an action sees, except those that name its own folders. With the first group, every x86-64
+#: CPU gives the same bits. Otherwise OpenBLAS, NumPy, glibc's libm, PyTorch, MKL and oneDNN choose code by the CPU's features.
+#: The names are those of NumPy 1.26 to 2.5. NumPy ignores a feature that it does not dispatch on, and refuses one of its
+#: baseline. The last two tunables are for glibc before 2.33.
 CLEAN_ENVIRONMENT = {
     "OPENBLAS_CORETYPE": "Nehalem",
     "NPY_DISABLE_CPU_FEATURES": "SSSE3 SSE41 POPCNT SSE42 AVX F16C XOP FMA4 FMA3 AVX2 AVX512F AVX512CD AVX512_KNL "
@@ -74,26 +76,26 @@ CLEAN_ENVIRONMENT = {
 }
 
 _libc = ctypes.CDLL(None, use_errno=True)
-#: Made and resolved once, and not by each child, which that takes a tenth of a millisecond.
+#: Types and functions are resolved once here: each child would spend 0.1 ms on them.
 _Header, _Sets = ctypes.c_uint32 * 2, ctypes.c_uint32 * 6
 _capget, _capset, _prctl = _libc.capget, _libc.capset, _libc.prctl
 
 
 def enter(declared: Sequence[str] | None = None, *, network: bool = False) -> Spaces | None:
-    """Put this process, still single-threaded, into namespaces of its own, with not even a loopback network.
+    """Move this process, which must be single-threaded, into new namespaces without any network, not even loopback.
 
-    If that works, the caller continues in a forked child, the first process of its namespace: nothing inside can
-    send it a signal that ends or stops it, and all inside ends with it. The original process only waits for it. None
-    where it does not; the network may then be gone all the same. ``declared``: what actions are to see of this machine's
-    files; None: all that the caller sees. ``network``: the caller keeps the machine's network.
+    On success, the caller continues in a forked child, the first process of its namespace. No process inside can end or stop
+    that child by a signal, and all processes inside end with it. The original process only waits for the child. Return None
+    on failure. Even then the network may already be disabled. ``declared``: the files of this machine that actions see; None:
+    all that the caller sees. ``network``: the caller keeps the machine's network.
     """
-    # Some containers allow namespaces inside, which would only be in the way there.
+    # A container isolates already; namespaces inside it add nothing, even where it allows them.
     if contained():
         shield(True)
         return None
-    # A root without processes or a shell has nothing to make them with.
+    # Namespaces need /proc, and the first process in them is a shell.
     possible = all(map(os.path.exists, (_OWN_PROCESSES, root.SHELL)))
-    # In a new namespace the kernel may call what is mapped by other names.
+    # Before the new namespace: inside, the kernel may list mapped files under other names.
     paths = root.bound(declared) if declared is not None else None
     net = 0 if network else _CLONE_NEWNET
     if not possible or not _unshare(net | _CLONE_NEWIPC | _CLONE_NEWNS | _CLONE_NEWPID):
@@ -110,7 +112,7 @@ def enter(declared: Sequence[str] | None = None, *, network: bool = False) -> Sp
 
 
 def lost(spaces: Spaces | None) -> str:
-    """Return what this worker cannot isolate, as a clause; empty where isolation is complete."""
+    """Return what this worker cannot isolate, as a clause; empty if isolation is complete."""
     if spaces is not None:
         return spaces.lost
     return "" if contained() else NOTHING_HELD
@@ -120,14 +122,14 @@ def contained() -> bool:
     """Return whether a container isolates us: this is its first process, its root is read-only, and it has no network."""
     if os.getpid() != 1 or not os.statvfs("/").f_flag & os.ST_RDONLY:
         return False
-    # Only the first process of a container needs it; others start faster without it.
+    # Only the first process of a container needs this module; others start faster without it.
     import socket
 
     return not any(_is_up(name) for _, name in socket.if_nameindex() if name != "lo")
 
 
 def _is_up(interface: str) -> bool:
-    """Return whether an interface is up. Kernels with tunnels put one that is down into every network."""
+    """Return whether an interface is up. Kernels with tunnels add an interface that is down to every network namespace."""
     try:
         with open(f"/sys/class/net/{interface}/flags", encoding="ascii") as file:
             return bool(int(file.read(), 16) & _IFF_UP)
@@ -143,7 +145,7 @@ def _unshare(flags: int, proc: str | int = "/proc") -> bool:
         return False
     if flags & seccomp.CLONE_NEWUSER:
         at = os.open(proc, os.O_PATH | os.O_CLOEXEC) if isinstance(proc, str) else proc
-        # Without a map the process would be «nobody» to tools that look up their owner.
+        # Without these maps, tools that look up the owner of the process find «nobody».
         for name, text in (
             ("setgroups", b"deny"),
             ("uid_map", b"%d %d 1" % (uid, uid)),
@@ -161,11 +163,11 @@ def _unshare(flags: int, proc: str | int = "/proc") -> bool:
 def _stand_by(pid: int) -> None:
     """Wait for the child that does the work, and exit as it did."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Only when the child is gone, and with it all in its namespace, do we end: then nothing is left.
+    # This process ends only after the child, and thus after all processes in the child's namespace.
     signal.signal(signal.SIGTERM, lambda *_: os.kill(pid, signal.SIGKILL))
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1):
-        # The end of requests and of answers is then the child's alone.
+        # Only the child then holds the pipes of requests and answers, so their ends show that it has ended.
         os.dup2(null, descriptor)
     _, status = os.waitpid(pid, 0)
     code = os.waitstatus_to_exitcode(status)
@@ -173,7 +175,7 @@ def _stand_by(pid: int) -> None:
 
 
 class Spaces:
-    """Makes namespaces for each action: of processes, and of mounts with all that an action may see.
+    """Makes namespaces for each action: one of processes, and one of mounts with all files that the action may see.
 
     The worker itself stays outside: it hands out folders, and follows links that Bazel lays.
     """
@@ -181,27 +183,27 @@ class Spaces:
     def __init__(self, paths: Sequence[str] | None) -> None:
         self._own = [(os.open(_OWN_MOUNTS, os.O_RDONLY | os.O_CLOEXEC), _CLONE_NEWNS)]
         self._own += [(os.open(_OWN_PROCESSES, os.O_RDONLY | os.O_CLOEXEC), _CLONE_NEWPID)]
-        # To enter a namespace of mounts changes both of these.
+        # Entering a mount namespace changes the root and the current folder.
         self._root, self._here, self._proc = (os.open(path, os.O_PATH | os.O_CLOEXEC) for path in ("/", ".", "/proc"))
         self._first_user = root.FIRST_USER if _has_users() else 0
         self._users = set(range(self._first_user, self._first_user + root.USERS))
         #: The most processes and threads that an action may have at a time.
         self.processes = PROCESSES
-        #: What is not held, as a clause.
+        #: What is not isolated, as a clause.
         self.lost = ""
         self._template = self._lay(paths)
-        # Root of a user namespace may be root outside, whose processes no limit counts.
+        # Root of a user namespace may be root outside, and the kernel does not limit root's processes.
         counted = self._first_user or (os.getuid() != 0 and _release() >= _COUNTS_BY_NAMESPACE)
         more = ("" if counted else _UNCOUNTED, "" if seccomp.prepare() else _UNFILTERED)
         self.lost = "; ".join(filter(None, (self.lost, *more)))
 
     @property
     def has_root(self) -> bool:
-        """Return whether actions have a root that is built of what is declared."""
+        """Return whether actions have a root file system that is built from declared paths only."""
         return self._template is not None and bool(self._template[-1].folder)
 
     def _lay(self, paths: Sequence[str] | None) -> tuple[int, int, root.Laid] | None:
-        """Make the mount namespace that each action gets a copy of; None where the kernel refuses."""
+        """Make the mount namespace that each action gets a copy of; None if the kernel refuses."""
         if paths is not None:
             try:
                 return self._laid(lambda: root.build(paths))
@@ -232,9 +234,8 @@ class Spaces:
     def open(self, folder: str, *, alone: bool, devices: Sequence[str] = ()) -> Space:
         """Enter namespaces for the action in ``folder``; the next fork of this process begins in them.
 
-        The caller calls ``back`` after that. ``alone``: hide the neighbours of the folder, where they are visible.
-        ``devices``: what of the machine's /dev this action has beside its own.
-        OSError where there can be no more namespaces.
+        The caller calls ``back`` after the fork. ``alone``: hide the folders beside it, if they are visible.
+        ``devices``: devices of the machine that this action gets beside its own. Raise OSError if the kernel refuses.
         """
         try:
             if self._template is None:
@@ -252,7 +253,7 @@ class Spaces:
         """Enter a copy of the mounts and move the action's folder into it. Return the folder's path there."""
         tree = mounts.open_tree(folder)
         try:
-            # From here the machine's own /dev is seen, from there it is not.
+            # Only the old namespace shows the machine's /dev.
             trees = root.open_devices(devices) if devices else None
             mounts.check(_libc.unshare(_CLONE_FS))
             mounts.check(_libc.setns(template, _CLONE_NEWNS))
@@ -285,14 +286,14 @@ class Spaces:
             self._users.add(user)
 
     def confine(self, space: Space) -> None:
-        """In the child: hide others' processes and memory, and be a user whose processes are counted apart."""
+        """Hide processes and memory of others, and become a user whose processes are counted apart. Runs in the child."""
         mounts.check(_libc.unshare(_CLONE_NEWIPC))
         if self._template is not None and self._template[-1].new_proc:
             root.mount_proc()
         if not self._first_user:
-            # In the worker's own, an action could look into the first process, and all actions would share one count.
+            # In the worker's user namespace, an action could inspect the first process, and all actions would share one count.
             if not _unshare(seccomp.CLONE_NEWUSER, self._proc):
-                raise OSError(ctypes.get_errno(), "the kernel allows no user namespace for an action")
+                raise OSError(ctypes.get_errno(), "the kernel refuses a user namespace for an action")
             if _release() >= _COUNTS_BY_NAMESPACE:
                 _limit(resource.RLIMIT_NPROC, self.processes)
         elif space.user is not None:
@@ -300,7 +301,7 @@ class Spaces:
 
 
 def _enter_root(top: int) -> None:
-    """Make a folder of this namespace the root. In a chroot, the namespace's own root is another one."""
+    """Make a folder of this namespace the root. In a chroot, it differs from the root of the namespace."""
     os.fchdir(top)
     os.chroot(".")
 
@@ -328,7 +329,7 @@ def _release() -> tuple[int, int]:
 
 
 def _become(user: int, processes: int) -> None:
-    """Turn root into a user that owns nothing but keeps its folder: limits on processes do not bind root."""
+    """Turn root into a user that owns nothing and can still use its folder. The kernel does not limit root's processes."""
     _limit(resource.RLIMIT_NPROC, processes)
     _prctl(_PR_SET_KEEPCAPS, 1, 0, 0, 0)
     os.setgroups([])
@@ -341,16 +342,16 @@ def _become(user: int, processes: int) -> None:
 
 
 class Space:
-    """Namespaces of an action: everything in them ends when they are ended, whatever group or session it moved to.
+    """Namespaces of an action. To kill them ends every process inside, whatever group or session it moved to.
 
-    The first process is a shell that waits, and not the action: the first one is immune to its own signals, ``abort``
-    included. The shell is cheap because it is spawned, not forked from a process with a framework in it. It starts in the
-    action's own root, so that nothing else can be reached through it.
+    The first process is a shell that waits, because a first process ignores its own signals, ``abort`` included. Spawning
+    the shell is cheaper than forking a process that has imported a framework. It starts in the action's root, so it gives no
+    access to other files.
     """
 
     def __init__(self, spaces: Spaces, folder: str, user: int | None) -> None:
         self._spaces = spaces
-        #: Where the action sees its folder, and the number of the user that it is to be.
+        #: The path at which the action sees its folder, and the number of the user that the action becomes.
         self.folder = folder
         self.user = user
         read, self._hold = os.pipe()
@@ -363,7 +364,7 @@ class Space:
             os.close(read)
 
     def confine(self) -> None:
-        """In the child: take away what is left. OSError where this one fails to."""
+        """Isolate the child from all that it still shares with the worker. Raise OSError if that fails."""
         self._spaces.confine(self)
         ends_together.add(self._first)
 
@@ -383,12 +384,12 @@ class Space:
 
 
 def _only_stdin(descriptor: int) -> list[tuple[int | str, ...]]:
-    """Give the shell a descriptor to read, and none of the worker's to write to."""
+    """Give the shell one descriptor to read from, and none of the worker's descriptors to write to."""
     null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_WRONLY, 0) for number in (1, 2)]
     return [(os.POSIX_SPAWN_DUP2, descriptor, 0), *null]
 
 
-#: In a child: the first process of its namespace, with which all others end. Empty without a namespace.
+#: In a child: the first process of its namespace, with which all others end. Empty if there is no namespace.
 ends_together: set[int] = set()
 
 
@@ -398,11 +399,11 @@ def die_with_parent(signum: int = signal.SIGKILL) -> None:
 
 
 def children(process: int | str = "self") -> list[int]:
-    """Return the processes that a process has started and not waited for; none where /proc does not show them."""
+    """Return the children that a process has not waited for; none if /proc does not show them."""
     found = list[int]()
     with contextlib.suppress(OSError):
         for thread in os.listdir(f"/proc/{process}/task"):
-            # It may end meanwhile.
+            # The thread may end meanwhile.
             with (
                 contextlib.suppress(OSError),
                 open(f"/proc/{process}/task/{thread}/children", encoding="ascii") as file,
@@ -412,7 +413,7 @@ def children(process: int | str = "self") -> list[int]:
 
 
 def shield(on: bool) -> None:
-    """Keep processes of the same user from inspecting this one; a child turns that off."""
+    """Forbid or allow that processes of the same user inspect this one. A child allows it again."""
     _prctl(_PR_SET_DUMPABLE, int(not on), 0, 0, 0)
 
 
@@ -424,14 +425,14 @@ def adopt_orphans() -> None:
 def drop_privileges() -> None:
     """Give up the privileges of root, now and in all programs that start from here."""
     header, held = _capabilities()
-    # A former root needs this one to enter its folder; in a user namespace it has no effect outside.
+    # A former root needs CAP_DAC_OVERRIDE to enter its folder. In a user namespace it has no effect outside.
     kept = held[1] & 1 << _CAP_DAC_OVERRIDE if os.getuid() == 0 or os.getuid() >= root.FIRST_USER else 0
     for capability in range(_LAST_CAPABILITY + 1):
         if not kept >> capability & 1:
             _prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
     _capset(header, _Sets(kept, kept, kept, 0, 0, 0))
     if kept and os.getuid() != 0:
-        # Programs that are not root's lose the others when they start.
+        # A program that does not run as root keeps only ambient capabilities when it starts.
         _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, _CAP_DAC_OVERRIDE, 0, 0)
     _prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     seccomp.restrict()
@@ -447,10 +448,10 @@ def _capabilities() -> tuple[ctypes.Array[ctypes.c_uint32], ctypes.Array[ctypes.
 def limit_resources(*, memory_mb: int) -> None:
     """Limit private memory (MiB on top of what is mapped now), the size of files (4 GiB each) and core dumps.
 
-    What it was forked with does not count. Shared memory counts only as address space, of which there is twice as much.
-    Should the machine itself run out of memory, this process is the first to go.
+    Memory that the process was forked with does not count. Shared memory counts only as address space, whose limit is twice as
+    high. If the machine itself runs out of memory, the kernel kills this process first.
     """
-    # As bytes, without a buffer: a text file's machinery costs a forked child five times as much in copied pages.
+    # Unbuffered bytes: a text file makes a forked child copy five times as many pages.
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "wb", buffering=0) as file:
         file.write(b"1000")
     memory = memory_mb << 20
@@ -472,7 +473,7 @@ def _limit(kind: int, value: int) -> None:
 
 
 def _sizes() -> tuple[int, int]:
-    """Return the bytes of address space and of private data of this process; large numbers where they are unknown."""
+    """Return the bytes of address space and of private data of this process; large numbers if they are unknown."""
     try:
         with open("/proc/self/statm", "rb", buffering=0) as file:
             pages = [int(word) * resource.getpagesize() for word in file.read().split()]
@@ -482,7 +483,7 @@ def _sizes() -> tuple[int, int]:
 
 
 def memory_kills() -> int:
-    """Return how many processes this machine has killed for lack of memory since it started; 0 where it is unknown."""
+    """Return how many processes this machine has killed for lack of memory since it started; 0 if unknown."""
     try:
         with open("/proc/vmstat", encoding="ascii") as file:
             return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)

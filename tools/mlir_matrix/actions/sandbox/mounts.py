@@ -42,12 +42,12 @@ def mount(kind: str, place: str, flags: int, options: str = "") -> None:
 
 
 def bind(source: str, place: str) -> None:
-    """Mount a file, or a folder with all mounts in it, at another place too."""
+    """Mount a file, or a folder with all mounts in it, at a second place."""
     check(libc.mount(os.fsencode(source), os.fsencode(place), None, _MS_BIND | _MS_REC, None))
 
 
 def make_private() -> None:
-    """Hide new mounts of this namespace from all others."""
+    """Hide later mounts of this namespace from all others."""
     libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
 
 
@@ -75,7 +75,7 @@ def pivot(place: str, old: str) -> None:
     """Make the mount at ``place`` the root, with the old root at ``old``, the name of a folder in it."""
     number = _SYS_PIVOT_ROOT.get(os.uname().machine)
     if number is None:
-        raise OSError("the action cannot be isolated: pivot_root is not known on this architecture")
+        raise OSError("the action cannot be isolated: the number of pivot_root is unknown on this architecture")
     os.chdir(place)
     check(libc.syscall(number, b".", os.fsencode(old)))
     os.chdir("/")

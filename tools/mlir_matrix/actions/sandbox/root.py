@@ -1,7 +1,7 @@
 """The file system that an action sees: built of what its environment declares, not inherited.
 
-Everything is read-only, at unchanged paths. Homes, caches, sockets, terminals and devices are not in it, because nothing
-puts them there.
+Everything is read-only, at unchanged paths. It contains no homes, caches, sockets, terminals or devices, because nobody
+declares them.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from mlir_matrix.actions.sandbox import mounts
 #: Where an action finds its own folder. Nothing else is beside it.
 FOLDER = "/action/work"
 SHELL = "/bin/sh"
-#: Users that actions run as where the worker is root: above all numbers that are assigned, and other ones in each worker, since
-#: all processes of a user count together.
+#: How many users actions run as if the worker is root. Their numbers are above all assigned ones. They differ between workers,
+#: because the kernel counts all processes of a user together.
 USERS = 256
 FIRST_USER = 0x70000000 + USERS * int.from_bytes(os.urandom(2), "big")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _PROCESSORS = "/sys/devices/system/cpu"
 _LOADER_CACHE = "/etc/ld.so.cache"
-#: Prefixes that belong to the whole machine: of these an interpreter gets its library and no more.
+#: Prefixes that belong to the whole machine. An action sees only the library of an interpreter in one of them.
 _SHARED_PREFIXES = ("/", "/usr", "/usr/local")
-#: Stores in which packages refer to each other: an interpreter from there needs the whole store, which is public.
+#: Stores whose packages refer to each other. An interpreter from there needs the whole store, which is public.
 _STORES = ("/nix/store", "/gnu/store")
-#: Each action has its own empty ones. No limit counts their memory, so each is small.
+#: Folders of which each action gets its own empty ones. No limit counts their memory, so each is small.
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - not the machine's
 TEMPORARY = ("/tmp", _SHARED_MEMORY)  # noqa: S108 - not the machine's
 _SMALL = "size=64m,nr_inodes=4k,mode=1777"
@@ -42,11 +42,11 @@ _OLD = "/.old"
 
 @dataclass(frozen=True, kw_only=True)
 class Laid:
-    """What a mount namespace looks like to actions that get a copy of it."""
+    """How actions see the mount namespace of which they get a copy."""
 
-    #: Where an action's folder goes; empty: where it is.
+    #: Path of an action's folder; empty if its path does not change.
     folder: str
-    #: Where each action gets an empty file system, with the paths that it nevertheless sees there.
+    #: Places where each action gets an empty file system, with the paths that stay visible there.
     empty: Mapping[str, Sequence[str]]
     #: Whether each action can have a /proc of its own process namespace.
     new_proc: bool
@@ -71,17 +71,17 @@ def _interpreter() -> Iterator[str]:
     for prefix in {sys.base_prefix, sys.base_exec_prefix}:
         if prefix not in _SHARED_PREFIXES and not _is_inside(_home(), prefix):
             yield next((store for store in _STORES if prefix.startswith(store)), prefix)
-    # Archives and compiled modules, which may be outside of the library.
+    # Archives and compiled modules may be outside of the library.
     yield from filter(None, sys.path)
     if sys.pycache_prefix:
-        # The worker is yet to fill it.
+        # The worker fills this folder later.
         with contextlib.suppress(OSError):
             os.makedirs(sys.pycache_prefix, exist_ok=True)
         yield os.path.abspath(sys.pycache_prefix)
 
 
 def _home() -> str:
-    """Return the user's home; the variable HOME is another by now."""
+    """Return the user's home. The variable HOME already names another folder."""
     try:
         return pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:
@@ -99,13 +99,13 @@ def _mapped() -> list[str]:
 
 
 def _library_folders(libraries: Iterable[str]) -> Iterator[str]:
-    """Yield the folders of the C library. They have the few other libraries that wheels take from a machine."""
+    """Yield the folders of the C library. They also have the few other libraries that wheels need from a machine."""
     places = {os.path.dirname(os.path.realpath(path)) for path in libraries}
     for place in places:
         # Where /usr is not merged, the C library is in one and libstdc++ in the other.
         other = place.removeprefix("/usr") if place.startswith("/usr/lib") else f"/usr{place}"
         yield from (place, other) if place.startswith(("/lib", "/usr/lib")) else (place,)
-    # The name of the loader that programs have in them leads through one of these.
+    # The path of the loader in a program goes through one of these folders.
     yield from ("/lib64", "/usr/lib64")
 
 
@@ -128,23 +128,23 @@ def needed_by(program: str, loader: str = "", scripts: int = 5) -> Iterator[str]
         return
     if first.startswith(b"#!"):
         words = os.fsdecode(first[2:]).split()
-        # A script of a catalog's build may name any file.
+        # A script of a catalog's build may name any interpreter.
         runs = (
             scripts and words and os.path.isabs(words[0]) and os.path.isfile(words[0]) and os.access(words[0], os.X_OK)
         )
         yield from needed_by(words[0], loader, scripts - 1) if runs else ()
     elif loader:
-        # The loader resolves and does not run it; it fails for a static program, which needs nothing.
+        # The loader resolves the program without running it. It fails for a static program, which needs nothing.
         listed = subprocess.run(
             [loader, "--list", program], env={}, stdin=subprocess.DEVNULL, capture_output=True, check=False
         )
         words = os.fsdecode(listed.stdout).split() if listed.returncode == 0 else []
-        # A name may be a link into a folder that is not bound, as that of the loader is.
+        # A name may be a link into a folder that is not visible, as the loader's is.
         yield from (path for word in words if word.startswith("/") for path in (word, os.path.realpath(word)))
 
 
 def _outermost(paths: Iterable[str]) -> list[str]:
-    """Return the paths that are not inside others."""
+    """Return the paths that are not inside another of them."""
     kept: list[str] = []
     for path in sorted({os.path.normpath(path) for path in paths}):
         if not any(_is_inside(path, other) for other in kept):
@@ -157,7 +157,7 @@ def _is_inside(path: str, folder: str) -> bool:
 
 
 def _resolve(path: str, links: dict[str, str]) -> str:
-    """Return the real path, and add the links on the way to ``links``."""
+    """Return the real path. Add the links on the way to ``links``."""
     at, parts = "/", path.split("/")
     while parts:
         name = parts.pop(0)
@@ -192,7 +192,7 @@ def leave_plain_folder() -> None:
 def build(paths: Iterable[str]) -> Laid:
     """Make a root of these paths and move this process, which has its own mount namespace, into it.
 
-    OSError where the kernel refuses.
+    Raise OSError if the kernel refuses.
     """
     links: dict[str, str] = {}
     real = _outermost(_resolve(path, links) for path in paths)

@@ -1,4 +1,4 @@
-"""Judge mutants: does each one matter, and do the judge and the winning tolerances catch it?
+"""Judge mutants: decide whether each one matters, and whether the judge catches it under the winning tolerances.
 
 params   ``kind``: ``mutant`` (outputs of a mutated kernel; a failed call is caught), ``allowed`` (outputs of an allowed
          transformation, which are always judged), ``outputs`` (plant ``mutations`` in outputs here) or ``trivial`` (outputs that
@@ -7,7 +7,7 @@ inputs   ``actual-DRAW-NAME``, ``expected-DRAW-NAME``, ``bound-DRAW-NAME``; ``fa
          draws; ``own-DRAW-NAME``, the bounds of a layer that is derived; for ``trivial`` also ``arg-DRAW-NAME``; for a program
          in a form of others (``bounds`` in the params) ``interface-DRAW``, ``expected-DRAW`` and two bundles of results,
          ``results-DRAW`` and ``sound-DRAW``: of the kernel, and of the one without a mutation
-outputs  ``report``: JSON, ``mutants``: what happened to each mutant
+outputs  ``report``: JSON, ``mutants``: an entry for each mutant
 
 A mutant *matters* if its distance from the expected value, in double, exceeds the forward error bound of some element, if NaN or
 infinities differ, or an integer does. The bounds come from the inputs and not from the tolerances (:mod:`forward_error`). A program
@@ -40,7 +40,7 @@ from mlir_matrix.actions.tools import judge
 
 @dataclass(frozen=True, kw_only=True)
 class Effect:
-    """The element on which a mistake shows most: the share of the a-priori bound that it takes; more than 1 matters."""
+    """The element with the largest effect of a mistake: its share of the a-priori bound. A share above 1 matters."""
 
     output: str
     index: list[int]
@@ -50,7 +50,7 @@ class Effect:
 
 
 def run(action: Action[AuditParams]) -> None:
-    """Write the report. A failure of a kernel does not fail the action."""
+    """Write the report. A failed kernel does not fail the action."""
     mutants = list(_KINDS[action.params["kind"]](action))
     write_json(action.outputs["report"], {"mutants": mutants})
 
@@ -65,7 +65,7 @@ def effect(spec: Spec, actual: Array, expected: Array, bound: Array) -> Effect:
         )
     if spec["dtype"] in FLOATS:
         values = dtypes.decode(actual, spec["dtype"])
-        # Where a bound is negative, a program in the dtype may overflow.
+        # A negative bound says that a program in this dtype may overflow.
         error = np.where(np.signbit(bound) & ~np.isfinite(values), 0.0, _float_error(values, expected))
         bound = np.abs(bound)
     else:
@@ -105,7 +105,7 @@ class _Draw:
             self.specs, self._files = judge.of_program(opened, results, Path(f"opened-{draw}"))
             for spec in self.specs:
                 if spec["atol_text"] == OWN:
-                    # Derived or empirical.
+                    # The kind of layer: derived or empirical.
                     spec["layer"] += f", {spec['rationale'].partition(':')[0]}"
             self._judged: tuple[Role, ...] = (Role.ACTUAL, Role.EXPECTED, Role.BOUND)
         else:
@@ -163,7 +163,7 @@ def _kernels(action: Action[AuditParams]) -> Iterator[dict[str, object]]:
 
 
 def _failures(action: Action[AuditParams]) -> dict[str, str]:
-    """Return, by draw, why the call failed. Without this input the call of any draw would have failed its action."""
+    """Return, by draw, why the call failed. Without this input every call has succeeded, because a failure ends its action."""
     if "failures" not in action.inputs:
         return {}
     with open(action.inputs["failures"], encoding="utf-8") as file:
@@ -202,7 +202,7 @@ def _outputs(action: Action[AuditParams]) -> Iterator[dict[str, object]]:
     draws = [draw for draw in draws if str(draw.number) not in failures]
     for at, draw in enumerate(draws):
         for spec in draw.specs:
-            # The first has the last before it.
+            # The draw before the first one is the last one.
             other = draws[at - 1].load(Role.ACTUAL, spec["name"]) if len(draws) > 1 else None
             planting = Planting(
                 stored=draw.load(Role.ACTUAL, spec["name"]), dtype=spec["dtype"], draw=draw.number, other=other
@@ -213,7 +213,7 @@ def _outputs(action: Action[AuditParams]) -> Iterator[dict[str, object]]:
                     worst = effect(spec, mutant, expected, bound)
                     verdict = _judge(draw, spec["name"], mutant) if worst.share > 1 else None
                     place = f"{spec['name']}, {where}" if len(draw.specs) > 1 else where
-                    # What stays as it was was not planted.
+                    # A mutation without effect on these numbers was not planted.
                     if mutant.tobytes() != planting.stored.tobytes():
                         yield {"mutation": name} | _plant(draw, worst, verdict, where=place)
 
@@ -231,7 +231,7 @@ def _judge(draw: _Draw, name: str, array: Array) -> dict[str, object]:
 def _trivial(action: Action[AuditParams]) -> Iterator[dict[str, object]]:
     """Yield one mutant for each trivial output that passes in a draw, each output by itself.
 
-    Where the workload says why that is right nothing is asked.
+    Skip an output if the workload says why a trivial result is right.
     """
     draws = [_Draw(action, number) for number in action.params["draws"]]
     for at, draw in enumerate(draws):

@@ -16,7 +16,7 @@ from mlir_matrix.actions.contract import Action, ActionFailed, under_test
 from mlir_matrix.actions.params import StepParams
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-#: Printed by the filecheck package for its own developers when a block of CHECK-DAG ends.
+#: A line that the filecheck package prints for its developers at the end of a block of CHECK-DAG.
 _NOISE = re.compile(r"^moving to .*\n", re.MULTILINE)
 #: ``FILE:LINE: error: MESSAGE``, the first line of FileCheck's report.
 _ERROR = re.compile(r"^.*:(\d+):\s+error:\s+(.*)$", re.MULTILINE)
@@ -40,14 +40,14 @@ def require(ir: Path, directives: Path) -> None:
     from filecheck.options import Options
 
     told = io.StringIO()
-    # Matcher writes to whatever sys.stderr is when it is made.
+    # Matcher keeps the sys.stderr of the time at which it is made.
     with contextlib.redirect_stdout(told), contextlib.redirect_stderr(told):
         try:
             with under_test():
                 matcher = Matcher.from_opts(Options(match_filename=str(directives), input_file=str(ir)))
                 code = matcher.run()
         except RuntimeError as error:
-            # Raised, not reported, when a check would have to move past the end of a CHECK-LABEL region.
+            # filecheck raises, and does not report, an error for a check beyond the end of a CHECK-LABEL region.
             told.write(f"{error}\n")
             code = 1
     if code == 0:
@@ -64,4 +64,4 @@ def _reason(code: int, text: str) -> str:
     if not found:
         return f"FileCheck failed: {next(iter(text.splitlines()), 'it prints nothing')}"
     line, message = found.groups()
-    return f"the IR is not what line {line} of the directives wants: {message.split(' (', 1)[0][:200]}"
+    return f"the IR does not match line {line} of the directives: {message.split(' (', 1)[0][:200]}"

@@ -5,7 +5,7 @@ params   ``command``: words in which ``${NAME}`` stands for the path of an input
 inputs   the tool's
 outputs  the tool's
 
-A failed program is the failure of its stage, also one that exits with 0 and leaves an output out.
+A program that fails, or that exits with 0 without writing an output, is a failure of its stage.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mlir_matrix.actions.runtime.prepared import opened
 
 
 def run(action: Action[RunToolParams]) -> None:
-    """Raise ActionFailed or ActionCrashed where the program fails or leaves an output out."""
+    """Run the command. Raise ActionFailed or ActionCrashed if the program fails or does not write an output."""
     with opened(action) as call:
         _call(call)
 
@@ -37,7 +37,7 @@ def _call(action: Action[RunToolParams]) -> None:
     said = programs.execute(program, [*_words(arguments, values, lists)])
     missing = [name for name, path in action.outputs.items() if not os.path.isfile(path)]
     if missing:
-        raise ActionFailed(f"{program} exits with 0 and leaves no {', '.join(missing)}", diagnostics=said)
+        raise ActionFailed(f"{program} exits with 0 and does not write {', '.join(missing)}", diagnostics=said)
 
 
 def _words(words: Sequence[str], values: Mapping[str, object], lists: Mapping[str, Sequence[str]]) -> Iterator[str]:

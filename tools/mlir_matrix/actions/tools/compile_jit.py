@@ -1,7 +1,7 @@
-"""Compile a kernel in memory by MLIR's own runner, without calling it, so that it fails before it runs.
+"""Compile a kernel in memory by MLIR's own runner without calling it, so that compile errors have their own stage.
 
-The runner is ``mlir-runner``, up to release 19 ``mlir-cpu-runner``. It keeps no object: ``run_jit`` has it compile the same
-module once more, which takes a tenth of a second, so that a failure says at which of the two stages it is.
+The runner is ``mlir-runner``, up to release 19 ``mlir-cpu-runner``. It keeps no object, so ``run_jit`` compiles the same module
+again, which takes a tenth of a second.
 
 params   ``parameters`` with ``opt-level`` (0 to 3)
 inputs   ``ir``: the kernel in the LLVM dialect; ``driver``: the library that ``link_kit`` makes
@@ -24,14 +24,14 @@ from mlir_matrix.actions.runtime.driver import execute
 
 _RUNNERS = ("mlir-runner", "mlir-cpu-runner")
 _DEFINED = re.compile(r"^ *llvm\.func (?:\S+ )*@([\w.$]+)\(.*\{$", re.MULTILINE)
-#: A name of a function, or a string, in which there are none.
+#: A string, whose content is not a name, or the name of a function.
 _NAME = re.compile(r'"(?:[^"\\]|\\.)*"|@([\w.$]+)')
-#: The end of the module; what may follow are resources and locations.
+#: The end of the module. Resources and locations may follow.
 _END = re.compile(r"^\}$", re.MULTILINE)
 _MISSING = re.compile(r"Symbols not found: \[ (.+) \]")
-#: The first does nothing: before the runner calls it, it has compiled the whole module. The second has the kernel called.
+#: Two entry points. The first does nothing: the runner compiles the whole module before it calls it. The second calls the kernel.
 READY, START = "matrix_ready", "matrix_start"
-#: Pointers without a type fit everywhere, also where 15 and 16 have types for the rest.
+#: Opaque pointers are valid in all releases, also in 15 and 16, which have typed pointers, too.
 _ENTRIES = f"""\
   llvm.func @matrix_drive(!llvm.ptr)
   llvm.func @{READY}() {{
@@ -46,7 +46,7 @@ _ENTRIES = f"""\
 
 
 def run(action: Action[CodegenParams]) -> None:
-    """Raise ActionFailed where the module does not compile, ActionCrashed where the compiler crashes."""
+    """Raise ActionFailed if the module does not compile, ActionCrashed where the compiler crashes."""
     level = interface.opt_level(action)
     module = Path(action.outputs["ir"])
     module.write_text(with_entries(read_text(action.inputs["ir"], "the IR")), encoding="utf-8")
@@ -59,13 +59,13 @@ def run(action: Action[CodegenParams]) -> None:
 def call(
     entry: str, module: Path, driver: str, level: int, folder: Path, environment: Mapping[str, str] | None = None
 ) -> tuple[int, str, str]:
-    """Compile a module and call an entry of it. Return what ``execute`` does, with the same texts on every machine."""
+    """Compile a module and call an entry point of it. Return the printed text, which is equal on all machines."""
     words = programs.command(next((each for each in _RUNNERS if programs.has(each)), _RUNNERS[0]))
     command = [
         *words, "-e", entry, "--entry-point-result=void", f"-O{level}",
         f"--shared-libs={Path(driver).absolute()}", str(module),
     ]  # fmt: skip
-    # The compiler keeps a record for profilers, by default in the user's home.
+    # The compiler writes a record for profilers, by default to the user's home.
     variables = {"JITDUMPDIR": str(folder.absolute()), **(environment or {})}
     code, printed, complaint = execute(command, folder, variables)
     programs.check_started(words, code, complaint)
@@ -75,7 +75,7 @@ def call(
 def with_entries(module: str) -> str:
     """Add a function that passes the kernel to the driver, and one that does nothing.
 
-    The kernel's own functions are renamed: LLVM takes one that is called ``round`` for C's.
+    Rename the kernel's own functions, because LLVM would take a function ``round`` for the one of C.
     """
     ends = [found.start() for found in _END.finditer(module)]
     own = set(_DEFINED.findall(module))
@@ -90,7 +90,7 @@ def with_entries(module: str) -> str:
 
 
 def refuse(code: int, said: str) -> NoReturn:
-    """Raise the error for a compiler that failed; ``said`` is all that it printed."""
+    """Raise the error for a compiler that failed; ``said`` is its whole output."""
     missing = _MISSING.search(said)
     if missing:
         names = ", ".join(sorted(missing[1].split(", ")))

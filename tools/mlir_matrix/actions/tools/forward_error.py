@@ -3,8 +3,8 @@
 Inputs and the outputs ``expected-NAME`` are those of :mod:`reference`. The outputs ``bound-NAME`` are float64, of the output's
 shape, with no element below 0. A correct program computes what the reference does, in the output's dtype and in any order, with
 operations and functions as exact as in :mod:`accuracy`: each element has ``|actual - expected| <= bound``. An infinite bound means
-that nothing is known, because the dtype may overflow. Outputs of integers and booleans have the bound 0. Tolerances have no part
-in this.
+that nothing is known, because the dtype may overflow. Outputs of integers and booleans have the bound 0. Tolerances have no
+influence.
 
 The bound comes from the reference itself, run on arrays with error bounds (:mod:`error_bound`). If the reference is more careful
 than programs are, ``reference.py`` defines ``forward_error(roundoff, *inputs)``, which returns an array, or a tuple with one for
@@ -59,9 +59,9 @@ def bounded_reference(
     expected = check_results(specs, returned)
     own = module.get(_OWN)
     if own is not None:
-        # Its first parameter may have any name that no input has.
+        # Its first parameter, the roundoff, may have any name.
         check_arguments(partial(own, 0.0), inputs)
-    # An output of each dtype has a run of its own: it is that dtype that programs compute in.
+    # One run for each dtype of an output, because programs compute in that dtype.
     runs: dict[str, tuple[object, ...]] = {}
     bounds: list[Doubles] = []
     for place, (spec, right) in enumerate(zip(specs, expected, strict=True)):

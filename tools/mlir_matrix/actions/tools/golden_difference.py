@@ -29,7 +29,7 @@ from mlir_matrix.actions.params import DifferenceOutput, DifferenceParams
 from mlir_matrix.actions.tools.forward_error import bounded_reference
 from mlir_matrix.actions.tools.reference import argument
 
-#: Sums by halves of a block's 4096 elements round 12 times in each of two sketches, each time by 2**-53 of the sum.
+#: Pairwise sums of a block's 4096 elements round 12 times in each of two sketches, each time by 2**-53 of the sum.
 _SUMMED = 2.0**-48
 
 
@@ -62,7 +62,7 @@ def _add_rounding(action: Action[DifferenceParams], found: dict[str, dict[str, A
 
 
 def _bounds(action: Action[DifferenceParams]) -> list[Doubles] | None:
-    """Return how far two runs of the reference may differ, by output; None where no bound follows."""
+    """Return how far two runs of the reference may differ, by output; None if no bound follows."""
     arguments = [argument(spec, action.inputs) for spec in action.params["inputs"]]
     specs = [spec | {"dtype": "f64"} if spec["dtype"] in FORMATS else spec for spec in action.params["outputs"]]
     try:
@@ -71,7 +71,7 @@ def _bounds(action: Action[DifferenceParams]) -> list[Doubles] | None:
         raise
     except Exception:  # noqa: BLE001 - the reference has given what is expected: only its bound is refused, somehow
         return None
-    # An infinite bound says that nothing is known of an element: there nothing may differ.
+    # An infinite bound says that nothing is known of an element: then it may not differ at all.
     return [np.where(np.isinf(bound), 0.0, 2 * bound) for bound in bounds]
 
 
@@ -98,7 +98,7 @@ def _sketched_share(old: Doubles, new: Doubles, bound: Doubles) -> float:
     """Return the same for sketched blocks: a sum moves by at most the sum of the bounds and its own rounding."""
     old, new = old[1:], new[1:]
     most = sketch.summary(bound.reshape(-1), bound.reshape(-1))
-    # What counts special values must be equal. Elements as their dtype has them differ where one is just between two numbers.
+    # Counts of special values must be equal. An element just between two numbers of its dtype may round to either.
     most[:, sketch.COUNTS] = most[:, sketch.PLACES] = 0
     most[:, sketch.EXACT] = np.inf
     most[:, sketch.SIGNED] = most[:, [sketch.L1]]
@@ -127,7 +127,7 @@ def _arrays(old: Array, new: Array) -> dict[str, Any]:
     found |= dict.fromkeys(("abs", "rel", "index", "old", "new"))
     if found["differ"]:
         with np.errstate(all="ignore"):
-            # A number that is none, or no longer, is further off than any other.
+            # A number that became NaN or infinite, or was so before, counts as the largest difference.
             apart = _apart(old, new)
             apart = np.where(differ, np.where(np.isnan(apart), np.inf, apart), -1.0).reshape(-1)
             at = int(np.argmax(apart))
@@ -146,7 +146,7 @@ def _apart(old: Array, new: Array) -> Doubles:
 
 def _sketches(old: Array, new: Array) -> dict[str, Any]:
     if old.shape != new.shape or not np.array_equal(old[:1], new[:1]):
-        return {"changed": "was a sketch of another output, or made in another way"}
+        return {"changed": "was a sketch of another output, or of another version"}
     differ = (old != new) & ~(np.isnan(old) & np.isnan(new))
     found = _arrays(old[1:, sketch.PICKED], new[1:, sketch.PICKED])
     if found["index"] is not None:

@@ -1,6 +1,6 @@
-"""Make a workload's inputs from their formulas and seeds: one ``.npy`` output for each, by its name.
+"""Make a workload's inputs from their formulas and seeds: one ``.npy`` output for each.
 
-Elements are computed in double from their index alone, in blocks that fit the cache, and rounded once to the dtype.
+Each element is computed in double from its index alone, in blocks that fit the cache, and rounded once to the dtype.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def blocks(formula: str, seed: int, dims: Mapping[str, int], shape: Sequence[int
 
 
 class Elements(Interpreter["float | Doubles"]):
-    """Compute a formula at some linear indices; what is the same for all of them stays a float."""
+    """Compute a formula at some linear indices. A subexpression that is equal for all of them stays a float."""
 
     def __init__(self, text: str, seed: int, dims: Mapping[str, int], shape: Sequence[int], index: Words) -> None:
         super().__init__(text, dims)
@@ -98,7 +98,7 @@ class Elements(Interpreter["float | Doubles"]):
         whole = node.function == "integers"
         self._refuse(node, first >= second if whole else first > second, "the range is empty")
         if not whole:
-            # Rounding may carry the last values up to the upper bound, never beyond it.
+            # Rounding may raise the last values to the upper bound, never above it.
             return self._finite(node, np.minimum(first + (second - first) * prng.uniform(key, self._index), second))
         return self._integers(node, key, first, second)
 
@@ -115,7 +115,7 @@ class Elements(Interpreter["float | Doubles"]):
             uneven = (bound != np.floor(bound)) | (np.abs(bound) > LARGEST_WHOLE)
             self._refuse(part, uneven, "integers() takes whole numbers up to 2**53")
         span = (high - low).astype(np.uint64)
-        # Both are whole and at most 2**54 in size, so the sum below high is exact.
+        # Both are whole and at most 2**54, so their sum, which is below ``high``, is exact.
         return low + prng.below(key, self._index, span).astype(np.float64)
 
     def _finite(self, node: Node, values: float | Doubles) -> float | Doubles:

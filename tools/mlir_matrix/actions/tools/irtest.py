@@ -21,11 +21,11 @@ _POSITIVE = re.compile(r"//\s*CHECK(?:-(?:LABEL|SAME|NEXT|DAG|COUNT-\d+))?(?:\{[
 
 
 def run(action: Action[NoParams]) -> None:
-    """Write the report, or raise ActionFailed with what FileCheck found (also for a test without directives)."""
+    """Write the report. Raise ActionFailed with FileCheck's report, also for a test without directives."""
     ir, test = Path(action.inputs["ir"]), Path(action.inputs["test"])
     read_text(action.inputs["ir"], "what FileCheck reads")
     check.require(ir, test)
     if not _POSITIVE.search(read_text(action.inputs["test"], "the test")):
-        raise ActionFailed("no directive requires anything: add a CHECK that is no CHECK-NOT")
+        raise ActionFailed("no directive requires anything: add a CHECK that is not a CHECK-NOT")
     directives = len(_DIRECTIVE.findall(read_text(action.inputs["test"], "the test")))
     Path(action.outputs["report"]).write_text(json.dumps({"directives": directives}) + "\n", encoding="utf-8")

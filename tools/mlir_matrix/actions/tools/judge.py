@@ -1,4 +1,4 @@
-"""Compare the outputs of a kernel with goldens; no output passes without a comparison.
+"""Compare the outputs of a kernel with goldens. No output passes without a comparison.
 
 inputs   ``actual-NAME``, and ``expected-NAME`` or the ``sketch-NAME`` of a large golden (:mod:`sketch`); ``arg-NAME``: inputs of
          the workload that are like an output
@@ -30,7 +30,7 @@ from mlir_matrix.actions.params import Bounds, JudgedOutput, JudgeParams
 from mlir_matrix.actions.runtime.prepared import ABOUT, EXPECTED, INTERFACE, OWN, RESULTS, interface, unpack
 
 _GOLDEN = "the golden"
-#: Bounds of what is no floating point.
+#: Bounds of integers and booleans.
 _EXACT = Bounds(
     atol=0.0, rtol=0.0, atol_text="0", rtol_text="0", layer="", rationale="Integers and booleans are exact."
 )
@@ -42,7 +42,7 @@ class _UnfitError(Exception):
 
 
 class _NoMeasureError(_UnfitError):
-    """The golden is unusable, whatever the kernel gave: an error of the catalog."""
+    """The golden is unusable, whatever the kernel computed: an error of the catalog."""
 
 
 def run(action: Action[JudgeParams]) -> None:
@@ -57,7 +57,7 @@ def run(action: Action[JudgeParams]) -> None:
 def of_program(
     action: Action[Any], results: Mapping[Role, str], folder: Path = Path("opened")
 ) -> tuple[list[JudgedOutput], dict[str, str]]:
-    """Return the outputs of a program that its own code declares, with their bounds, and the files of what it gave.
+    """Return the outputs that a program's own code declares, with their bounds, and the files of its results.
 
     ``results``: bundles of tensors, by their role.
     """
@@ -88,7 +88,7 @@ def judge(specs: Sequence[JudgedOutput], files: Mapping[str, str]) -> dict[str, 
     """Return the verdict on all outputs; ``files`` has the paths of the action's inputs by name."""
     outputs = [_judge_output(spec, files) for spec in specs]
     outputs.extend(_strangers({spec["name"] for spec in specs}, files))
-    # Only where no output is wrong, a golden is in the way.
+    # An unusable golden decides only if no output is wrong.
     wrong = sorted(
         (each for each in outputs if each["outcome"] != "pass"), key=lambda each: each["outcome"] != "mismatch"
     )
@@ -121,16 +121,16 @@ def _largest(outputs: list[dict[str, Any]], name: str) -> int | float | str | bo
 
 
 def _strangers(known: set[str], files: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return outputs that have a file but no specification."""
+    """Return outputs with a file and without a specification."""
     found = []
     for role, what in (
-        (Role.ACTUAL, "the kernel gave an output"),
+        (Role.ACTUAL, "the kernel has an output"),
         (Role.EXPECTED, "there is a golden"),
         (Role.SKETCH, "there is a golden"),
     ):
         for name in sorted(role.among(files)):
             if name not in known:
-                reason = f"{name}: {what} that the workload does not have"
+                reason = f"{name}: {what} that the workload does not declare"
                 found.append({"name": name, "outcome": "mismatch", "reason": reason})
     return found
 
@@ -160,7 +160,7 @@ def _judge_output(spec: JudgedOutput, files: Mapping[str, str]) -> dict[str, Any
 
 
 def own_criteria(criteria: Criteria, spec: JudgedOutput, files: Mapping[str, str]) -> Criteria:
-    """Return the criteria of an output whose elements have bounds of their own, if there is a file with these."""
+    """Return criteria with the bounds of single elements, if there is a file with these; else ``criteria``."""
     name = Role.BOUND.of(spec["name"])
     if name not in files:
         return criteria
@@ -168,7 +168,7 @@ def own_criteria(criteria: Criteria, spec: JudgedOutput, files: Mapping[str, str
 
 
 def of_rows(bounds: Doubles) -> Doubles:
-    """Return the bounds of sorted elements: each may be any of its row."""
+    """Return the bounds of sorted elements. Each may have come from any place in its row, so all get the largest."""
     return np.broadcast_to(bounds.max(axis=-1, keepdims=True), bounds.shape)
 
 
@@ -199,7 +199,7 @@ def _compared(actual: Array, expected: Array, spec: JudgedOutput, criteria: Crit
 
 
 def _told(spec: JudgedOutput) -> dict[str, Any]:
-    """Return the specification as results show it: ``max_ulp`` is the measured one, ``ulp_bound`` the bound."""
+    """Return the specification as results show it: ``max_ulp`` is the measured distance, ``ulp_bound`` its bound."""
     renamed = {"max_ulp": "ulp_bound", "max_ulp_text": "ulp_bound_text"}
     return {renamed.get(key, key): value for key, value in spec.items()}
 
@@ -214,7 +214,7 @@ def _judge_sketched(spec: JudgedOutput, files: Mapping[str, str], criteria: Crit
     try:
         result = judge_by_sketch(spec, actual, rows, criteria)
     except SketchError as error:
-        raise _NoMeasureError(f"{_GOLDEN} {error}; matrix golden update --write makes it anew") from None
+        raise _NoMeasureError(f"{_GOLDEN} {error}; matrix golden update --write replaces it") from None
     names = trivial.passing_sketch(rows, spec["dtype"], criteria) if result["outcome"] == "pass" else []
     return result | ({"weak": names} if names else {})
 
@@ -226,7 +226,7 @@ def criteria_of(spec: JudgedOutput) -> Criteria:
     atol, rtol, ulp = float(spec["atol"]), float(spec["rtol"]), spec.get("max_ulp")
     if not all(math.isfinite(bound) and bound >= 0 for bound in (atol, rtol, float(ulp or 0))):
         ulps = "" if ulp is None else f", max_ulp={ulp!r}"
-        raise _NoMeasureError(f"the tolerance atol={atol!r}, rtol={rtol!r}{ulps} is no bound")
+        raise _NoMeasureError(f"the tolerance atol={atol!r}, rtol={rtol!r}{ulps} is not a bound")
     return Criteria(atol=atol, rtol=rtol, max_ulp=None if ulp is None else float(ulp))
 
 
@@ -272,7 +272,7 @@ def _explain(output: dict[str, Any]) -> str:
         return f"{output['name']}: {share}; worst {place}, and they must be equal"
     error = "" if worst["abs"] == "nan" else f", off by {float(worst['abs']):.3g}"
     bound = f"bound {float(worst['bound']):.3g} "
-    # The bound of each element has a reason of its own.
+    # With a bound for each element, the reason depends on the element.
     bound += (
         f"({output['rationale']})" if output.get("atol_text") == OWN else f"from {output.get('layer') or 'no layer'}"
     )

@@ -4,9 +4,8 @@ params   none is read
 inputs   ``object``: the kernel, which defines ``_mlir_ciface_main``; ``driver``, ``runtime``: what ``link_kit`` makes
 outputs  ``kernel``: the executable
 
-A kernel's other functions are called ``main`` and any other name (``round``, ``remainder``):
-C's names, too. They are renamed in a copy of the object before it is linked, so that neither side ever gets a function
-of the other's.
+The other functions of a kernel may have any name, also one of C, such as ``main`` or ``round``. This module renames them in a
+copy of the object before it links, so that neither side ever calls a function of the other.
 """
 
 from __future__ import annotations
@@ -37,7 +36,8 @@ _ELF = (
     "noexecstack",
     "--error-limit=0",
 )
-#: A call by another type than the function's traps: assertions call `puts` so, and end the program. The stack is as elsewhere.
+#: A call with a type other than the function's traps. Assertions call `puts` like that, and so end the program. The stack has
+#: the same size as on other targets.
 _WASM = (
     "wasm-ld",
     "--gc-sections",
@@ -55,10 +55,10 @@ _UNDEFINED = re.compile(r"undefined symbol: (\S+)")
 
 
 def run(action: Action[NoParams]) -> None:
-    """Raise ActionFailed for an invalid object, a missing entry point or undefined symbols."""
+    """Link the kernel. Raise ActionFailed for an invalid object, a missing entry point or undefined symbols."""
     data = Path(action.inputs["object"]).read_bytes()
     wasm = data.startswith(_WASM_MAGIC)
-    # The entry point of WebAssembly calls C's main by a name that no kernel has.
+    # On WebAssembly, the start-up code calls C's main by a name that no kernel has.
     renamed, flags = (data, _WASM) if wasm else (rename_symbols(data), _ELF)
     output = Path(action.outputs["kernel"]).absolute()
     with tempfile.TemporaryDirectory(prefix="link-", dir=".") as folder:
@@ -84,7 +84,7 @@ def _reason(errors: str) -> str:
 
 
 def _without_folders(errors: str, scratch: Path) -> str:
-    """Return diagnostics that are the same in every folder, because they are cached."""
+    """Return diagnostics without names of folders, because diagnostics are cached."""
     return errors.replace(f"{scratch}/", "").replace(f"{scratch.parent}/", "")
 
 
@@ -107,9 +107,9 @@ _LOCAL_BINDING = 0
 
 
 def rename_symbols(data: bytes) -> bytes:
-    """Put ``kernel.`` before every visible symbol that an ELF object defines, except the entry point.
+    """Prefix ``kernel.`` to every visible symbol that an ELF object defines, except the entry point.
 
-    The new names go to the end of the file, together with the string table, which grows; nothing else moves.
+    The string table with the new names moves to the end of the file, because it grows. Nothing else moves.
     """
     try:
         sections = _sections(data)
@@ -123,7 +123,7 @@ def rename_symbols(data: bytes) -> bytes:
             struct.pack_into("<QQ", result, strings.header + 24, len(result), len(names))
             result += names
     except (struct.error, IndexError, ValueError) as error:
-        raise ActionFailed("the kernel is no 64-bit little-endian ELF object", diagnostics=str(error)) from error
+        raise ActionFailed("the kernel is not a 64-bit little-endian ELF object", diagnostics=str(error)) from error
     return bytes(result)
 
 
@@ -132,7 +132,7 @@ def _sections(data: bytes) -> list[_Section]:
     if header[0][:6] != b"\x7fELF\x02\x01" or header[1] != _RELOCATABLE:
         raise ValueError(f"begins with {data[:18]!r}")
     start, size, count = header[6], header[11], header[12]
-    if count == 0 and start != 0:  # more sections than the field can say: the first one's size is the number
+    if count == 0 and start != 0:  # too many sections for the field: the size of the first section is their number
         count = _SECTION.unpack_from(data, start)[5]
     places = [start + index * size for index in range(count)]
     fields = [_SECTION.unpack_from(data, place) for place in places]

@@ -1,4 +1,4 @@
-"""Build what every kernel of a target is linked with: the C driver, start-up code and the C library.
+"""Build the C driver, start-up code and C library with which every kernel of a target is linked.
 
 params   ``triple``: the target, as Zig names it (``x86_64-linux-musl``)
 inputs   the driver's sources, each under its file name (``driver.c``, ``npy.h``, …); needed but for ``runtime``
@@ -6,9 +6,9 @@ outputs  ``driver``: the driver, one relocatable object; ``library``: the driver
          kernels in memory; ``runtime``: start-up code, all of musl with libm, and compiler-rt, one relocatable object.
          Each may be asked for alone: the runtime takes Zig half a minute to build, the others a second
 
-The runtime is one object instead of archives because archives hold the path of the cache that they were made in, and
-debug information those of the machine. As one object without either it is the same bytes everywhere, smaller (2 MB for
-10), and ``link`` has one file to read; what a kernel does not use, the linker leaves out.
+The runtime is one object, because archives contain the path of the cache in which they were made, and debug information contains
+paths of the machine. One object without these has equal bytes on all machines. It is smaller (2 MB instead of 10), and ``link``
+reads only one file. The linker leaves out the code that a kernel does not use.
 """
 
 from __future__ import annotations
@@ -23,23 +23,24 @@ from pathlib import Path
 from mlir_matrix.actions.contract import Action, ActionFailed
 from mlir_matrix.actions.params import LinkKitParams
 
-#: Debug information holds absolute paths.
+#: Discards debug information, which contains absolute paths.
 _SCRIPT = "SECTIONS { /DISCARD/ : { *(.debug*) *(.comment) } }\n"
-#: No contraction: the driver and the numbers it prints are the same on every CPU.
+#: No contraction, so that the driver prints equal numbers on every CPU.
 _FLAGS = (
     "-std=c11", "-O2", "-g0", "-ffp-contract=off",
     "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror",
 )  # fmt: skip
-#: Where each form of the driver begins.
+#: The source file with the entry point of each form of the driver.
 _MAINS = {"driver": "main.c", "library": "jit.c"}
-#: What a library shows: what kernels call, and its entry. The rest stays its own, whatever the process has of that name.
+#: The symbols that the library exports: functions that kernels call, and its entry point. Other symbols stay local, so they
+#: cannot conflict with symbols of the process.
 _SHOWN = (
     "{ global: matrix_drive; _mlir_*; memrefCopy; roundeven; roundevenf; __truncsfbf2; __truncdfbf2; local: *; };\n"
 )
 
 
 def run(action: Action[LinkKitParams]) -> None:
-    """Build the requested outputs. Raise ActionFailed where the sources do not compile."""
+    """Build the requested outputs. Raise ActionFailed if the sources do not compile."""
     with tempfile.TemporaryDirectory(prefix="kit-", dir=".") as folder:
         scratch = Path(folder).absolute()
         target = action.params["triple"]
@@ -58,7 +59,7 @@ def zig() -> str:
 
 
 def zig_environment(scratch: Path) -> dict[str, str]:
-    """Return all variables that Zig sees: caches in our folder, nothing of the user's, no program of the machine."""
+    """Return all variables that Zig sees: caches in our folder, no settings of the user, no programs of the machine."""
     cache = str(scratch / "cache")
     return {
         "ZIG_GLOBAL_CACHE_DIR": cache, "ZIG_LOCAL_CACHE_DIR": cache, "TMPDIR": str(scratch), "HOME": str(scratch),
@@ -121,24 +122,24 @@ def _share(scratch: Path, target: str, objects: Sequence[str]) -> Path:
     (scratch / "shown.map").write_text(_SHOWN, encoding="utf-8")
     _zig(
         scratch, ["cc", "-target", target, "-shared", "-s", "-Wl,--version-script=shown.map", "-Wl,--build-id=none",
-                  # Without compiler-rt, which takes Zig five seconds to build, and which the driver needs nothing of.
+                  # Without compiler-rt, which Zig builds in five seconds, and which the driver does not use.
                   "-nostdlib", "-lc", "-lm", "-o", "driver.so", *objects],
-        failure="driver.so cannot be put together",
+        failure="driver.so cannot be linked",
     )  # fmt: skip
     return scratch / "driver.so"
 
 
 def is_wasm(triple: str) -> bool:
-    """Return whether a target is WebAssembly, which has a linker of its own."""
+    """Return whether a target is WebAssembly, for which Zig uses another linker."""
     return triple.startswith("wasm")
 
 
 def _merge(scratch: Path, target: str, name: str, objects: Sequence[str], *, whole: bool = False) -> Path:
-    """Merge objects, and all of the archives among them, to one object without debug information."""
+    """Merge objects and archives into one object without debug information."""
     if is_wasm(target):
         words = ["wasm-ld", "-r", "--strip-debug", *(["--whole-archive"] if whole else [])]
     else:
         (scratch / "strip.ld").write_text(_SCRIPT, encoding="utf-8")
         words = ["ld.lld", "-r", "-T", "strip.ld", *(["--undefined-glob=*"] if whole else [])]
-    _zig(scratch, [*words, "-o", name, *objects], failure=f"{name} cannot be put together")
+    _zig(scratch, [*words, "-o", name, *objects], failure=f"{name} cannot be linked")
     return scratch / name

@@ -1,4 +1,4 @@
-"""Measure how large the elements of goldens are, which shows what relative bounds amount to.
+"""Measure the sizes of the elements of goldens, from which follows how large relative bounds are.
 
 inputs   ``golden-NAME``; or of a program in a form of others ``interface`` and ``expected``
 outputs  ``magnitudes``: JSON, by NAME the number of ``elements``, and ``median`` and ``largest`` size of the finite ones, if any;

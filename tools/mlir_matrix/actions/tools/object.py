@@ -14,7 +14,7 @@ from mlir_matrix.actions.contract import Action
 from mlir_matrix.actions.mlir import backend, interface
 from mlir_matrix.actions.params import StepParams
 
-#: Outputs that show what each program does, and their files.
+#: Outputs with the intermediate results of each program, and their files.
 LISTINGS = {"translated": "translated.ll", "optimised": "optimised.ll", "assembly": "kernel.s"}
 
 preload = backend.preload
@@ -23,6 +23,6 @@ preload = backend.preload
 def run(action: Action[StepParams]) -> None:
     """Read ``ir``, write the object."""
     level = interface.opt_level(action)
-    # The name of the output is its kind, which is the step's to choose.
+    # The step chooses the name of the output, which is its kind.
     (target,) = (path for name, path in action.outputs.items() if name not in LISTINGS)
     backend.backend_of(action).compile_object(action, level, target)

@@ -26,7 +26,7 @@ def run(action: Action[PassesParams]) -> None:
 
 
 def _companion(action: Action[PassesParams], name: str) -> str | None:
-    """Fill parameters into a file of the step and return its path, which diagnostics show."""
+    """Replace the parameters in a file of the step. Return its path, which diagnostics show."""
     if name not in action.inputs:
         return None
     text = read_text(action.inputs[name], f"the file of the {name}")

@@ -19,12 +19,12 @@ from mlir_matrix.actions.params import ToolParams
 from mlir_matrix.actions.runtime import programs
 from mlir_matrix.actions.runtime.prepared import opened
 
-#: What the file is called as a module. Dataclasses and pickling look it up.
+#: The name of the file as a module, by which dataclasses and pickling look it up.
 _MODULE = "catalog_tool"
 
 
 def run(action: Action[ToolParams]) -> None:
-    """Execute the file and call its ``run``. Raise ToolError where there is none, and what it raises."""
+    """Execute the file and call its ``run``, whose exceptions pass through. Raise ToolError if there is none."""
     path = action.inputs["tool"]
     own_files.add(path)
     programs.folders.extend(action.params.get("programs", ()))
@@ -32,7 +32,7 @@ def run(action: Action[ToolParams]) -> None:
     module.__file__ = path
     sys.modules[_MODULE] = module
     try:
-        # Under its relative name, which is what tracebacks show; its folder is no folder of modules.
+        # Compiled under its relative name, which tracebacks show. Not imported, because its folder is no folder of modules.
         code = compile(Path(path).read_bytes(), path, "exec")
     except (SyntaxError, ValueError) as error:
         raise ToolError(f"does not parse: {getattr(error, 'msg', error)}") from error

@@ -50,7 +50,7 @@ def argument(spec: Tensor, files: Mapping[str, str]) -> Array:
 
 
 def module_of(path: str, names: Mapping[str, object] = MappingProxyType({})) -> dict[str, Any]:
-    """Run the source and return its names; tracebacks call it ``reference.py``.
+    """Run the source and return its global names. Tracebacks show it as ``reference.py``.
 
     ``names`` are defined before it runs.
     """
@@ -69,7 +69,7 @@ def as_tuple(returned: object) -> tuple[object, ...]:
 
 
 def check_results(specs: Sequence[Tensor], returned: object) -> list[Array]:
-    """Return all results as arrays. Raise ActionFailed where they differ from the declaration."""
+    """Return all results as arrays. Raise ActionFailed if they differ from the declaration."""
     results = as_tuple(returned)
     if len(results) != len(specs):
         raise ActionFailed(f"reference() returns {len(results)} arrays, the workload has {len(specs)} outputs")

@@ -22,7 +22,7 @@ from mlir_matrix.actions.tools import judge, transform
 
 
 def run(action: Action[RelateParams]) -> None:
-    """Write the verdict. A property that does not hold is no failure of the action."""
+    """Write the verdict. The action succeeds even if the property does not hold."""
     params, inputs = action.params, action.inputs
     if INTERFACE in inputs:
         specs, inputs = judge.of_program(action, {role: inputs[role] for role in (Role.FIRST_PART, Role.OTHER)})
@@ -51,7 +51,7 @@ def relate(params: RelateParams, inputs: Mapping[str, str]) -> dict[str, Any]:
         compared = {Role.ACTUAL: actual, Role.EXPECTED: wanted}
         bound = inputs.get(Role.BOUND.of(name))
         if bound is not None:
-            # Both may be off by it.
+            # Each of the two runs may be off by this bound.
             compared[Role.BOUND] = 2 * dtypes.load_npy(bound)
         for role, array in compared.items():
             files[role.of(name)] = path = f"{role}-{number}.npy"
@@ -93,19 +93,19 @@ def _load(path: str, dtype: str | None) -> Array | str:
 
 
 def _proves_nothing(wanted: Array, other: Array, dtype: str, op: Op | None) -> str:
-    """Return why a comparison with these numbers cannot fail; empty where it can."""
+    """Return why a comparison with these numbers cannot fail; empty if it can."""
     if not wanted.size:
         return "zero elements prove nothing"
     if dtype in FLOATS and not np.isfinite(wanted).any():
         return "there is no finite number in it, which proves nothing"
     changes = op is not None and (op["kind"] != "scale" or op["factor"] != 1)
     if changes and transform.same(wanted, dtypes.decode(other, dtype)):
-        return "what is done to it leaves it as it is, which proves nothing"
+        return "the operation does not change it, which proves nothing"
     return ""
 
 
 def _vacuous(specs: Sequence[JudgedOutput], why: Mapping[str, str], params: RelateParams) -> dict[str, Any]:
-    """Return the verdict where nothing was compared. No suite can expect it."""
+    """Return the verdict for a comparison that proves nothing. No suite can expect it."""
     outputs: list[dict[str, Any]] = [
         {**spec, "outcome": "mismatch", "measurable": False, "reason": f"{spec['name']}: {why[str(spec['name'])]}"}
         for spec in specs

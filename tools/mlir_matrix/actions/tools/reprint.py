@@ -1,4 +1,4 @@
-"""Print IR, which another release may have written, as the environment's own release does.
+"""Print IR, which another release may have written, in the form of the environment's release.
 
 inputs   ``ir``
 outputs  ``generic``, which other releases can read, and ``custom``

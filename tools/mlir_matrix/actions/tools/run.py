@@ -7,12 +7,12 @@ params   ``arguments``, ``results``: lists of ``{"name", "dtype", "shape"}`` in 
 inputs   ``kernel``: the executable that ``link`` makes; ``arg-NAME``: an .npy file for each argument
 outputs  ``out-NAME``: an .npy file for each result
 
-With ``draws`` the names are ``arg-DRAW-NAME`` and ``out-DRAW-NAME``, and a failed call fails no other: its results are empty
-files, and the output ``failures`` has, by draw, the reason.
+With ``draws`` the names are ``arg-DRAW-NAME`` and ``out-DRAW-NAME``. A failed call does not fail the others: its results are
+empty files, and the output ``failures`` has the reason by draw.
 
-Beside the outputs it leaves ``metrics.json``: ``kernel_ns`` (the time of each call), ``allocations``,
+Beside the outputs it writes ``metrics.json``: ``kernel_ns`` (the time of each call), ``allocations``,
 ``peak_bytes``, ``leaked_blocks`` and ``leaked_bytes`` (of the first call), ``poisons``: under how many poison values
-the results are the same, 1 where the second run was left out. It belongs to no digest: times differ.
+the results are the same, 1 if there was no second run. No digest covers it, because times differ.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from mlir_matrix.actions.runtime.prepared import opened
 
 
 def run(action: Action[RunParams]) -> None:
-    """Raise ActionFailed where the kernel or its results are wrong, ActionCrashed where a signal ended it.
+    """Raise ActionFailed if the kernel or its results are wrong, ActionCrashed where a signal ended it.
 
-    With several draws these are written down. An OSError or MachineFailed is the machine's: a file that cannot be read.
+    With several draws, write these reasons to ``failures``. Raise OSError or MachineFailed if the machine fails.
     """
     if "draws" in action.params:
         write_json(action.outputs["failures"], {str(draw): why for draw, why in _failures(action)})
@@ -77,14 +77,14 @@ def _call(action: Action[RunParams]) -> None:
         words = [*programs.command(runner[0]), *runner[1:]] if runner else []
         command = [*words, str(kernel), *driver_arguments(action)]
         code, printed, complaint = execute(command, Path(folder))
-    # The kernel needs no loader.
+    # The kernel is static and needs no loader; only a runner may.
     programs.check_started(words, code, complaint)
     judge(code, printed, complaint)
     check_written(action)
 
 
 def _executable(kernel: Path, scratch: Path) -> Path:
-    """Return the kernel, or an executable copy where a store has lost the permission."""
+    """Return the kernel, or an executable copy if the file has lost its permission to execute."""
     if os.access(kernel, os.X_OK):
         return kernel
     copy = scratch / "kernel"

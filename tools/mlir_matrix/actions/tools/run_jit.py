@@ -1,6 +1,6 @@
 """Call a kernel that MLIR's own runner compiles in memory.
 
-The same driver as in ``run``, loaded as a shared library, does everything else.
+The same driver as in ``run``, loaded as a shared library, reads arguments, calls the kernel and writes results.
 
 params   ``arguments``, ``results``, ``repeat``: as in ``run``; ``parameters`` with ``opt-level`` (0 to 3)
 inputs   ``ir``: the module that ``compile_jit`` makes; ``driver``: the library that ``link_kit`` makes; ``arg-NAME``: as in ``run``
@@ -21,7 +21,7 @@ from mlir_matrix.actions.tools import compile_jit
 
 
 def run(action: Action[RunParams]) -> None:
-    """Raise what ``run`` raises. ``compile_jit`` has compiled the module before."""
+    """Run the kernel and raise as ``run`` does. ``compile_jit`` has checked before that the module compiles."""
     with opened(action) as call:
         _call(call)
 
@@ -36,7 +36,7 @@ def _call(action: Action[RunParams]) -> None:
             compile_jit.START, Path(action.inputs["ir"]), action.inputs["driver"], level, folder,
             {"MATRIX_DRIVER_ARGUMENTS": str(words)},
         )  # fmt: skip
-        # The driver removes it, unless it cannot read it: else the kernel's turn never came.
+        # The driver removes this file after it reads it. If the file is left and readable, the kernel was not called.
         reached = code == DRIVER_IO or not words.exists()
     if not reached:
         compile_jit.refuse(code, printed + complaint)

@@ -3,8 +3,8 @@
 inputs   ``ir`` and ``other``
 outputs  ``verdict``, as the judge's, with ``diagnostics`` that show the difference
 
-MLIR prints the generic form canonically: values, blocks and attribute aliases are numbered in order, attributes are sorted by name,
-locations are left out. Equal structure gives equal text, whatever names a file gives to values.
+MLIR prints the generic form canonically: it numbers values, blocks and attribute aliases in order, sorts attributes by name, and
+omits locations. Equal structure gives equal text, whatever names a file gives to values.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from mlir_matrix.actions.params import SameIrParams
 
 preload = backend.preload
 
-#: Lines of the difference that are kept.
+#: The most lines of the difference to report.
 _MOST = 60
 _OPERATION = re.compile(r'^\s*(?:%[^=]*= )?"[\w.$-]+"\(', re.MULTILINE)
 
 
 def run(action: Action[SameIrParams]) -> None:
-    """Write the verdict; ActionFailed where one of the two does not parse."""
+    """Write the verdict; ActionFailed if one of the two does not parse."""
     told = action.params
     this, other = backend.backend_of(action).printed(action, {"ir": "the IR", "other": "the other IR"})
     generic, custom = (this.generic, other.generic), (this.custom, other.custom)
@@ -37,15 +37,15 @@ def run(action: Action[SameIrParams]) -> None:
 def verdict(
     relation: str, generic: tuple[str, str], custom: tuple[str, str], *, same: bool, other: str = "other"
 ) -> dict[str, Any]:
-    """Return the verdict on two modules in generic form; the difference is shown in the custom form where possible.
+    """Return the verdict on two modules in generic form. Show the difference in the custom form if possible.
 
-    ``same``: both come from the same action, so that comparing them proves nothing; ``other`` is what the other is called.
+    ``same``: both come from the same action, so comparing them proves nothing. ``other``: the name of the other one.
     """
     counts = [len(_OPERATION.findall(text)) for text in generic]
     metrics = {"operations": counts[0]}
     if same:
         return _wrong(relation, "both are the output of one and the same action", metrics)
-    # The module itself is one.
+    # The module itself counts as one operation.
     if min(counts) <= 1:
         return _wrong(relation, "there is no operation to compare", metrics)
     if generic[0] == generic[1]:

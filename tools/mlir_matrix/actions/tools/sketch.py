@@ -1,4 +1,4 @@
-"""Sketch an expected output that is too large to keep, so that another one can be compared with it.
+"""Sketch an expected output that is too large to keep, so that outputs can still be compared with it.
 
 inputs   ``expected-NAME``
 outputs  ``sketch-NAME``: as of :mod:`mlir_matrix.actions.numerics.sketch`
@@ -21,7 +21,7 @@ def run(action: Action[SketchParams]) -> None:
         expected = dtypes.load_npy(action.inputs[Role.EXPECTED.of(name)])
         if list(expected.shape) != list(spec["shape"]) or expected.dtype != dtypes.golden_storage(dtype):
             found = f"{expected.dtype} {list(expected.shape)}"
-            raise ActionFailed(f"output {name}: what is expected is {found}, not {dtype} {list(spec['shape'])}")
+            raise ActionFailed(f"output {name}: the expected array is {found}, not {dtype} {list(spec['shape'])}")
         if spec["compare"] == "order-free" and expected.ndim:
             expected = np.sort(expected, axis=-1)
         dtypes.save_npy(action.outputs[Role.SKETCH.of(name)], sketch(expected, dtype, spec["compare"]))

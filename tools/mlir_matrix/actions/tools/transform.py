@@ -1,6 +1,6 @@
 """Transform tensors for a property: scale, permute or slice. As an action, it makes the inputs of another run.
 
-Inputs and outputs have the names of ``params["inputs"]``. The action fails if no input changes: the runs would be the same one.
+Inputs and outputs have the names of ``params["inputs"]``. The action fails if no input changes, because the runs would be equal.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from mlir_matrix.actions.numerics import dtypes, prng
 from mlir_matrix.actions.numerics.dtypes import FLOATS, STORAGE, Array
 from mlir_matrix.actions.params import Op, TransformParams
 
-#: Of the permutations; no other number is drawn with it.
+#: The seed of the permutations. Nothing else uses it.
 _SEED = 20_240_607
 
 
@@ -27,7 +27,7 @@ def run(action: Action[TransformParams]) -> None:
         changed = changed or not same(before, after)
         dtypes.save_npy(action.outputs[name], after)
     if not changed:
-        raise ActionFailed("the inputs stay as they are: two runs would be one and the same")
+        raise ActionFailed("no input changes: both runs would be the same")
 
 
 def _stored(before: Array, dtype: str, op: Op, name: str) -> Array:
@@ -59,7 +59,7 @@ def moved(array: Array, op: Op) -> Array:
 
 
 def scaled(values: Array, factor: float, dtype: str) -> Array:
-    """Multiply decoded elements by a number. Raise DtypeError where an integer does not fit its type."""
+    """Multiply decoded elements by a number. Raise DtypeError if an integer does not fit its type."""
     if dtype in FLOATS:
         with np.errstate(all="ignore"):
             return np.asarray(values * np.float64(factor))

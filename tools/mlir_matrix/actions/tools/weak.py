@@ -1,4 +1,4 @@
-"""Name the trivial outputs that goldens let pass, under each set of bounds that applies in some cell.
+"""Name the trivial outputs that pass for goldens, under each set of bounds that applies in some cell.
 
 params   ``outputs``: one entry for each output and set of bounds
 inputs   ``expected-NAME`` or ``sketch-NAME``; ``arg-NAME``: inputs of the workload

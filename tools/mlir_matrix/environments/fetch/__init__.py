@@ -1,1 +1,1 @@
-"""Download packages and resolve what is to be downloaded."""
+"""Resolve the files of packages and download them."""

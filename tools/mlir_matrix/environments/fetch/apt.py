@@ -1,7 +1,7 @@
-"""Find the closure of Debian packages for a lock file: apt solves, with a state of our own, and installs nothing.
+"""Find the closure of Debian packages for a lock file by apt, with a separate state and without installing anything.
 
-Our own status file makes the closure complete down to the C library, so that a prefix runs on any distribution. The
-machine's lists, preferences, hooks and installed packages are not used; its proxies, certificates and keys are.
+The status file in this state makes the closure complete down to the C library, so that a prefix runs on any distribution. apt
+uses the machine's proxies, certificates and keys, but not its lists, preferences, hooks and installed packages.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class _Apt:
     def _update(self) -> None:
         """Download the index from the first mirror that has it."""
         for base in self._mirrors.bases:
-            # Not the machine's own configuration: its hooks would run, and clean up what is not ours.
+            # Without the machine's configuration, whose hooks would run and remove files.
             configuration = _CONFIGURATION.format(folder=self._folder, machine=HOST.debian) + kept_settings(settings())
             (self._folder / "apt.conf").write_text(configuration, encoding="utf-8")
             options = f"arch={HOST.debian}"
@@ -139,7 +139,7 @@ class _Apt:
                 options += f" signed-by={self._mirrors.signed_by}"
             lines = (f"deb [{options}] {base} {suite} main\n" for suite in self._asked.suites)
             (self._folder / "sources.list").write_text("".join(lines), encoding="utf-8")
-            # Errors of a mirror are warnings to apt as long as it has an older index.
+            # Without this option, apt only warns of errors of a mirror if it has an older index.
             code, out, error = self._call("apt-get", "update", "-o", "APT::Update::Error-Mode=any")
             if code == 0:
                 return

@@ -1,7 +1,7 @@
-"""Read apt's configuration: Debian's mirrors, proxies and certificates. No address is written down here.
+"""Read Debian's mirrors, proxies and certificates from apt's configuration. This program contains no address of a mirror.
 
-Machines also have other archives whose suites have the names of Debian's. The keyring, updates and backports, and a path
-that ends with ``debian`` tell which one is the main archive.
+Machines also have other archives with suites of the same names. The main archive is recognised by its keyring, its updates and
+backports, and a path that ends with ``debian``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SCHEMES = ("http://", "https://", "file:/")
 _LINE = re.compile(r"\s*deb\s+(?:\[([^]]*)\]\s*)?([^\s#]+)\s+([^\s#]+)\s*([^#]*)(?:#.*)?")
 _PROXY = re.compile(r'Acquire::(?P<scheme>https?)::Proxy(?:::(?P<host>[^\s:]+))? "(?P<proxy>[^"]+)";', re.IGNORECASE)
 _AUTHORITIES = re.compile(r'^Acquire::https::CaInfo "([^"]+)";', re.IGNORECASE | re.MULTILINE)
-#: Settings without which a mirror may be unreachable; no other setting is used.
+#: Settings that may be necessary to reach a mirror. No other setting is used.
 _NETWORK = re.compile(
     r"^Acquire::https?::\S*(?:Proxy|CaInfo|CAInfo|SslCert|SslKey|Verify)\S* \"[^\"\n]*\";$", re.MULTILINE
 )
@@ -129,7 +129,7 @@ def parse_deb822(text: str) -> Iterator[Source]:
 
 
 def _keyring(value: str) -> str:
-    """Return the path of a keyring; empty for a key that is written out or named, which apt finds itself."""
+    """Return the path of a keyring; empty for an inline key or the name of a key, which apt finds itself."""
     words = value.split()
     return words[0] if len(words) == 1 and words[0].startswith("/") and shlex.quote(words[0]) == words[0] else ""
 

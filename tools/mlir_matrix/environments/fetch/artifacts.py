@@ -1,7 +1,7 @@
 """Store downloaded files by their SHA-256, and find files in other stores and folders.
 
-A file gets its name after its hash was checked, so that every named file is complete. Files that are damaged later are
-found by :meth:`Artifacts.damaged`, and each file is checked again before it is unpacked.
+A file gets its final name after its hash is checked, so every file with such a name is complete. :meth:`Artifacts.damaged` finds
+files that were damaged later. Each file is checked again before it is unpacked.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Artifact:
 class Artifacts:
     """The store in ``folder``, which is created for the first file.
 
-    ``others`` are only read: stores like this one, homes of the tool (``MATRIX_HOME``), or plain folders of files.
+    ``others`` are read-only: stores like this one, other homes (``MATRIX_HOME``), or plain folders of files.
     """
 
     def __init__(self, folder: Path, others: Sequence[Path] = ()) -> None:
@@ -70,14 +70,14 @@ class Artifacts:
     def find(self, sha256: str, size: int | None = None, file: str = "") -> Path | None:
         """Find a file here or in one of the others, whose files are hashed once.
 
-        ``file``: beginning of its own name, if it has one.
+        ``file``: the beginning of the file's name in plain folders, if it has one.
         """
         if self.has(sha256, size):
             return self.path(sha256)
         named = [path for other in self.others for path in (other / sha256, other / "artifacts" / sha256)]
         for path in (*named, *self._plain):
             if _is_file(path, size) and self._digest(path) == sha256:
-                # It was found before as another build of the same wheel.
+                # An earlier search found it as another build of the same wheel.
                 self.passed_over.pop(path, None)
                 return path
         named += [path for path in self._plain if file and _spelled(path.name).startswith(_spelled(file))]
@@ -94,7 +94,7 @@ class Artifacts:
         return destination
 
     def set_aside(self, sha256: str) -> None:
-        """Rename a damaged file, so that it is downloaded again; the last one is kept for inspection."""
+        """Rename a damaged file, so that it is downloaded again. The last damaged one stays for inspection."""
         try:
             os.replace(self.path(sha256), self.path(sha256).with_suffix(_ASIDE))
         except FileNotFoundError:
@@ -142,7 +142,7 @@ class Artifacts:
 
     @cached_property
     def _plain(self) -> list[Path]:
-        # Files of the others under other names: a cache of apt, a folder of wheels.
+        # Files with other names: a cache of apt, a folder of wheels.
         paths = (path for other in self.others if other.is_dir() for path in sorted(other.iterdir()))
         return [path for path in paths if _NAME.fullmatch(path.name) is None and _is_file(path, None)]
 
@@ -153,7 +153,7 @@ class Artifacts:
 
 
 def _spelled(name: str) -> str:
-    """Normalize the file name of a wheel or package: apt writes the epoch, mirrors leave it out."""
+    """Normalize the file name of a wheel or package. apt includes the epoch, and mirrors leave it out."""
     return re.sub(r"[-_]+", "_", re.sub(r"_\d+%3a", "_", name)).lower()
 
 

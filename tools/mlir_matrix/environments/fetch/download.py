@@ -1,4 +1,4 @@
-"""Download one file into the store. Interrupted downloads resume; a file is kept only if its hash is right.
+"""Download one file into the store. Resume interrupted downloads, and keep a file only if its hash is right.
 
 The ``.part`` file is locked, so that only one process downloads it.
 """
@@ -24,7 +24,7 @@ from mlir_matrix.environments.fetch.http import HttpStatusError, ProxyError, Str
 if TYPE_CHECKING:
     from hashlib import _Hash as Hash
 
-#: Small, so that an interruption loses little and cancelling is fast.
+#: Bytes to read at a time: few, so that an interruption loses little and cancelling is fast.
 _READ = 1 << 16
 _ATTEMPTS = 3
 _PAUSE = 0.5
@@ -34,7 +34,7 @@ _UNAUTHORIZED = frozenset({401, 403, 407})
 #: Temporary failures of a server.
 _LATER = frozenset({408, 425, 429, 500, 502, 503, 504})
 
-#: Called with the bytes so far and in total (0 if unknown).
+#: A function that gets the received bytes and the total (0 if unknown).
 Progress = Callable[[int, int], None]
 
 
@@ -59,7 +59,7 @@ class Wanted:
 
 
 class _Failed(Exception):
-    """A URL did not give the file. ``access``: another program may get it. ``gone``: the server does not have it."""
+    """A download from a URL failed. ``access``: another program may succeed. ``gone``: the server does not have the file."""
 
     def __init__(self, reason: str, *, retry: bool = False, access: bool = False, gone: bool = False) -> None:
         super().__init__(reason)
@@ -115,7 +115,7 @@ def _part(store: Artifacts, wanted: Wanted, cancelled: threading.Event | None) -
     while not store.has(wanted.sha256, wanted.size):
         with open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "r+b", buffering=0) as file:
             acquire(file.fileno(), cancelled)
-            # The process that held it may have finished or removed it.
+            # The process that held the lock may have finished or removed the part.
             with suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
                     yield file
@@ -140,7 +140,7 @@ class _Download:
         try:
             return self._fetch(part, pause)
         except OSError:
-            # A full disk needs the space.
+            # The disk is full, so free the space of the part.
             self._drop()
             raise
 
@@ -177,7 +177,7 @@ class _Download:
     def _from_address(self, address: str, part: FileIO) -> Path:
         self._attempt(address, part)
         if self.inherited and not self._right:
-            # Its first bytes are of another file; try again from the first byte.
+            # The first bytes of the part are of another file, so try again from the first byte.
             self._anew(part)
             self._attempt(address, part)
         if self._right:
@@ -219,7 +219,7 @@ class _Download:
             try:
                 stream = self.transport.open(address, self.received)
             except HttpStatusError as error:
-                # The server's file is shorter than our part.
+                # Status 416 means that the server's file is shorter than our part.
                 if error.status != 416 or not self.received:
                     raise
                 self._anew(part)

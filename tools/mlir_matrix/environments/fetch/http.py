@@ -1,8 +1,8 @@
-"""Open a URL at a byte offset: http and https, also through proxies, over connections that are kept, and files.
+"""Open a URL at a byte offset: files, and http and https, also through proxies, over connections that are kept open.
 
-Only the caller may name a file: a server may redirect to other servers, not to files.
+Only the caller may name a file. A server may redirect to other servers, but not to files.
 
-Connections are kept because a release is some fifty files from one host (47 packages of 130 MB: 0.3 s instead of 6 s).
+Connections stay open because a release has some fifty files on one host (47 packages of 130 MB: 0.3 s instead of 6 s).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mlir_matrix.base.text import harmless
 TIMEOUT = 30.0
 _MOST_REDIRECTS = 5
 _SCHEMES = ("http", "https", "file")
-#: Kept connections to one host: at least one for each thread that downloads.
+#: The most open connections to one host: at least one for each thread that downloads.
 _MOST_KEPT = 16
 #: apt's words for no proxy.
 _NO_PROXY = ("DIRECT", "false")
@@ -130,7 +130,7 @@ class Transport:
         headers = make_headers(user_agent="mlir-matrix", accept_encoding="identity", basic_auth=_login(url))
         if start:
             headers["Range"] = f"bytes={start}-"
-        # Without the login, because a proxy gets the whole URL.
+        # Remove the login, because a proxy gets the whole URL.
         address = url._replace(auth=None, fragment=None).url
         try:
             manager = self._manager(proxy)
@@ -141,7 +141,7 @@ class Transport:
             try:
                 return ask()
             except urllib3.exceptions.ProtocolError:
-                # A server may end a kept connection at any moment.
+                # A server may close an open connection at any moment.
                 self._check()
                 return ask()
         except urllib3.exceptions.HTTPError as error:
@@ -260,7 +260,7 @@ def _moved(address: str, location: str) -> str:
 def _stream(response: urllib3.BaseHTTPResponse, start: int) -> Stream:
     """Return the body of a response. Raise HttpStatusError, OSError."""
     if response.status not in (200, 206):
-        # Once read to the end, the connection can be used again.
+        # Read to the end, so that the connection can be used again.
         response.drain_conn()
         raise HttpStatusError(response.status, response.reason or "")
     length = response.headers.get("Content-Length", "")
@@ -293,7 +293,7 @@ def _reason(error: BaseException) -> str:
 
 def _open_file(url: Url, start: int) -> Stream:
     try:
-        # Otherwise, opening a pipe would block.
+        # O_NONBLOCK, because opening a pipe would block.
         descriptor = os.open(urllib.request.url2pathname(url.path or ""), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError, ValueError):
         raise HttpStatusError(404, "no such file") from None

@@ -56,7 +56,7 @@ def solve(pins: Mapping[str, str], *, tag: str) -> tuple[WheelPackage, ...]:
     """
     with tempfile.TemporaryDirectory(prefix="matrix-pip-") as folder:
         file = Path(folder, "report.json")
-        # Without --quiet, which would leave out what is in conflict with what.
+        # Without --quiet, because pip then omits which requirements conflict.
         command = [
             *(sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--report", str(file)),
             *("--disable-pip-version-check", "--target", "unused", *options_for(tag)),
@@ -82,7 +82,7 @@ def _package(item: Mapping[str, Any], transport: Transport) -> WheelPackage:
     try:
         size, installed = wheel_sizes(address, transport)
     except InfrastructureError:
-        # A lock file need not state them.
+        # A lock file may omit the sizes.
         return WheelPackage(name=name, version=version, hashes=(value,))
     return WheelPackage(name=name, version=version, hashes=(value,), size=size, installed=installed)
 

@@ -1,4 +1,4 @@
-"""Shared state of one installer: folders, connections, calls of pip."""
+"""Hold the shared state of one installer: folders, connections, calls of pip."""
 
 from __future__ import annotations
 
@@ -50,16 +50,16 @@ class Pip:
 
 @dataclass(frozen=True, kw_only=True)
 class Workshop:
-    """What an installation uses."""
+    """The folders, connections and locks that installations share."""
 
-    #: Holds one folder for each package.
+    #: The folder with one folder for each package.
     packages: Path
     artifacts: Artifacts
     pip: Pip
     transport: Transport
     listener: PackageListener
     cancelled: threading.Event
-    #: Held by an installation that uses all connections and all cores.
+    #: The lock of an installation that uses all connections and all cores.
     turn: threading.Lock = field(default_factory=threading.Lock)
 
     @property

@@ -1,7 +1,7 @@
-"""Install a Debian release as a prefix: download, check and unpack its packages at the same time, on all cores.
+"""Install a Debian release as a prefix: download, check and unpack its packages in parallel, on all cores.
 
-Decompressing takes longer than downloading, so unpacking begins with the first package that arrives. The prefix is made
-beside its final path and renamed when it is complete.
+Decompressing takes longer than downloading, so unpacking begins with the first downloaded package. The prefix is created beside
+its final path and renamed when it is complete.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from mlir_matrix.environments.interpreter import Interpreter
 from mlir_matrix.environments.lockfiles.debian import DebianPackage, DebianRelease
 from mlir_matrix.environments.machine import HOST
 
-#: Files may have this many times the bytes that the lock file states, which are the packager's estimate. None of the locked
-#: packages has more than stated.
+#: Files may have this many times the bytes that the lock file states, because that number is the packager's estimate. No locked
+#: package has more bytes than stated.
 _MOST_EXPANSION = 2
-#: Each downloads a package and then unpacks it.
+#: Number of threads. Each downloads a package and then unpacks it.
 _THREADS = 10
-#: Of these, those that unpack; each holds a few decompressed blocks of 24 MiB.
+#: How many of them may unpack at a time, because each holds a few decompressed blocks of 24 MiB.
 _MOST_UNPACKERS = 4
 _POLL = 0.1
 _BETWEEN_EVENTS = 0.05
 
-#: Returns the URLs of mirrors; called only if something must be downloaded.
+#: A function that returns the URLs of mirrors. It is called only if a download is necessary.
 FindMirrors = Callable[[], Sequence[str]]
 
 
@@ -58,7 +58,7 @@ def machine_routes() -> Routes:
 
 def install_debian(release: DebianRelease, interpreter: Interpreter, workshop: Workshop) -> None:
     """Install a release, whose patcher is installed. Raise InfrastructureError, Cancelled."""
-    # One at a time: each uses all connections and all cores.
+    # One installation at a time, because each uses all connections and all cores.
     with workshop.turn:
         provide(
             release,
@@ -141,7 +141,7 @@ class _Provision:
     listener: PackageListener
     cancelled: threading.Event
     bases: Sequence[str] | None = None
-    #: Ends the other threads when one has failed.
+    #: The event that ends the other threads after one has failed.
     stop: threading.Event = field(default_factory=threading.Event)
     transport: Transport = field(default_factory=lambda: Transport(routes=machine_routes))
     guard: threading.Lock = field(default_factory=threading.Lock)
@@ -161,7 +161,7 @@ class _Provision:
 
         pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="debian")
         try:
-            # Largest first: unpacking it takes longest.
+            # The largest first, because unpacking it takes longest.
             largest_first = sorted(self.lock.packages, key=lambda package: -package.size)
             jobs = {package.name: pool.submit(work, package) for package in largest_first}
             waiting = set(jobs.values())

@@ -1,7 +1,7 @@
-"""Read a Debian package: the members of its data archive, one after the other, and its control fields.
+"""Read a Debian package: its control fields, and the members of its data archive in order.
 
-The format is that of dpkg: an ar file with the tar archives ``control.tar.*`` and ``data.tar.*`` in GNU's format.
-No package has devices, sparse files or extended headers: they are refused.
+A package is an ar file with the tar archives ``control.tar.*`` and ``data.tar.*`` in GNU's format. This module refuses devices,
+sparse files and extended headers, which no package of Debian has.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ else:
 if TYPE_CHECKING:
     from _typeshed import SupportsRead
 
-#: Most bytes before the content of a member. A path has at most 4096 bytes, and so has the target of a link.
+#: The most bytes before the content of a member. A path and the target of a link have at most 4096 bytes each.
 _MOST_HEADER = 1 << 16
 _READ = 1 << 20
-#: Larger archives are decompressed by ``xz``, which uses all cores for the blocks of 24 MiB that dpkg writes. Half of a
-#: release is one or two archives, so that otherwise one core would work after all others are idle.
+#: ``xz`` decompresses larger archives, using all cores for the blocks of 24 MiB that dpkg writes. One or two archives are half of
+#: a release; without ``xz``, one core would still decompress them while all others are idle.
 _LARGE = 1 << 20
-#: No package has a larger dictionary.
+#: A limit for the dictionary of decompressors. No package has a larger one.
 _MEMORY = 512 << 20
 #: Errors of decompressors for damaged data; EOFError for a truncated archive.
 _DAMAGED = (lzma.LZMAError, zlib.error, zstd.ZstdError, ValueError, OSError, EOFError)
@@ -68,7 +68,7 @@ class BadArchive(InfrastructureError):
 
 
 class DebReader:
-    """An archive in an open Debian package, and the file that tarfile reads, which only goes forward.
+    """An archive in an open Debian package, as a file that tarfile reads and that can only move forward.
 
     Read the :meth:`content` of each member before the next one.
     """
@@ -91,12 +91,12 @@ class DebReader:
                 self._header_bytes = 0
                 yield member
             if any(self._last):
-                # tarfile takes an invalid record for the end, which is a block of zeros.
+                # tarfile treats an invalid record like the end, which must be a block of zeros.
                 raise ValueError
         except (tarfile.TarError, ArithmeticError, LookupError, ValueError):
             raise self._bad("invalid tar record after it") from None
         self._current = self._part
-        # Checksums come last: read to the end.
+        # Read to the end, where the checksums are.
         while self._next():
             pass
 
@@ -177,7 +177,7 @@ def open_deb(path: Path, *, archive: str, part: str = "data.tar") -> Iterator[De
 
 
 class _Part(io.RawIOBase):
-    """A part of a file, as a file."""
+    """A part of a file that can be read like a file."""
 
     def __init__(self, descriptor: int, offset: int, length: int) -> None:
         self.descriptor, self.offset, self._end = descriptor, offset, offset + length

@@ -18,7 +18,7 @@ from mlir_matrix.catalog.releases import number
 from mlir_matrix.environments.installed.prefix import OURS, Prefix, Program
 
 _BASE = "usr/share/bazel"
-#: List of the server's jars that are in other packages.
+#: The list of the server's jars that are in other packages.
 _CLASSPATH = f"{_BASE}/bazel_classpath_debian_depends.txt"
 _OURS = f"{OURS}/bazel"
 #: Modules in Debian packages, by folder.
@@ -27,7 +27,7 @@ _PACKAGED = {
     "rules_cc": "rules/cc", "rules_java": "rules/java", "rules_license": "rules/license", "rules_proto": "rules/proto",
     "rules_python": "rules/python",
 }  # fmt: skip
-#: Modules that Bazel's own tools name but builds of ours do not use; empty ones are enough.
+#: Modules that Bazel's own tools name but our builds do not use. Empty modules are enough.
 _EMPTY = ("apple_support", "buildozer", "protobuf", "zlib")
 #: Bazel's own tools use an extension of the module buildozer.
 _EXTENSION = """\
@@ -64,7 +64,7 @@ def finish(root: Path, place: str, prefix: Prefix) -> tuple[Prefix, set[str]]:
 def _rc(place: str) -> Iterator[str]:
     yield "# For machines without a network: every module that Bazel itself needs is here."
     yield "startup --trust_install_base"
-    # What is overridden has no place in a lock file, and the one that would be written fits no other machine.
+    # A lock file does not contain overridden modules, and Bazel would write one that is valid only on this machine.
     yield "common --lockfile_mode=off"
     if Path("/tmp") in Path(place).parents:  # noqa: S108 - it is compared
         yield "# Sandboxes have a /tmp of their own, and what Bazel brings along is in it."
@@ -113,9 +113,9 @@ def _listed(root: Path) -> list[str]:
 
 
 def _closure(root: Path, jars: Iterable[str]) -> Iterator[str]:
-    """Yield jars and those that their manifests name, each once, without missing ones, which are of optional packages.
+    """Yield jars and those that their manifests name, each once. Skip missing ones, which belong to optional packages.
 
-    The list must have all of them: the server loads jars one by one and ignores their manifests.
+    The list must have all of them, because the server ignores the manifests of jars.
     """
     todo, seen = list(jars), set[str]()
     while todo:

@@ -1,7 +1,7 @@
 """Patch the programs of a prefix so that they use the prefix's loader and libraries at a fixed path.
 
-Most programs are run with the loader in front and stay as they were built. Those that start themselves again, or look for
-files beside ``/proc/self/exe``, would find the loader there: JDKs, container runtimes, PostgreSQL.
+Most programs are started through the loader and need no patch. Programs that start themselves again, or look for files beside
+``/proc/self/exe``, would find the loader there: JDKs, container runtimes, PostgreSQL.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def patch(
 ) -> tuple[Prefix, list[UnpackedFile]]:
     """Patch a prefix in ``root`` that will be at ``place``; return its new description and files.
 
-    Programs get the prefix's loader and the folders of its libraries. Libraries use those of the program, unless they have a
-    RUNPATH, which overrides them; these get the folders too. Raise InfrastructureError, Cancelled.
+    Programs get the prefix's loader and the folders of its libraries. Libraries use the folders of the program, unless a RUNPATH
+    overrides them; so libraries with a RUNPATH get the folders, too. Raise InfrastructureError, Cancelled.
     """
     check_place(place)
     found: dict[tuple[int, int], tuple[Path, Elf]] = {}
@@ -47,7 +47,7 @@ def patch(
     for file in files:
         path = root / file.path
         elf = read_elf(path)
-        # The loader itself needs no patch. Of hard links one is enough.
+        # The loader itself needs no patch. Of several hard links, patching one is enough.
         if elf is not None and (elf.interpreted or elf.runpath) and path.name != HOST.loader:
             status = path.lstat()
             found[status.st_dev, status.st_ino] = (path, elf)
@@ -74,14 +74,14 @@ def _patch(
     path, elf = found
     check(cancelled)
     own = _call(path, [patchelf, "--print-rpath", str(path)]).strip().split(":")
-    # Keep folders relative to the file; replace the machine's by the prefix's.
+    # Keep folders relative to the file. Replace folders of the machine by those of the prefix.
     inside = {each: os.path.normpath(each).lstrip("/") for each in own if each.startswith("/")}
     kept = [
         f"{place}/{inside[each]}" if each in inside else each
         for each in own
         if each.startswith("$ORIGIN") or (each in inside and (root / inside[each]).is_dir())
     ]
-    # RPATH instead of RUNPATH: it also applies to libraries of libraries, and LD_LIBRARY_PATH does not override it.
+    # RPATH instead of RUNPATH, because it also applies to libraries of libraries, and LD_LIBRARY_PATH does not override it.
     libraries = [f"{place}/{folder}" for folder in prefix.libraries]
     words = ["--force-rpath", "--set-rpath", ":".join(dict.fromkeys([*kept, *libraries]))]
     if elf.interpreted:

@@ -1,8 +1,8 @@
-"""Unpack Debian packages into one prefix, several at a time and never outside of it.
+"""Unpack several Debian packages at a time into one prefix, without writing outside of it.
 
-All files are written before any link is made, so nothing is written through a link. Links are checked together, because a
-link that is harmless alone may lead out by another (``a`` to a deep folder, ``b`` to ``a/../../..``). Owners and setuid
-bits are ignored, so unpacking needs no root.
+All files are written before any link is made, so no file is written through a link. Links are checked together, because two
+harmless links may together lead out of the prefix (``a`` to a deep folder, ``b`` to ``a/../../..``). Owners and setuid bits are
+ignored, so unpacking does not need root.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class Unpacked:
 def unpack(
     source: Path, prefix: Path, *, archive: str, most: int | None = None, cancelled: threading.Event | None = None
 ) -> Unpacked:
-    """Write the files of the package at ``source`` below ``prefix``, without its links, see :func:`make_links`.
+    """Write the files of the package at ``source`` below ``prefix``. :func:`make_links` makes its links.
 
-    ``archive``: its name in messages. ``most``: bytes that its files may have. Raise BadArchive, InfrastructureError if the
-    disk is full, Cancelled.
+    ``archive``: its name in messages. ``most``: a limit for the bytes of its files. Raise BadArchive, Cancelled, and
+    InfrastructureError if the disk is full.
     """
     with open_deb(source, archive=archive) as reader:
         writer = _Writer(reader, prefix, archive, cancelled)
@@ -116,7 +116,7 @@ class _Writer:
         return UnpackedFile(path=path, size=member.size, sha256=state.hexdigest(), mode=mode, mtime_ns=mtime)
 
     def _hard_link(self, path: str, member: tarfile.TarInfo) -> UnpackedFile:
-        # Only to a file of the same archive.
+        # A hard link may only lead to a file of the same archive.
         file = self.files.get(inside(member.linkname) or "")
         if file is None:
             raise BadArchive(self._archive, "hard link to a file that is not in the archive", member.name)
@@ -158,7 +158,7 @@ def make_links(prefix: Path, links: Iterable[UnpackedLink]) -> dict[str, str]:
 
 
 def relative(path: str, target: str) -> str:
-    """Return the target relative to the link; an absolute one begins at the prefix, as in a chroot."""
+    """Return the target relative to the link. An absolute target begins at the prefix, as in a chroot."""
     if not target.startswith("/"):
         return target
     return os.path.relpath("/" + target.strip("/"), os.path.dirname("/" + path))

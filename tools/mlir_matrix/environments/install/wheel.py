@@ -1,7 +1,7 @@
-"""Install a wheel: pip finds its URL, we download it by hash and unpack it.
+"""Install a wheel: pip finds its URL, and this module downloads it by hash and unpacks it.
 
-pip knows the machine's indexes, proxies and certificates. We resume downloads and keep archives by hash, so that a wheel
-that has vanished from its index can be installed again.
+pip knows the machine's indexes, proxies and certificates. This module resumes downloads and keeps archives by hash, so that a
+wheel can be installed again even if its index no longer has it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mlir_matrix.environments.installed.integrity import write_archives
 from mlir_matrix.environments.interpreter import Interpreter
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 
-#: In pip's output if an index cannot be reached; pip then also reports that the package does not exist.
+#: Words in pip's output if an index cannot be reached. pip then also reports that the package does not exist.
 _UNREACHED = re.compile(r"Retrying|ConnectionError|ProxyError|SSLError|timed out")
 _BROKEN = "after connection broken by "
 

@@ -1,6 +1,7 @@
 """Unpack wheels into the folders of packages.
 
-Wheels may be hostile: nothing is written outside of the folder, nor more than the lock file states. RECORD lists every file.
+Wheels may be hostile: this module writes nothing outside of the folder, and no more bytes than the lock file states. RECORD then
+lists every file.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from mlir_matrix.environments.installed.prefix import OURS
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage, is_version
 
 _CHUNK = 1 << 20
-#: Most unpacked bytes for each byte of a wheel whose lock file does not state them. The wheels that are locked have up to 5.
+#: The most unpacked bytes per byte of a wheel whose lock file does not state them. Locked wheels have up to 5.
 _MOST_EXPANSION = 100
 _RECORD = re.compile(r"[^/]+\.dist-info/RECORD")
 _BY_INSTALLER = re.compile(r"[^/]+\.dist-info/(?:INSTALLER|REQUESTED|direct_url\.json)|(?:.*/)?__pycache__/.*")
@@ -58,7 +59,7 @@ def unpack_wheel(wheel: Path, folder: Path, package: WheelPackage, cancelled: th
 
 
 def _check_size(archive: zipfile.ZipFile, package: WheelPackage, size: int) -> None:
-    """Raise InfrastructureError if the files have more bytes than allowed; zipfile reads no more of a file than listed."""
+    """Raise InfrastructureError if the files have more bytes than allowed. zipfile never reads more bytes than it lists."""
     unpacked = sum(member.file_size for member in archive.infolist())
     # With several hashes, the lock file states the bytes of the first build.
     stated = package.installed if len(package.hashes) == 1 else None
@@ -100,9 +101,9 @@ def left_by_installer(path: str) -> bool:
 
 
 def _places(archive: zipfile.ZipFile, label: str) -> Iterator[tuple[zipfile.ZipInfo, str]]:
-    """Yield members and their paths: data for the interpreter's folders beside the rest, programs in ``bin``.
+    """Yield members and their paths. Data for the interpreter's folders goes beside the rest, programs go to ``bin``.
 
-    Headers are omitted, and scripts, which would name an interpreter.
+    Omit headers, and scripts, which would name an interpreter.
     """
     for member in archive.infolist():
         if member.is_dir():

@@ -14,7 +14,7 @@ _X86_64 = 62
 _EXECUTABLES = frozenset({2, 3})
 _PT_DYNAMIC, _PT_INTERP = 2, 3
 _DT_RUNPATH = 29
-#: A dynamic section is a few hundred bytes; more is not read.
+#: The most bytes of a dynamic section to read. Real ones have a few hundred.
 _MOST = 1 << 16
 
 
@@ -22,9 +22,9 @@ _MOST = 1 << 16
 class Elf:
     """How a dynamically linked file finds its libraries."""
 
-    #: A loader must load it: it is a program.
+    #: Whether it is a program, which names a loader.
     interpreted: bool
-    #: It has a RUNPATH, which overrides the RPATH of the program that loads it.
+    #: Whether it has a RUNPATH, which overrides the RPATH of the program that loads it.
     runpath: bool
 
 

@@ -1,8 +1,8 @@
 """Find damage in installed packages: compare prefixes with our manifest and wheels with their RECORD.
 
-A manifest lists every file of a prefix with size, hash, mode and time, and every link with its target. Comparing sizes and
-times takes milliseconds and finds edited and missing files; files with another time, as in a copy of the prefix, are
-hashed. Only hashing everything finds lost bits.
+A manifest lists every file of a prefix with size, hash, mode and time, and every link with its target. Comparing sizes and times
+takes milliseconds and finds edited and missing files. Files with another time, as in a copy of the prefix, are hashed. Only a
+thorough check, which hashes all files, finds wrong bits.
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ def write_archives(folder: Path, hashes: Iterable[str]) -> None:
 
 
 def damaged_files(folder: Path, *, thorough: bool, archives: Sequence[Archive] = ()) -> list[str]:
-    """Return the damaged files of an installed package; ``thorough``: read every byte, and find added files.
+    """Return the damaged files of an installed package. ``thorough``: read every byte, and find added files.
 
-    ``archives``: those of the lock file. A package of other archives is damaged, although its own lists agree with it.
+    ``archives``: those of the lock file. A package from other archives counts as damaged, even if its files match its own lists.
     """
     if archives and not _is_made_of(folder, archives):
         return [ARCHIVES]
@@ -116,7 +116,7 @@ def _damaged_prefix(prefix: Path, *, thorough: bool) -> list[str]:
     root = str(prefix)
     files, links, place = manifest
     if place not in ("", os.path.realpath(prefix)):
-        # Its programs name that path.
+        # Its programs contain that path.
         return [f"all files: the prefix only works at {place}"]
     bad = {path for path, target in links.items() if _target(root, path) != target}
 
@@ -182,7 +182,7 @@ def _added(root: Path, known: Collection[str]) -> set[str]:
 
 def _damaged_wheel(folder: Path, *, thorough: bool) -> list[str]:
     """Return the damaged files of an installed wheel."""
-    # The check of workers before they use a package.
+    # The same check that workers make before they use a package.
     quick = [reason] if (reason := damage(str(folder))) else []
     if not thorough:
         return quick

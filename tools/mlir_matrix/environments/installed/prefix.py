@@ -1,7 +1,7 @@
-"""A prefix: programs with everything that they need, down to the C library, run by its own loader.
+"""Describe a prefix: programs with everything that they need, down to the C library and the loader that runs them.
 
-No file in it depends on its path, so it may be moved or copied, also to another distribution. Programs are run by ``LOADER
---library-path … PROGRAM``, as the scripts in ``.matrix/bin`` do.
+No file in it depends on its path, so it can be moved or copied, also to another distribution. ``LOADER --library-path … PROGRAM``
+runs a program; the scripts in ``.matrix/bin`` do that.
 """
 
 from __future__ import annotations

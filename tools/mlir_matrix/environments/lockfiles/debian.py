@@ -33,7 +33,7 @@ from mlir_matrix.environments.lockfiles.wheels import locked_text
 from mlir_matrix.environments.machine import HOST
 from mlir_matrix.environments.package import Archive, Package, folder_name
 
-#: Raise it when the same lock file gives another prefix.
+#: Increase it when the same lock file gives another prefix.
 _LAYOUT = 1
 #: The same for prefixes that are patched.
 _PATCHED = 1
@@ -43,7 +43,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9+.-]{0,100}")
 _VERSION = re.compile(r"(?:[0-9]{1,9}:)?[0-9][A-Za-z0-9.+~-]{0,100}")
 _HASH = re.compile(r"[0-9a-f]{64}")
 _SUITE = re.compile(r"[a-z][a-z0-9-]{0,40}")
-#: No segment begins with a dot, so none is '..'.
+#: A path below a mirror. No segment begins with a dot, so none is '..'.
 _PATH = re.compile(r"pool(?:/[A-Za-z0-9][A-Za-z0-9.+~_-]{0,150}){1,8}\.deb")
 _MOST_BYTES = 10**13
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]*(?:/[A-Za-z0-9][A-Za-z0-9.+_-]*){0,8}")
@@ -55,7 +55,7 @@ _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9/._+~-]*")
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class DebianPackage:
-    """A locked package; ``installed`` is its own statement, rounded to KiB."""
+    """A locked package; ``installed`` is the number that the package states, rounded to KiB."""
 
     name: str
     version: str
@@ -69,7 +69,7 @@ class DebianPackage:
     def line(self) -> str:
         """Return the entry of the package in the lock file."""
         values = {name: getattr(self, name) for name in _FIELDS}
-        # Always quoted: most of them have to be.
+        # Always quoted, because YAML requires it for most of them.
         values |= {name: f'"{values[name]}"' for name in ("version", "sha256")}
         fields = (f"{name}: {value}" for name, value in (values | {"suite": _scalar(self.suite)}).items())
         return f"  {_scalar(self.name)}: {{{', '.join(fields)}}}"
@@ -111,7 +111,7 @@ class DebianRelease:
 
     @cached_property
     def folder(self) -> str:
-        # The program that patches decides what the patched ones contain.
+        # The patched programs depend on the program that patches them.
         patched = self.patcher.identity if self.patcher else []
         return folder_name(self.component, self.release, self.made, *patched)
 

@@ -36,7 +36,7 @@ _HEADER = 5
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class WheelPackage:
-    """One locked distribution; an archive with any of the hashes serves (builds for several platforms)."""
+    """One locked distribution. Any archive with one of the hashes is accepted (builds for several platforms)."""
 
     name: str
     version: str
@@ -88,14 +88,14 @@ def lock_file(locks: Path, environment: str, tag: str, pins: Mapping[str, str] |
 
 
 def find_lock(folders: Iterable[Path], environment: str, tag: str, pins: Mapping[str, str]) -> Path | None:
-    """Find the lock file that pins exactly these distributions: the environment's own, else any other.
+    """Find the lock file that pins exactly these distributions: first the environment's, then any other.
 
-    The first catalog has priority: a further one adds environments and changes none.
+    The first catalog has priority, because further catalogs may add environments but not change any.
     """
     wanted = _words(pins)
     for folder in folders:
         own = lock_file(folder, environment, tag)
-        # Without pins it is taken too; read_lock checks it.
+        # A file that states no pins is accepted, too; read_lock checks it.
         if own.is_file() and read_pins(own) in (wanted, None):
             return own
     for folder in folders:

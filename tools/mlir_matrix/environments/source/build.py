@@ -1,10 +1,10 @@
 """Build a commit of a git repository into a prefix.
 
-Commits of a bisection are built in folders that stay, so that only what differs between two of them is built. A commit that
-cannot be built is remembered, in a file beside them, unless the machine was at fault.
+Commits of a bisection are built in folders that stay, so that a build compiles only the files that differ from the last commit.
+A file beside them records a commit that cannot be built, unless the machine failed.
 
-If a needed package has a compiler, it compiles, with the C library of its prefix; otherwise the host's compiler does.
-Programs that need prefixes run by the loader of these: their libraries may be newer than the host's.
+If a needed package has a compiler, that compiler is used with the C library of its prefix; otherwise the host's compiler. Programs
+that need prefixes run by the loader of a prefix, because its libraries may be newer than the host's.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def check_tools(build: SourceBuild) -> None:
     """Raise InfrastructureError if the operator does not allow the build, or this host lacks a program that it runs."""
     if build.network and not (build.permissions.network or build.is_own):
         raise InfrastructureError(
-            f"{build.network}: the build of {build.label} asks for the network; if you trust it, allow that with "
+            f"{build.network}: the build of {build.label} needs the network; if you trust it, allow that with "
             "--allow-network-builds, for example: matrix toolchain fetch "
             f"{build.component}@{build.release} --allow-network-builds"
         )
@@ -104,7 +104,7 @@ def _check_compiler(places: Places) -> None:
 
 
 def _is_copied(places: Places, workshop: Workshop) -> bool:
-    """Copy the package from another home (``--from``) that has it, undamaged; return whether one does."""
+    """Copy the package from another home (``--from``) that has it undamaged. Return whether one has it."""
     for home in workshop.artifacts.others:
         theirs = home / "packages" / places.build.folder
         if theirs.is_dir() and not damaged_files(theirs, thorough=True):
@@ -147,7 +147,7 @@ def _build(places: Places, workshop: Workshop) -> None:
 
 
 def _failed_before(note: Path, limit_s: float | None) -> str:
-    """Return why the commit could not be built, unless more time might help; else nothing."""
+    """Return why an earlier build of the commit failed; empty if none did, or if more time may help."""
     failed = note.read_text() if note.is_file() else ""
     late = _LIMIT.search(failed)
     return "" if late and (limit_s is None or float(late[1]) < limit_s) else failed
@@ -170,7 +170,7 @@ def _fetch_commit(places: Places, runner: Runner) -> None:
 
 @contextmanager
 def _slot(places: Places, cancelled: threading.Event) -> Iterator[Places]:
-    """Hold a folder to build in: for commits of a bisection the first one that no other build uses. Raise Cancelled."""
+    """Lock a build folder: for commits of a bisection the first one that no other build uses. Raise Cancelled."""
     if not places.build.is_bisected:
         yield places
         return
@@ -189,7 +189,7 @@ def _slot(places: Places, cancelled: threading.Event) -> Iterator[Places]:
 
 @contextmanager
 def _swept(places: Places) -> Iterator[None]:
-    """Remove the working folders before and after, except one that stays; the lock of the build is held."""
+    """Remove the working folders before and after a build, except one that stays. The caller holds the lock of the build."""
     stays = places.build.is_bisected
     if stays:
         (places.work / "index.lock").unlink(missing_ok=True)
@@ -206,27 +206,27 @@ def _swept(places: Places) -> Iterator[None]:
 
 
 def _make_prefix(places: Places, runner: Runner, inside: commands.Command) -> None:
-    """Test the programs that were built, then write the prefix's files. Raise InfrastructureError.
+    """Test the built programs, then write the prefix's files. Raise InfrastructureError.
 
-    ``inside``: the words that confine a command. A loader that lists the libraries of a program may run code of the program.
+    ``inside``: the words that isolate a command, because a loader that lists libraries of a program may run code of the program.
     """
     build, made = places.build, places.made
     if os.path.lexists(made / OURS):
-        # A link with this name would lead what is written below out of the prefix.
+        # A link with this name could redirect the files that are written below it out of the prefix.
         raise InfrastructureError(f"{build.label} was built, but its files include {OURS}, which holds our own files")
     folders = build.programs or ("bin",)
     programs = dict(find_programs(made, folders))
     if not programs:
         raise InfrastructureError(f"{build.label} was built, but has no programs in {', '.join(folders)}")
     if build.base:
-        # Prefixes are siblings, so relative paths between them stay valid when all are moved.
+        # Prefixes are in one folder, so relative paths between them stay valid when that folder is moved.
         loader = os.path.normpath(f"../{build.base}/{read_prefix(places.prefix(build.base)).loader}")
         prefix = Prefix(loader=loader, libraries=tuple(_libraries(places)), programs=programs)
         _try_programs(places, prefix, runner, inside)
     else:
         by_host = {name: replace(program, loaded=False) for name, program in programs.items()}
         _, needed = runner.output((*inside, "--needed", *(str(made / each.path) for each in programs.values())))
-        # What a program lists is a claim of the program.
+        # The list may be false, because the program may have printed it itself.
         known = (path for path in needed.splitlines() if is_of_system(path) and os.path.exists(path))
         prefix = Prefix(loader="", libraries=(), programs=by_host, needed=tuple(dict.fromkeys(known)))
     save_prefix(made, prefix)
@@ -244,7 +244,7 @@ def _libraries(places: Places) -> Iterator[str]:
 
 
 def _try_programs(places: Places, prefix: Prefix, runner: Runner, inside: commands.Command) -> None:
-    """Let the loader resolve the libraries and symbols of each program."""
+    """Check that the loader can resolve the libraries and symbols of each program."""
     for name, program in prefix.programs.items():
         if program.loaded:
             *words, path = prefix.argv(str(places.made), name)

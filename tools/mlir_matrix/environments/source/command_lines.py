@@ -1,6 +1,6 @@
-"""The commands that build a commit: git, CMake, Ninja, or one's own. A dry run prints the same commands.
+"""Make the commands that build a commit: git, CMake, Ninja, or the user's own. A dry run prints the same commands.
 
-``confined.confined`` returns the words in front of those that run what a catalog chose.
+``confined.confined`` returns the words that precede commands with code or options from a catalog.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from mlir_matrix.environments.source.repository import GIT, history_folder
 Command = Sequence[str]
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
-#: Stands for the loader of a prefix that is not installed, in commands that are only printed.
+#: A placeholder for the loader of a prefix that is not installed, in printed commands.
 _LOADER = "LOADER"
-#: Of so many cores, a bisection builds one commit: a large build keeps them all busy, and each folder begins with a whole build.
+#: Cores for each parallel build of a bisection. A large build uses all of them, and each folder begins with a full build.
 _CORES = 16
-#: Stands for a commit in commands that are printed for any.
+#: A placeholder for a commit in printed commands.
 ANY_COMMIT = "$commit"
-#: Builds those of the targets that there are, as some are renamed over the years, and copies them.
+#: Builds the targets that exist, because some were renamed over the years, and copies them.
 _TARGETS = """\
 folder=$1 made=$2 jobs=$3; shift 3
 for each do
@@ -45,46 +45,46 @@ find "$folder/lib" -name "*.so*" -exec cp -a -t "$made/lib" {} +
 
 @dataclass(frozen=True)
 class Places:
-    """Folders of a build. Those that begin with ``.new-`` are removed by the next holder of the build's lock."""
+    """Folders of a build. The next holder of the build's lock removes those that begin with ``.new-``."""
 
     packages: Path
     cache: Path
     build: SourceBuild
-    #: Of the build folders of a bisection, which one.
+    #: The number of the build folder of a bisection.
     slot: int = 0
 
     @property
     def mirror(self) -> Path:
-        """Git objects of the repository, shared by all of its commits."""
+        """Return the folder with the repository's git objects, which all of its commits share."""
         if self.build.is_bisected:
             return history_folder(self.build.repository, self.cache)
         return self.cache / "git" / f"{digest_value(self.build.repository)[:16]}.git"
 
     @property
     def work(self) -> Path:
-        """Sources and objects: removed after the build, except those of bisections."""
+        """Return the folder of sources and objects. It is removed after the build, except in a bisection."""
         if self.build.is_bisected:
             return self.cache / "builds" / self.build.build_folder / str(self.slot)
         return self.packages / f".new-{self.build.folder}-build"
 
     @property
     def source(self) -> Path:
-        """The checkout."""
+        """Return the folder of the checkout."""
         return self.work / "source"
 
     @property
     def objects(self) -> Path:
-        """The folder in which CMake and Ninja build."""
+        """Return the folder in which CMake and Ninja build."""
         return self.work / "build"
 
     @property
     def temporary(self) -> Path:
-        """The home of a build, and its folder for temporary files; removed after it."""
+        """Return the home of a build, which is also its folder for temporary files. It is removed after the build."""
         return self.work / "temporary"
 
     @property
     def made(self) -> Path:
-        """Folder that becomes the prefix."""
+        """Return the folder that becomes the prefix."""
         return self.packages / f".new-{self.build.folder}-made"
 
     @property
@@ -120,12 +120,12 @@ def has_commit_command(places: Places) -> Command:
 
 
 def checkout_commands(places: Places) -> Iterator[Command]:
-    """Check out the commit; files that are the same in the commit before keep their times."""
+    """Check out the commit. Files that do not differ from the previous checkout keep their times."""
     index = f"GIT_INDEX_FILE={places.work / 'index'}"
     yield ("mkdir", "-p", *map(str, (places.source, places.objects, places.temporary, places.made)))
     git = ("env", index, *GIT[1:], f"--git-dir={places.mirror}", f"--work-tree={places.source}")
     if places.build.is_bisected and not places.build.command:
-        # CMake keeps values of options, although another commit may have other defaults.
+        # Remove CMake's cache if its files differ: it keeps values of options, but this commit may have other defaults.
         differs = ("diff-index", "--cached", "--quiet", places.build.commit, "--", "*CMakeLists.txt", "*.cmake", "*.in")
         cache = str(places.objects / "CMakeCache.txt")
         yield ("sh", "-c", '"$@" || rm -f "$0"', cache, *git, *differs)
@@ -161,7 +161,7 @@ def _jobs(build: SourceBuild) -> int:
 
 
 def _variables(places: Places) -> Iterator[str]:
-    """Yield the variables of one's own command."""
+    """Yield the environment variables of the user's own command."""
     build, flags = places.build, _flags(places)
     yield f"PREFIX={places.made}"
     yield f"JOBS={_jobs(build)}"
@@ -175,7 +175,7 @@ def _variables(places: Places) -> Iterator[str]:
 
 
 def _environment(places: Places) -> Command:
-    """Return the words that start a command with the host's PATH, a home of its own and no other variables, such as CFLAGS."""
+    """Return the words that start a command with the host's PATH, a separate home and no other variables, such as CFLAGS."""
     path, own = os.environ.get("PATH", os.defpath), places.build.is_own
     home = os.environ.get("HOME", "/") if own else places.temporary
     words = ["env", "-i", f"PATH={path}", f"HOME={home}", f"TMPDIR={places.temporary}", "LC_ALL=C"]
@@ -184,9 +184,9 @@ def _environment(places: Places) -> Command:
         words.append(f"GCC_EXEC_PREFIX={places.prefix(compiler.folder)}/usr/lib/gcc/")
     if shutil.which("ccache"):
         words += [f"CCACHE_BASEDIR={places.work}", "CCACHE_NOHASHDIR=1"]
-        # The compiler may be a script, whose bytes do not identify the compiler that it runs.
+        # By our digest: the compiler may be a script, whose bytes do not identify the compiler that it runs.
         words.append(f"CCACHE_COMPILERCHECK=string:{digest_value(compiler.identity)}")
-        # Of others' objects, a build could replace some.
+        # A shared cache only for the user's own command, because a build could replace objects of others.
         kept = os.environ.get("CCACHE_DIR", "") if own else str(places.objects / "ccache")
         words += [f"CCACHE_DIR={kept}"] if kept else []
     return words
@@ -196,11 +196,11 @@ def _definitions(places: Places) -> Iterator[str]:
     build = places.build
     found: dict[str, str] = {
         "CMAKE_BUILD_TYPE": "Release",
-        # The same for all commits of a bisection: else each would be configured anew.
+        # Equal for all commits of a bisection, because otherwise CMake would configure each from the beginning.
         "CMAKE_INSTALL_PREFIX": str(places.work / "prefix" if build.is_bisected else places.prefix(build.folder)),
         "CMAKE_RUNTIME_OUTPUT_DIRECTORY": str(places.objects / "bin"),
         "CMAKE_LIBRARY_OUTPUT_DIRECTORY": str(places.objects / "lib"),
-        # The folder of the build has the layout of the prefix.
+        # The folder of the build has the layout of the prefix, so the RPATH of the installed files is valid there.
         "CMAKE_BUILD_WITH_INSTALL_RPATH": "ON",
         "CMAKE_INSTALL_RPATH": ";".join(["$ORIGIN/../lib", *_libraries(places)]),
     }
@@ -224,7 +224,7 @@ def _definitions(places: Places) -> Iterator[str]:
 
 
 def _flags(places: Places) -> Mapping[str, str]:
-    """Return flags that make the compiler of a prefix use that prefix only, and programs run with what they are linked with."""
+    """Return flags that make a prefix's compiler use only that prefix, and its programs run with the linked libraries."""
     build = places.build
     if not build.base:
         return {}
@@ -234,7 +234,7 @@ def _flags(places: Places) -> Mapping[str, str]:
     if build.compiler.folder:
         tools = f"usr/libexec/gcc/{HOST.triplet}/{build.compiler.cxx.rpartition('-')[2]}"
         compiling = [f"--sysroot={root}", f"-B{root / '.matrix' / 'bin'}", f"-B{root / tools}"]
-        # The build may run programs that it has built.
+        # The build may run programs that it has just built.
         linking.append(f"-Wl,--dynamic-linker={root / _loader(root)}")
     flags = dict.fromkeys(("CMAKE_C_FLAGS", "CMAKE_CXX_FLAGS"), shlex.join(compiling)) if compiling else {}
     kinds = ("EXE", "SHARED", "MODULE")
@@ -264,7 +264,7 @@ def _quoted(word: str) -> str:
 
 
 def dry_run(places: Places) -> Iterator[str]:
-    """Yield everything that a build would run, as a script."""
+    """Yield all commands of a build as a script, without running them."""
     build = places.build
     yield f"# {build.label}: {build.repository} at {build.commit}"
     if build.needs:

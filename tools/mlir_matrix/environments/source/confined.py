@@ -1,4 +1,4 @@
-"""What a build sees and where it may write: the words that confine a command of it."""
+"""Isolate commands of a build: define the files that they see and may write."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from mlir_matrix.environments.source.command_lines import Command, Places
 
 #: The machine's programs, libraries and headers; the stores of Nix and Guix.
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
-#: Which program a name stands for, and where linkers look.
+#: Files that say which program a name stands for, and where linkers search.
 _SETTINGS = ("/etc/alternatives", "/etc/ld.so.conf", "/etc/ld.so.conf.d")
-#: How names are resolved, and the certificates of servers; the keys beside them are not shown.
+#: Files for name resolution, and certificates of servers without the keys beside them.
 _OF_NETWORK = (
     "/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/gai.conf", "/etc/services", "/etc/protocols",
     "/etc/ssl/certs", "/etc/ca-certificates", "/etc/pki/ca-trust", "/etc/pki/tls/certs",
 )  # fmt: skip
-#: A core compiles with a few processes, and a linker has as many threads as there are cores.
+#: Processes and threads per core. A compilation takes a few processes, and a linker starts a thread for each core.
 _PROCESSES_OF_CORE = 64
 
 
 def confined(places: Places) -> Command:
-    """Return the words that confine a command of a build."""
+    """Return the words that isolate a command of a build."""
     build = places.build
-    # A command of one's own may write into its checkout, as most makefiles do.
+    # The user's own command may write to its checkout, as most makefiles do.
     writable = [places.temporary, places.objects, places.made, *([places.source] if build.command else [])]
     needs = [name for need in with_needs(build.needs) if (name := need.folder_for(""))]
     shown = [
@@ -57,14 +57,14 @@ def is_of_system(path: str) -> bool:
 
 
 def _programs(places: Places) -> Iterator[str]:
-    """Yield what programs of the machine that are not of the system need: the prefixes that they are in, else files alone."""
+    """Yield the paths that programs outside the system's folders need: their prefixes, or else only their files."""
     compiler = places.build.compiler
     names = ["cmake", "ninja", *([] if compiler.folder else [compiler.c, compiler.cxx])]
     for program in filter(None, map(shutil.which, names)):
         files = [] if is_of_system(program) else list(needed_by(program))
         for path in map(Path, {*files, *map(os.path.realpath, files)}):
             prefix = path.parent.parent
-            # Other things than programs are in /opt, in a home, and in ~/.local.
+            # /opt, a home and ~/.local contain more than one program's files, so they are not shown as a whole.
             is_shared = len(prefix.parts) < 3 or (Path.home() / ".local").is_relative_to(prefix)
             if not is_of_system(str(path)):
                 yield str(path if is_shared else prefix)

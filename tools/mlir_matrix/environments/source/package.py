@@ -1,4 +1,4 @@
-"""Source builds as values: a commit, its options, the packages it needs and its compiler."""
+"""Define source builds as values: a commit, its options, the packages it needs and its compiler."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from mlir_matrix.environments.machine import HOST
 from mlir_matrix.environments.package import Package, filled, folder_name, with_needs
 from mlir_matrix.environments.source.permissions import NONE, Permissions
 
-#: Raise it when a build of the same sources gives other files. 2: what programs need of the machine is listed.
+#: Increase it when a build of the same sources gives other files. 2: lists the files of the machine that programs need.
 _LAYOUT = 2
-#: Between the number of a release that a bisection makes up and the digits of its commit.
+#: The mark between the number of a release that a bisection creates and the digits of its commit.
 COMMIT_MARK = "+git."
 _GXX = re.compile(r"g\+\+-\d+")
 
@@ -48,7 +48,7 @@ class SourceBuild:
     subfolder: str
     options: tuple[tuple[str, str], ...]
     targets: tuple[str, ...]
-    #: What ``sh`` runs instead of CMake and Ninja.
+    #: The command that ``sh`` runs instead of CMake and Ninja.
     command: str = ""
     programs: tuple[str, ...]
     #: CMake variable, folder of a needed package, folder in that.
@@ -57,7 +57,7 @@ class SourceBuild:
     compiler: Compiler
     #: Seconds for each command; None: no limit.
     timeout: float | None = None
-    #: The place in the component's file that asks for the network; empty: none does.
+    #: The position in the component's file that requests the network; empty if none does.
     network: str = ""
     permissions: Permissions = NONE
 
@@ -88,7 +88,7 @@ class SourceBuild:
 
     @property
     def is_bisected(self) -> bool:
-        """Return whether a bisection made it up: then its neighbours are built in the same folder."""
+        """Return whether a bisection created this release. Then commits near it are built in the same folder."""
         return COMMIT_MARK in self.release
 
     @property

@@ -1,4 +1,4 @@
-"""What the operator allows builds. Runs that build nothing import it, so it imports nothing."""
+"""Define the permissions of builds. Runs that build nothing import this module, so it must import nothing slow."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Permissions:
-    """What the operator allows builds."""
+    """Permissions that the operator gives to builds."""
 
-    #: ``--allow-network-builds``: the network, where the component's file asks for it.
+    #: ``--allow-network-builds``: to use the network, if the component's file requests it.
     network: bool = False
-    #: ``--allow-unconfined-builds``: to run as the operator where the kernel cannot confine them.
+    #: ``--allow-unconfined-builds``: to run as the operator if the kernel cannot isolate them.
     unconfined: bool = False
-    #: The component whose command is the operator's own (``bisect --build``), which nothing confines.
+    #: The component that the operator's own command builds (``bisect --build``). That command is not isolated.
     own: str = ""
 
 

@@ -20,17 +20,17 @@ from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.files import Cancelled
 from mlir_matrix.base.names import printable
 
-#: Called with the number of completed steps and of all steps.
+#: A function that gets the number of completed steps and of all steps.
 Steps = Callable[[int, int], None]
 
 _STEP = re.compile(rb"^\[(\d+)/(\d+)\] ", re.MULTILINE)
 _WRONG = re.compile(r"error:|CMake Error|^fatal:|No such file|No space left", re.IGNORECASE)
 _POLL_S = 0.1
 _END_S = 5
-#: What a pipe holds at most.
+#: The most bytes in a pipe.
 _PIPE = 1 << 16
-#: Runs a command that ends with its children when we end, even if we are killed. Otherwise they would write into folders that
-#: another process uses by then. Ninja removes what is half written, and git its locks.
+#: Runs a command that ends, with its children, when this process ends, even if it is killed. Otherwise they would write into
+#: folders that another process may use by then. After SIGTERM, Ninja removes incomplete files, and git removes its locks.
 _UNTIL_WE_END = """\
 import ctypes, os, signal, sys, time
 def end(*_):
@@ -91,7 +91,7 @@ class Runner:
             begin = log.seek(0, os.SEEK_END)
             code = self._run(command, log, time.monotonic() + (limit_s or math.inf))
             if code == 128 + signal.SIGKILL:
-                # As a shell reports it: by the kernel, for want of memory.
+                # Write what a shell would print: the kernel has killed it, probably for lack of memory.
                 log.write(b"Killed\n")
             log.seek(begin)
             return code, log.read().decode("utf-8", "replace")
@@ -112,7 +112,7 @@ class Runner:
                         raise Cancelled
                     if time.monotonic() > deadline:
                         raise TimeoutError
-                    # Before the last look into the pipe, which a child in the background may keep open.
+                    # Checked before the pipe is read for the last time, because a background child may keep the pipe open.
                     ended = process.poll() is not None
                     if selector.select(0 if ended else _POLL_S) and not self._copied(process.stdout, log):
                         selector.unregister(process.stdout)
@@ -124,7 +124,7 @@ class Runner:
                 _end(process, selector, log)
 
     def _copied(self, output: IO[bytes], log: IO[bytes]) -> bool:
-        """Copy to the log what the pipe holds; return whether it is still open."""
+        """Copy the content of the pipe to the log. Return whether the pipe is still open."""
         chunk = os.read(output.fileno(), _PIPE)
         log.write(chunk)
         log.flush()
@@ -134,12 +134,12 @@ class Runner:
 
 
 def _end(process: subprocess.Popen[bytes], selector: selectors.BaseSelector, log: IO[bytes]) -> None:
-    """End a command and its children, also those that outlive it or ignore SIGTERM."""
+    """End a command and its children, including those that outlive it or ignore SIGTERM."""
     assert process.stdout is not None
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGTERM)
         until = time.monotonic() + _END_S
-        # A shell ends at once, but its Ninja removes what is half written: wait until nobody has the pipe.
+        # A shell ends at once, but its Ninja still removes incomplete files: wait until all processes have closed the pipe.
         while selector.get_map() and (left := until - time.monotonic()) > 0:
             if not selector.select(left):
                 continue

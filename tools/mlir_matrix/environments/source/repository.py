@@ -1,4 +1,4 @@
-"""Read the history of git repositories: of a local clone as it is, or of a mirror of a remote one."""
+"""Read the history of git repositories: of a local clone, or of a mirror of a remote repository."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from mlir_matrix.base.files import beside, locked, unwritable
 from mlir_matrix.base.names import printable
 from mlir_matrix.environments.source.process import clean_environment
 
-#: No prompts, no remote helpers (``ext::``), no hooks; nothing of the settings that a clone has for its own work tree.
+#: Without prompts, remote helpers (``ext::``), hooks, and settings of a clone for its work tree.
 GIT = (
     "env", "GIT_TERMINAL_PROMPT=0", "GIT_ALLOW_PROTOCOL=file:git:http:https:ssh", "GIT_OPTIONAL_LOCKS=0",
     "git", "-c", "protocol.ext.allow=never", "-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0", "-c", "log.showSignature=false",
     "-c", "core.sparseCheckout=false", "-c", "core.fsmonitor=false", "-c", "submodule.recurse=false",
 )  # fmt: skip
-#: Branches and tags have in the mirror the names that they have there.
+#: Branches and tags keep their names in the mirror.
 _REFERENCES = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
 _DIGITS = re.compile("[0-9a-f]{7,40}")
 
@@ -50,13 +50,13 @@ def history_folder(address: str, cache: Path) -> Path:
 
 
 def mirror_command(address: str, folder: Path) -> Sequence[str]:
-    """Clone commits and folders; files come when they are checked out, where the server allows that."""
+    """Clone commits and trees. If the server allows it, git fetches files only at checkout."""
     return (*GIT, "clone", "--quiet", "--bare", "--filter=blob:none", "--", address, str(folder))
 
 
 @dataclass(frozen=True)
 class Repository:
-    """A repository whose history is here."""
+    """A repository whose history is on this machine."""
 
     address: str
     folder: Path
@@ -92,17 +92,17 @@ class Repository:
 
     @property
     def deepen(self) -> str:
-        """Return what to do about a history that is cut off."""
+        """Return the advice for a history that is cut off."""
         return f"its history is cut off; fetch all of it: git -C {self.top} fetch --unshallow"
 
     @property
     def top(self) -> Path:
-        """Return the folder that commands of people begin in."""
+        """Return the folder in which users run git."""
         return self.folder.parent if self.folder.name == ".git" else self.folder
 
     @property
     def changed_files(self) -> list[str]:
-        """Return the tracked files of a clone's work tree that are not as committed; nothing if git cannot tell."""
+        """Return the tracked files of a clone's work tree with uncommitted changes; none if git fails."""
         if self.folder.name != ".git":
             return []
         words = ("status", "--porcelain", "--untracked-files=no", "--ignore-submodules")
@@ -131,17 +131,17 @@ class Repository:
 def open_repository(
     address: str, cache: Path, revisions: Sequence[str], tell: Callable[[str], object] = lambda _: None
 ) -> Repository:
-    """Open a repository that has these revisions: a local clone as it is, else a mirror, which is made or brought up to date.
+    """Open a repository that has these revisions: a local clone, or a mirror, which is created or updated.
 
-    ``tell`` gets a message before something takes long. Raise UsageError, InfrastructureError.
+    ``tell`` gets a message before a long operation. Raise UsageError, InfrastructureError.
     """
     if shutil.which("git") is None:
         raise InfrastructureError("no git on PATH, which reads the history; install it (Debian's package git)")
     if (address.startswith("-") or "::" in address or not address.isprintable()) and not os.path.isdir(address):
-        raise UsageError(f"'{printable(address)}' is no address or folder that git fetches from")
+        raise UsageError(f"'{printable(address)}' is not an address or folder that git can fetch from")
     local = local_folder(address)
     if local is None and os.path.isdir(address):
-        raise UsageError(f"{address} is no git repository")
+        raise UsageError(f"{address} is not a git repository")
     found = Repository(address, history_folder(address, cache))
     if local is None:
         with locked(found.folder.with_suffix(".lock")):
@@ -150,7 +150,7 @@ def open_repository(
 
 
 def _update(mirror: Repository, revisions: Sequence[str], tell: Callable[[str], object]) -> None:
-    """Clone a mirror, whose lock is held; or fetch what is new, if it lacks a revision or that is a branch, which moves on."""
+    """Clone a mirror, or fetch new commits if it lacks a revision or a revision is a branch. The caller holds its lock."""
     address, folder = mirror.address, mirror.folder
     if not folder.is_dir():
         tell(f"cloning {address}, once")
@@ -168,7 +168,7 @@ def _update(mirror: Repository, revisions: Sequence[str], tell: Callable[[str], 
 
 
 def _is_fixed(mirror: Repository, revision: str) -> bool:
-    """Return whether a mirror has a revision that does not move on: a tag, or digits of a commit."""
+    """Return whether a mirror has a revision that does not change: a tag, or digits of a commit."""
     name = revision if _DIGITS.fullmatch(revision) else f"refs/tags/{revision}"
     return mirror.succeeds("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
 

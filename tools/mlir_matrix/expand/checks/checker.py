@@ -1,4 +1,4 @@
-"""Collect the problems of a catalog, and answer the questions that many checks ask."""
+"""Collect the problems of a catalog, and answer questions that many checks ask."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Checker:
         self.problems.add(source.file, message, source.place(*keys))
 
     def over(self, section: str, entry: Entry[Document], message: str, *keys: Key) -> None:
-        """Leave out an entry that is over a limit; only what uses it is refused."""
+        """Leave out an entry that exceeds a limit. Only entries that use it are then wrong."""
         source = entry.source
         self.problems.leave_out(section, entry.name, source.file, message, source.place(*keys))
 
     def known(self, where: Entry[Document] | Source, what: str, name: str, names: Iterable[str], *keys: Key) -> bool:
-        """Return whether ``name`` is one of ``names``; add a problem where not."""
+        """Return whether ``name`` is one of ``names``; add a problem if it is not."""
         if name in names:
             return True
         self.wrong(where, f"there is no {what} '{printable(name)}'{did_you_mean(name, names)}", *keys)
@@ -39,7 +39,7 @@ class Checker:
     def release(
         self, entry: Entry[Document], component: str, wanted: str, *keys: Key, in_full: bool = False
     ) -> str | None:
-        """Return the release of a component that ``19`` names; None, and a problem, where there is none."""
+        """Return the release of a component that a name such as ``19`` stands for. Add a problem and return None if none does."""
         releases = [release.release for release in self.catalog.components[component].document.releases]
         found = find(releases, wanted)
         if found is None or (in_full and found != wanted):
@@ -49,7 +49,7 @@ class Checker:
         return found
 
     def matches(self, where: Source, what: str, pattern: str, names: Iterable[str], *keys: Key) -> list[str]:
-        """Return the names that a pattern matches; add a problem where it cannot be read or matches none."""
+        """Return the names that a pattern matches; add a problem if it is not valid or matches none."""
         try:
             glob = name_glob(pattern)
         except PatternError as error:

@@ -19,7 +19,7 @@ def check(checker: Checker) -> None:
 
 
 def validate_machine(catalog: Catalog, machine: Entry[Machine]) -> None:
-    """Check one machine that is not of the catalog. Raise CatalogError."""
+    """Check a machine from outside the catalog. Raise CatalogError."""
     problems = Problems()
     _machine(Checker(catalog, problems), machine)
     problems.raise_if_any()

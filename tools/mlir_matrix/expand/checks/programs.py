@@ -1,4 +1,4 @@
-"""Check forms of programs, corpora, and workloads in such a form."""
+"""Check foreign forms of programs, corpora, and workloads in such a form."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mlir_matrix.catalog.models.base import Corpus, SourceForm, Workload
 from mlir_matrix.expand.checks import tools
 from mlir_matrix.expand.checks.checker import Checker
 
-#: What a program in a form of others says by its own code.
+#: Keys of a workload that a program in a foreign form declares by its own code.
 _OWN = ("dims", "dynamic", "inputs", "outputs", "sources", "absent")
 
 
@@ -35,13 +35,13 @@ def _form(checker: Checker, form: Entry[SourceForm], sources: set[str]) -> None:
 
 
 def check_program(checker: Checker, workload: Entry[Workload]) -> None:
-    """Check a workload whose program is in a form of others."""
+    """Check a workload whose program is in a foreign form."""
     document = workload.document
     if MEMBER in workload.name:
-        return  # all of them have the document of the corpus
+        return  # members share the document of the corpus
     for key in _OWN:
         if getattr(document, key):
-            checker.wrong(workload, f"'{key}' has no effect with 'source': the program's own code says it", key)
+            checker.wrong(workload, f"'{key}' has no effect with 'source': the program's own code declares it", key)
     _user(checker, workload, str(document.source))
 
 

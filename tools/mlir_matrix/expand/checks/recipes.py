@@ -12,7 +12,7 @@ from mlir_matrix.expand.checks import tools
 from mlir_matrix.expand.checks.checker import Checker
 from mlir_matrix.expand.recipes import Tooled
 
-#: Devices that every action has of its own, below /dev.
+#: Devices below /dev that every action has.
 _OWN_DEVICES = ("null", "zero", "full", "random", "urandom", "shm", "fd", "stdin", "stdout", "stderr")
 
 
@@ -73,7 +73,7 @@ def _target(checker: Checker, target: Entry[Target]) -> None:
             checker.wrong(target, f"these steps end with the kind {end}; the target takes {takes}", "codegen")
     for index, device in enumerate(document.devices):
         if (name := device.split("/")[2]) in _OWN_DEVICES:
-            checker.wrong(target, f"every action has a /dev/{name} of its own; leave it out", "devices", index)
+            checker.wrong(target, f"every action has its own /dev/{name}; leave it out", "devices", index)
     if target.name == IR_TARGET:
         checker.wrong(target, "a target cannot be called 'ir': the IR tests of steps are STEP/ir/CASE")
 
@@ -179,7 +179,7 @@ def _follow(
     route: Iterable[UsedStep],
     broken: set[tuple[Key, ...]],
 ) -> str | None:
-    """Return the kind at the end of a route; None, and a problem, where it breaks. ``broken``: where earlier routes broke."""
+    """Return the kind at the end of a route; None, and a problem, if it breaks. ``broken``: the breaks of earlier routes."""
     at, left, entered = kind, set[str](), "in this entry"
     for keys, name, _ in route:
         step = checker.catalog.steps[name].document

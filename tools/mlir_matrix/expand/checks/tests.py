@@ -40,7 +40,7 @@ from mlir_matrix.expand.test_sets import MOST_TESTS, Namespace
 _NEVER_EXPECTED = {
     "unsupported": "it follows from the files and needs no expectation",
     "skipped": "it depends on the machine, not on the suite",
-    "infra-error": "it is no result of the test",
+    "infra-error": "it is not a result of the test",
     "pass": "it is expected of every test without an expectation",
 }
 
@@ -102,7 +102,7 @@ def _workload(checker: Checker, workload: Entry[Workload], sources: set[str]) ->
 
 
 def _keys(checker: Checker, workload: Entry[Workload]) -> None:
-    """Check that a workload without ``source`` has the keys that it needs, and none that only one with it has."""
+    """Check that a workload without ``source`` has the keys that it needs, and no key that requires ``source``."""
     for key in ("inputs", "outputs"):
         if not getattr(workload.document, key):
             checker.wrong(workload, f"the key '{key}' is missing or empty: a workload has {key}, or a 'source'", key)
@@ -201,7 +201,7 @@ def _quarantine(checker: Checker, quarantine: Entry[Quarantine]) -> None:
     namespace = Namespace(checker.catalog, properties)
     for number, entry in enumerate(quarantine.document.quarantine):
         if not _is_day(entry.until):
-            checker.wrong(quarantine, f"'{entry.until}': the month has no such day", "quarantine", number, "until")
+            checker.wrong(quarantine, f"'{entry.until}' is not a valid date", "quarantine", number, "until")
         for index, pattern in enumerate(entry.tests):
             check_test_pattern(checker, quarantine, namespace, pattern, "quarantine", number, "tests", index)
 
@@ -282,7 +282,7 @@ def _block(checker: Checker, suite: Entry[Suite], block: Block, index: int) -> N
 
 
 def _pins(checker: Checker, suite: Entry[Suite]) -> None:
-    """Check that varied releases exist, each under one name: two names would make two tests of one release."""
+    """Check that varied releases exist and have one name each, because two names would give two tests of one release."""
     named: dict[tuple[str, str], tuple[str, str]] = {}
     for index, block in enumerate(suite.document.blocks):
         for component, releases in block.pins.items():
@@ -304,7 +304,7 @@ def _pins(checker: Checker, suite: Entry[Suite]) -> None:
 def check_test_pattern(
     checker: Checker, suite: Entry[Document], namespace: Namespace, pattern: str, *keys: Key
 ) -> None:
-    """Check that a pattern for tests can be read, and that the catalog has a test that it matches."""
+    """Check that a pattern for tests is valid and matches a test of the catalog."""
     try:
         known = namespace.knows(namespace.patterns(pattern))
     except PatternError as error:
@@ -319,7 +319,7 @@ def _property(checker: Checker, suite: Entry[Suite], stated: Property, *at: Key)
     """Check that a property has one kind, and that the names in it exist; ``expand/properties`` checks its meaning."""
     for number, pattern in enumerate(stated.tests):
         if OF in pattern:
-            message = f"a property is one of tests without any: leave out '{OF}' and what follows"
+            message = f"a property applies to tests without a property: leave out '{OF}' and what follows"
             checker.wrong(suite, message, *at, "tests", number)
     if len(stated.kinds) != 1:
         has = f"has {' and '.join(stated.kinds)}" if stated.kinds else "has none"
@@ -370,7 +370,7 @@ def _golden(checker: Checker, file: GoldenFile) -> None:
 
 
 def check_records(checker: Checker) -> None:
-    """Check that goldens were made from their workloads as they are, by the records beside them."""
+    """Check by the records beside goldens that their workloads have not changed since."""
     catalog, problems = checker.catalog, checker.problems
     for file in {file.workload: file for file in catalog.golden_files}.values():
         name, workload = file.workload, catalog.workloads[file.workload]
@@ -382,7 +382,7 @@ def check_records(checker: Checker) -> None:
             wanted = record_of(workload.document, workload.files[REFERENCE]).encode()
             found = file.item.path.with_name(RECORD).read_bytes()
         except FileNotFoundError:
-            message = f"is missing: what the goldens beside it were made from is unknown; run {shlex.join(command)}"
+            message = f"is missing: it records from what the goldens beside it were computed; run {shlex.join(command)}"
             problems.add(shown, message)
             continue
         except OSError as error:

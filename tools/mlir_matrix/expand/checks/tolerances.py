@@ -1,7 +1,7 @@
 """Check tolerance layers: the names in each exist, its bounds have values, and it wins for some test.
 
-A layer that never wins misleads its readers: no test uses its bounds. This is checked without making the tests. Workload
-outputs, targets, pipelines and frameworks have few distinct masks of layers, and only these masks are combined.
+A layer that never wins misleads its readers, because no test uses its bounds. This check does not expand the tests. Outputs of
+workloads, targets, pipelines and frameworks have few distinct masks of layers, and it combines only these masks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def check(checker: Checker) -> None:
     for layer in checker.catalog.layers:
         _layer(checker, layer)
         _numerics(checker, layer, stated)
-    # A misspelt layer never wins either; one problem is enough.
+    # A misspelt layer never wins, too, but one problem is enough.
     if not checker.problems.found:
         _dead(checker)
 
@@ -56,7 +56,7 @@ def _layer(checker: Checker, layer: LocatedLayer) -> None:
 
 
 def _numerics(checker: Checker, layer: LocatedLayer, stated: Mapping[str, tuple[Value, ...]]) -> None:
-    """Check that some file states each numerics attribute that a layer asks for, with that value."""
+    """Check that some file states each numerics attribute that a layer matches, with that value."""
     for name, values in asked(layer).items():
         at = ("layers", layer.index, "match", "numerics", name)
         if name not in stated:
@@ -145,7 +145,7 @@ def _report(checker: Checker, ranks: LayerRanking, bit: int, masks: Iterable[int
 
 
 def _combined(catalog: Catalog, ranks: LayerRanking) -> set[int]:
-    """Return the distinct sets of layers that match outputs of tests; empty where no test is possible."""
+    """Return the distinct sets of layers that match outputs of tests; empty if no test is possible."""
     key = {name: number for number, name in enumerate(KEYS)}
     relevant = {name for ranked in ranks.ranked for name in ranked.attributes}
     numerics, attributes = Numerics(catalog), dict[NumericsAttributes, int]()
@@ -176,7 +176,7 @@ def _combined(catalog: Catalog, ranks: LayerRanking) -> set[int]:
 def _alike(
     catalog: Catalog, ranks: LayerRanking, key: int, entries: Mapping[str, NumericsEntry], relevant: Set[str]
 ) -> list[tuple[str, int]]:
-    """Return one of each group of targets, frameworks or pipelines that no layer tells apart, with the layers that match it."""
+    """Return one of each group of targets, frameworks or pipelines that the same layers match, with these layers."""
     groups: dict[object, tuple[str, int]] = {}
     for name, entry in entries.items():
         mask = ranks.mask(key, name)
@@ -189,5 +189,5 @@ def _alike(
 
 
 def _relevant(attributes: Mapping[str, Value], relevant: Set[str]) -> NumericsAttributes:
-    """Return the numerics attributes that any layer asks for."""
+    """Return the numerics attributes that some layer matches on."""
     return tuple(sorted(attribute for attribute in attributes.items() if attribute[0] in relevant))

@@ -19,9 +19,9 @@ from mlir_matrix.expand.recipes import Tooled
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-#: No '..', and nothing that is an option.
+#: A part of a path: not '..', and not an option.
 _PART = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.+-]*(?<!\.\.)")
-#: The most combinations of releases that are checked for a step: files may come from a stranger, and loading is quick.
+#: The most combinations of releases to check for a step. Files may be hostile, and loading must stay quick.
 _MOST_COMBINED = 20_000
 
 
@@ -85,10 +85,12 @@ def _provided(checker: Checker, component: Entry[Component], release: Release, *
 
 
 def _build(checker: Checker, component: Entry[Component], build: Build) -> None:
-    """Check that no value of a build could be read as an option: they become words of command lines."""
+    """Check that no value of a build looks like an option, because the values become words of command lines."""
     if build.repository.startswith("-") or not build.repository.isprintable() or "::" in build.repository:
         shown = printable(build.repository)
-        checker.wrong(component, f"'{shown}' is no address or folder that git fetches from", "build", "repository")
+        checker.wrong(
+            component, f"'{shown}' is not an address or folder that git can fetch from", "build", "repository"
+        )
     if build.folder != "." and not all(map(_PART.fullmatch, build.folder.split("/"))):
         checker.wrong(component, f"'{printable(build.folder)}' is no folder of the repository", "build", "folder")
     for name in build.options:
@@ -123,11 +125,11 @@ def _known_good(checker: Checker, known: Entry[KnownGood]) -> None:
         try:
             date.fromisoformat(passed.date)
         except ValueError:
-            checker.wrong(known, f"there is no day {passed.date}", *at, "date")
+            checker.wrong(known, f"'{passed.date}' is not a valid date", *at, "date")
 
 
 def _held(checker: Checker, environment: str) -> set[str]:
-    """Return the components of an environment and those that they are built with; its pins apply to both."""
+    """Return the components of an environment and those with which they are built. Its pins apply to both."""
     components = checker.catalog.components
     todo = list(checker.catalog.environments[environment].document.components)
     found = set[str]()
@@ -158,7 +160,7 @@ def _requires(checker: Checker, entry: Entry[Document], requires: Iterable[Requi
 
 
 def _component_known(checker: Checker, entry: Entry[Document], component: str, *keys: Key) -> bool:
-    """Check that a component exists and, for a tool, that its environment has it; a workload may name any."""
+    """Check that a component exists and, for a tool, that its environment has it. A workload may name any component."""
     if not checker.known(entry, "component", component, checker.catalog.components, *keys):
         return False
     if isinstance(entry.document, Tool):
@@ -223,7 +225,7 @@ def _applicable(checker: Checker, entry: Entry[Document], variants: Sequence[Con
 
 
 def _carries(checker: Checker, entry: Entry[Document], component: str, wanted: str, *keys: Key) -> bool:
-    """Check that some release carries a name: a typo would make all tests unsupported."""
+    """Check that some release carries a name, because a typo would make all tests unsupported."""
     found = checker.catalog.components.get(component)
     if found is None:
         return False  # reported by _component_known

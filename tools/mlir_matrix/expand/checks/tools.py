@@ -24,7 +24,7 @@ from mlir_matrix.expand.checks.checker import Checker
 from mlir_matrix.expand.recipes import Tooled
 
 _TYPES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
-#: The package's tools of steps, each with the keys that a step with this tool must have, and those that it may have.
+#: The package's tools of steps, each with the keys that such a step must have, and those that it may have.
 _TOOL_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "passes": (("passes",), ("schedule", "patterns", "backend")),
     CHECK: (("directives",), ()),
@@ -55,7 +55,7 @@ def check(checker: Checker, entry: Tooled, what: str, names: Collection[str]) ->
 
 
 def _one_tool(checker: Checker, entry: Tooled, what: str, tool: str) -> None:
-    """Check that there is one of a Python file, a command and a tool of the package."""
+    """Check that exactly one exists of a Python file, a command and a tool of the package."""
     given, file = getattr(entry.document, "tool", None), TOOL_FILES[type(entry.document)]
     if tool in (PYTHON_FILE, COMMAND) and given:
         checker.wrong(entry, f"the tool '{given}' would never run: the {what} has {_own(tool, file)}", "tool")
@@ -131,7 +131,7 @@ def _commands(checker: Checker, entry: Tooled, names: set[str]) -> None:
 
 
 def program(checker: Checker, entry: Tooled, name: str, *keys: Key) -> None:
-    """Check that the environment of a tool has a program: else every test fails."""
+    """Check that the environment of a tool has a program, because otherwise every test fails."""
     environment = checker.catalog.environments.get(entry.document.works_in)
     if environment is None:
         return  # reported where it is named
@@ -173,7 +173,7 @@ def _tool_keys(checker: Checker, step: Tooled, document: Step, tool: str) -> Non
             checker.wrong(step, f"the key '{key}' is missing; the tool '{tool}' needs it")
     if tool != "passes":
         return
-    # The passes and the schedule that run together: those of each variant, or the step's own.
+    # The passes and the schedule that run together: those of each variant, or those of the step.
     forms: list[tuple[tuple[Key, ...], str | None, str | None]] = [
         (("variants", index), variant.passes or document.passes, variant.schedule or document.schedule)
         for index, variant in enumerate(variants)
@@ -188,7 +188,7 @@ def _parameters(checker: Checker, step: Tooled, document: Step) -> None:
     declared, texts, used = document.parameters, _texts(checker, step, document), set[str]()
     for shown, text, place in texts or ():
         for found in _PARAMETER.finditer(text):
-            # ``$`` is no character of pass pipelines, but it may be one of MLIR.
+            # Pass pipelines have no ``$``, but other MLIR may.
             if found[1] is not None or place is not None:
                 name = (found[1] if found[0].endswith("}") else None) or found[0]
                 used.add(name)
@@ -200,7 +200,7 @@ def _parameters(checker: Checker, step: Tooled, document: Step) -> None:
 
 
 def _texts(checker: Checker, step: Tooled, document: Step) -> list[tuple[str, str, Place | None]] | None:
-    """Return the passes and schedules of a step: file, text, and the place of the text if it is a key's; None if unknown."""
+    """Return the passes and schedules of a step: file, text and, for the value of a key, its place. Return None if unknown."""
     source = step.source
     forms = [((), document.passes), *((("variants", i), each.passes) for i, each in enumerate(document.variants))]
     texts: list[tuple[str, str, Place | None]] = [

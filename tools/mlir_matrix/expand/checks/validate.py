@@ -11,9 +11,9 @@ from mlir_matrix.expand.checks.checker import Checker
 
 
 def validate(catalog: Catalog, *, stale_goldens: bool = False) -> Catalog:
-    """Return the catalog without suites over a limit, whose reasons are in ``over``. Accept goldens that are stale if asked to.
+    """Return the catalog without suites that exceed a limit; ``over`` has the reasons. ``stale_goldens``: accept stale goldens.
 
-    Raise CatalogError, with a line for each problem, where its files contradict each other.
+    Raise CatalogError, with a line for each problem, if its files contradict each other.
     """
     problems = Problems()
     checker = Checker(catalog, problems)
@@ -33,7 +33,7 @@ def validate(catalog: Catalog, *, stale_goldens: bool = False) -> Catalog:
 
 
 def validate_sources(catalog: Catalog) -> None:
-    """Check what lists the members of corpora, as :func:`validate` does, but no suite."""
+    """Check the files that list the members of corpora, as :func:`validate` does, but no suites."""
     problems = Problems()
     checker = Checker(catalog, problems)
     toolchains.check(checker)

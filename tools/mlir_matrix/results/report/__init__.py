@@ -1,1 +1,1 @@
-"""The reports of a run, a file for each form."""
+"""Reports of a run, one module for each form."""

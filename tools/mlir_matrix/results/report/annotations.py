@@ -1,6 +1,6 @@
-"""Print the results of a run for the logs of others: llvm-zorg's AnnotatedCommand for Buildbot, and workflows of GitHub.
+"""Print the results of a run as annotations of a CI log: for llvm-zorg's AnnotatedCommand of Buildbot, or GitHub's workflows.
 
-Both read commands at the beginning of a line, which therefore no text of a test may have.
+Both read commands at the beginning of a line, so no line of a test's text may begin with a command.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from mlir_matrix.results.report.failure_text import failure_text, headline
 from mlir_matrix.results.report.summary import print_summary
 from mlir_matrix.results.results import NOT_RUN, Run, TestResult, summarise
 
-#: GitHub shows so many errors of a step.
+#: The number of errors of a step that GitHub shows.
 _MOST_ERRORS = 10
-#: Rows of the table in the summary of a job, which may have 1 MiB.
+#: The most rows of the table in the summary of a job, whose limit is 1 MiB.
 _MOST_ROWS = 200
-#: Failing cells that have steps of their own in AnnotatedCommand.
+#: The most failing cells that get a step in AnnotatedCommand.
 _MOST_STEPS = 10
-#: Seconds that it needs to begin a step: a worker sends what is printed every 5 s.
+#: Seconds that AnnotatedCommand needs to begin a step, because a worker sends its output every 5 s.
 _PACE_S = 6.0
 
 
@@ -38,7 +38,7 @@ class Annotations:
     """The format of a run: ``buildbot`` or ``github``. Make it before the run prints anything."""
 
     def __init__(self, form: str, catalogs: Sequence[Path] = ()) -> None:
-        """``catalogs``: where the files of tests are looked for, after the working directory."""
+        """Open the annotations. ``catalogs``: folders to search for files of tests, after the working directory."""
         self._form = form
         self._roots = [*catalogs, Path()]
         self._token = secrets.token_hex(16)
@@ -65,13 +65,13 @@ class Annotations:
                 raise InfrastructureError(f"GITHUB_STEP_SUMMARY {path}: {error.strerror}") from None
 
     def close(self) -> None:
-        """Have GitHub obey the commands of what prints next, also where an error ended the run."""
+        """Let GitHub obey commands again, also after an error has ended the run."""
         if self._stopped:
             self._stopped = False
             click.echo(f"::{self._token}::")
 
     def _stop(self) -> None:
-        """Have GitHub obey no command of what prints next, until the token comes again."""
+        """Let GitHub ignore all commands until the token is printed again."""
         self._stopped = True
         click.echo(f"::stop-commands::{self._token}")
 
@@ -93,7 +93,7 @@ class Annotations:
             click.echo("::endgroup::")
 
     def _position(self, result: TestResult) -> str:
-        """Return the position of the rule that says what is expected, else the file of the workload or the step."""
+        """Return the position of the rule with the expectation, else the file of the workload or the step."""
         if result.expectation is not None:
             return result.expectation["position"]
         name = f"matrix/workloads/{result.workload}/workload.yaml"
@@ -104,7 +104,7 @@ class Annotations:
 
 
 def _buildbot(run: Run, table: str) -> Iterator[str]:
-    """Return a step for each cell with unexpected outcomes, and a last one with the summary, which the exit code colours."""
+    """Return a step for each cell with unexpected outcomes, and a last step with the summary. The exit code colours it."""
     wrong: dict[str, list[TestResult]] = defaultdict(list)
     for result in run.results:
         if not result.expected:
@@ -125,7 +125,7 @@ def _step(name: str, text: str, log: Iterable[str], results: Sequence[TestResult
     yield f"@@@BUILD_STEP {name}@@@"
     wrong = {result.outcome for result in results if result.fails}
     held = any(result.quarantine for result in results)
-    # A step drops a result and a text that it gets before it has begun.
+    # Buildbot drops the result and the text of a step that has not begun yet.
     time.sleep(_PACE_S if wrong or held else 0)
     for part in log:
         yield from _no_commands(part)
@@ -141,7 +141,7 @@ def _no_commands(text: str) -> Iterator[str]:
 
 
 def _markdown(run: Run) -> Iterator[str]:
-    """Return the summary of a job: totals, and the tests that are not as expected."""
+    """Return the summary of a job: totals, and the tests with unexpected outcomes."""
     summary = summarise(run.results)
     counts = ", ".join(f"{number} {outcome}" for outcome, number in summary["by_outcome"].items())
     wrong = [result for result in run.results if not result.expected]
@@ -162,7 +162,7 @@ def _markdown(run: Run) -> Iterator[str]:
 
 
 def _cell(text: str, most: int = 300) -> str:
-    """Return text that Markdown shows as it is."""
+    """Return text that Markdown shows unchanged."""
     plain = " ".join(harmless(text).split())
     plain = plain if len(plain) <= most else f"{plain[:most]}…"
     return "".join(f"&#{ord(each)};" if each in "|*_`[]()!\\~@:#" else escape(each) for each in plain)

@@ -1,4 +1,4 @@
-"""Tell a failed test as plain text, from its entry of the results: for logs of other programs. Imports no NumPy until needed."""
+"""Describe a failed test as plain text from its entry in the results, for logs of other programs. Import NumPy only if needed."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 from mlir_matrix.base.text import harmless
 
-#: Characters of a text; the rest is in the folder of the failure.
+#: The most characters of a text. The folder of the failure has all of it.
 LONGEST = 200_000
 
 
 def failure_text(entry: Mapping[str, Any]) -> str:
-    """Return all that is known of an unexpected outcome: reason, rule, census, diagnostics, commands. No control characters."""
+    """Return everything about an unexpected outcome, without control characters: reason, rule, census, diagnostics, commands."""
     return "".join(f"{capped(harmless(part), entry)}\n" for part in _parts(entry))
 
 
@@ -24,7 +24,7 @@ def headline(entry: Mapping[str, Any]) -> str:
 
 
 def capped(text: str, entry: Mapping[str, Any]) -> str:
-    """Cut a long text; say where all of it is."""
+    """Cut a long text, and name the file with all of it."""
     if len(text) <= LONGEST:
         return text
     where = entry.get("kept") or "the results document"
@@ -60,5 +60,5 @@ def _census(verdict: Mapping[str, Any]) -> str:
     try:
         return render(verdict)
     except (KeyError, TypeError, ValueError):
-        # Of another version of the program.
+        # Another version of the program has written it.
         return str(verdict.get("reason", ""))

@@ -1,4 +1,4 @@
-"""Escape text of others for Markdown, and turn a report in Markdown into a page for browsers that loads nothing else."""
+"""Escape foreign text for Markdown, and convert a report in Markdown to an HTML page that loads no other files."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ code { font: 13px/1.45 ui-monospace, monospace; }
 code.language-text { white-space: pre-wrap; }
 ins, del { text-decoration: none; } ins { background: #2a43; } del { background: #d333; }
 """
-#: What CommonMark and GitHub may take for markup.
+#: Characters that CommonMark and GitHub may interpret as markup.
 _MARKUP = re.compile(r"[\\`*_\[\]<>|#!&~$]")
 
 
 def page(markdown: str) -> str:
-    """Return HTML. Whatever is HTML in the Markdown is shown as text."""
+    """Return HTML. HTML inside the Markdown becomes text."""
     parser = MarkdownIt("commonmark", {"html": False, "highlight": _highlight}).enable("table")
     tokens = parser.parse(markdown)
     heading = next((each.children or [] for each in tokens if each.type == "inline"), [])
@@ -37,7 +37,7 @@ def page(markdown: str) -> str:
 
 
 def _highlight(text: str, language: str, _attributes: str) -> str:
-    """Mark lines that are new or gone in a difference."""
+    """Mark added and removed lines in a difference."""
     if language != "diff":
         return ""
     marks = {"+": "ins", "-": "del"}
@@ -49,7 +49,7 @@ def _highlight(text: str, language: str, _attributes: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return text of others for the middle of a line, with nothing in it that Markdown takes for markup."""
+    """Return foreign text for the middle of a line, escaped so that Markdown finds no markup in it."""
     return _MARKUP.sub(r"\\\g<0>", one_line(text))
 
 

@@ -14,9 +14,9 @@ from mlir_matrix.results.results import TestDone, TestResult
 if TYPE_CHECKING:
     from rich.text import Text
 
-#: Characters of a reason; the summary has all of it.
+#: The most characters of a reason. The summary has all of it.
 _LINE = 160
-#: Unexpected results that the live display prints; it counts the others.
+#: The most unexpected results that the live display prints. It counts the others.
 _SHOWN = 20
 
 
@@ -90,7 +90,7 @@ class LiveTests(LiveProgress):
 
         width = 30
         filled = width * self._results // max(1, self._total)
-        # The first verdict takes a while, because workers start: actions show progress earlier.
+        # Actions show progress before the first verdict, which waits for the workers to start.
         done = f" {self._results}/{self._total} tests, {self.actions} actions done  {self.seconds(now):.0f} s"
         trouble = f"  {self._unexpected} unexpected" if self._unexpected else ""
         return [Text.assemble(("━" * filled, "green"), ("━" * (width - filled), "dim"), done, (trouble, "bold red"))]

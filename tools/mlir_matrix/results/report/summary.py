@@ -1,4 +1,4 @@
-"""Print the summary of a run: a line a cell, every unexpected result in full, one line at the end."""
+"""Print the summary of a run: one line per cell, every unexpected result in full, and one line at the end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mlir_matrix.results.results import NOT_RUN, Run, TestResult, summarise, wea
 
 _COLOURS = {"pass": "green", "unsupported": "dim", "skipped": "yellow"}
 _SHOWN = 10
-#: More cells without any supported test than this are counted, not listed.
+#: Up to so many cells without any supported test are listed; more are counted.
 _IDLE = 20
 _DIAGNOSTIC_LINES = 12
 #: A passing test that uses at least this share of its bound is close to failing.
@@ -45,7 +45,7 @@ def _lines(run: Run, pins: Mapping[str, str]) -> Iterator[str | Text]:
     yield from section(heading, changing, _SHOWN)
     yield from section("failed in quarantine", map(_quarantined, (each for each in results if each.quarantine)), _SHOWN)
     wrong = [result for result in results if result.fails]
-    # What a machine lacks may concern all tests: each reason once.
+    # A missing part of the machine may affect all tests, so print each reason once.
     troubles = Counter(result.reason for result in wrong if result.outcome == Outcome.INFRA_ERROR)
     first = {result.reason: result for result in reversed(wrong) if result.outcome == Outcome.INFRA_ERROR}
     told = [each for each in wrong if each.outcome != Outcome.INFRA_ERROR or each is first[each.reason]]
@@ -60,7 +60,7 @@ def _lines(run: Run, pins: Mapping[str, str]) -> Iterator[str | Text]:
 
 
 def _close(results: Sequence[TestResult]) -> list[str]:
-    """Return the tests that almost fail: an error that grows over time shows here first."""
+    """Return the tests that almost fail. An error that grows over time appears here first."""
     used = [
         (float(result.metrics.get("error_used", 0)), result.id) for result in results if result.outcome == Outcome.PASS
     ]
@@ -73,7 +73,7 @@ def _cells(results: Sequence[TestResult]) -> list[str]:
     for result in results:
         cells[result.identity.row].append(result)
     rows = []
-    # Of many cells that do not connect, the reasons say enough.
+    # Many cells without a route are only counted, because their reasons are listed.
     idle = [cell for cell, members in cells.items() if all(each.outcome == Outcome.UNSUPPORTED for each in members)]
     hidden = frozenset(idle if len(idle) > _IDLE else ())
     for cell, members in cells.items():
@@ -124,7 +124,7 @@ def _failure(result: TestResult) -> Iterator[Text]:
         yield from _indented(render(dict(result.verdict)).splitlines())
     if result.diagnostics:
         lines = result.diagnostics.strip().splitlines()
-        # The last lines of a traceback and the first of MLIR's diagnostics say most.
+        # The last lines of a traceback and the first lines of MLIR's diagnostics are the most useful ones.
         shown = lines[-_DIAGNOSTIC_LINES:] if lines[0].startswith("Traceback") else lines[:_DIAGNOSTIC_LINES]
         yield from _indented(line[:200] for line in shown)
     if result.kept:

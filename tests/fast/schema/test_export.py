@@ -42,9 +42,9 @@ def test_every_top_level_model_has_a_schema() -> None:
     assert {name.lower() for name in found - inner} == {name.replace("-", "") for name in export.FILES}
     documents = {
         "audit", "bisect", "cache-gc", "calibration", "comparison", "conflicts", "container-images", "doctor", "durations",
-        "events", "expect", "explanation", "fetched", "fleet", "gc", "golden-explanation", "golden-update", "history",
+        "entry", "events", "expect", "explanation", "fetched", "fleet", "gc", "golden-explanation", "golden-update", "history",
         "history-diff", "history-error-growing", "history-first-bad", "history-flaky", "history-runs", "history-slower",
-        "inputs", "locked", "machine-check", "machines", "oracles", "plan", "probe", "results", "support", "toolchain",
+        "inputs", "listing", "locked", "machine-check", "machines", "oracles", "plan", "probe", "results", "support", "toolchain",
         "verified-containers", "verified-toolchain",
     }  # fmt: skip
     assert set(export.DOCUMENTS) == documents

@@ -31,6 +31,8 @@ VERBS: Mapping[str, LazyVerb | LazyGroup] = {
     "explain": LazyVerb(
         "Show everything that decides one test, with file and line.", "explain.commands:explain_command"
     ),
+    "list": LazyVerb("List workloads, pipelines, steps, suites, components, …", "browse.commands:list_command"),
+    "show": LazyVerb("Show one of them: its file, and where it is used.", "browse.commands:show_command"),
     "compare": LazyVerb("Compare the numbers in two files or folders.", "compare.commands:compare_command"),
     "golden": LazyGroup(
         "Manage expected outputs and numeric tolerances.",

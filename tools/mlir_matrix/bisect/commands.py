@@ -142,13 +142,32 @@ def _shown(path: Path) -> Iterator[str]:
 _NUMBER = re.compile(r"\d{1,4}(\.\d+)*")
 
 
-#: Options that only commits have.
-_OF_COMMITS = {
-    "build_timeout": "--build-timeout",
-    "first_parent": "--first-parent",
-    "paths": "--path",
-    "dry_run": "--dry-run",
-}
+@dataclass(frozen=True, kw_only=True)
+class Ends:
+    """What is bisected, and from where to where."""
+
+    good: str
+    bad: str
+    component: str | None
+    bindings: bool
+    #: Of commits: the repository, the command that builds one, and the rest.
+    repo: str
+    build: str
+    build_timeout: int | None
+    first_parent: bool
+    paths: tuple[str, ...]
+    dry_run: bool
+
+    @property
+    def of_commits(self) -> str:
+        """The first option that only commits have; empty if none is given."""
+        given = {
+            "--build-timeout": self.build_timeout,
+            "--first-parent": self.first_parent,
+            "--path": self.paths,
+            "--dry-run": self.dry_run,
+        }
+        return next((option for option, value in given.items() if value), "")
 
 
 @click.command(
@@ -233,8 +252,12 @@ _OF_COMMITS = {
 @options.events
 @options.output_format("text", "json")
 @options.quiet
+@options.as_dataclass("how", How)
+@options.as_dataclass("ends", Ends)
 @click.pass_context
-def bisect_command(context: click.Context, /, tests: tuple[str, ...], current: Session, form: str, **given: Any) -> int:
+def bisect_command(
+    context: click.Context, /, tests: tuple[str, ...], current: Session, how: How, ends: Ends, form: str
+) -> int:
     """Find what changed the result of tests: a release, a commit, or pins.
 
     Run the tests at each release of a component, and report every change: how the tests behave before and after, the first
@@ -244,15 +267,14 @@ def bisect_command(context: click.Context, /, tests: tuple[str, ...], current: S
 
     Exit code: 0 each test has a result at two points or more; 3 for some test, nothing can be told.
     """
-    how = How(**{name: given.pop(name) for name in How.__dataclass_fields__})
     past = context.obj if isinstance(context.obj, Past) else None
-    asked = _Asked(current, tests, how, context.meta["arguments"], past, given)
-    if "=" in given["good"] + given["bad"]:
+    asked = _Asked(current, tests, how, context.meta["arguments"], past, ends)
+    if "=" in ends.good + ends.bad:
         found = _bisect_pins(asked)
     elif not (component := _component_of_commits(asked)):
         found = _bisect_releases(asked)
-    elif given["dry_run"]:
-        source = find_source(current.catalog, component, repo=given["repo"], build=given["build"])
+    elif ends.dry_run:
+        source = find_source(current.catalog, component, repo=ends.repo, build=ends.build)
         show("text", None, plan_of_commands(current, source, *_older_first(asked)))
         return 0
     else:
@@ -273,29 +295,25 @@ class _Asked:
     how: How
     arguments: Sequence[str]
     past: Past | None
-    #: The options about the ends.
-    given: Mapping[str, Any]
+    ends: Ends
 
     def run(self, ground: Ground) -> list[Reported]:
         return BisectionRun(self.session, ground, self.how, self.arguments, self.past, bisect_command).run()
 
 
 def _bisect_releases(asked: _Asked) -> list[Reported]:
-    current, given = asked.session, asked.given
-    chosen = given["component"] or default_component(current.catalog, asked.tests)
+    current, ends = asked.session, asked.ends
+    chosen = ends.component or default_component(current.catalog, asked.tests)
     if chosen in current.pins.overrides:
         raise UsageError(f"--pin {chosen}=…: a bisection of {chosen} chooses its releases; use --good and --bad")
-    for name, option in _OF_COMMITS.items():
-        if given[name]:
-            raise UsageError(
-                f"{option} is about commits; name a repository with --repo, or commits as --good and --bad"
-            )
+    if option := ends.of_commits:
+        raise UsageError(f"{option} is about commits; name a repository with --repo, or commits as --good and --bad")
     axis = make_axis(
         current.catalog,
         chosen,
-        good=given["good"],
-        bad=given["bad"],
-        bindings=given["bindings"],
+        good=ends.good,
+        bad=ends.bad,
+        bindings=ends.bindings,
         fixed=asked.how.find == "fixed",
     )
     return asked.run(of_releases(current, axis, tests_on(current, asked.tests, axis)))
@@ -303,41 +321,39 @@ def _bisect_releases(asked: _Asked) -> list[Reported]:
 
 def _component_of_commits(asked: _Asked) -> str:
     """Return the component whose commits are bisected: a repository is named, or an end that is no release. Empty: none."""
-    catalog, given = asked.session.catalog, asked.given
-    chosen = given["component"] or default_component(catalog, asked.tests)
+    catalog, given = asked.session.catalog, asked.ends
+    chosen = given.component or default_component(catalog, asked.tests)
     check_known("component", [chosen], catalog.components, "--component: ")
     document = catalog.components[chosen].document
     releases = [each.release for each in document.releases]
-    ends = [end for end in (given["good"], given["bad"]) if end and not _NUMBER.fullmatch(end)]
+    ends = [end for end in (given.good, given.bad) if end and not _NUMBER.fullmatch(end)]
     are_commits = document.build and any(find(releases, end) is None for end in ends)
-    return chosen if given["repo"] or given["build"] or are_commits else ""
+    return chosen if given.repo or given.build or are_commits else ""
 
 
 def _older_first(asked: _Asked) -> tuple[str, str]:
-    good, bad = asked.given["good"], asked.given["bad"]
+    good, bad = asked.ends.good, asked.ends.bad
     if not (good and bad):
         raise UsageError("a bisection of commits needs both ends: --good REVISION --bad REVISION")
     return (bad, good) if asked.how.find == "fixed" else (good, bad)
 
 
 def _bisect_commits(asked: _Asked, component: str) -> list[Reported]:
-    current, given, fixed = asked.session, asked.given, asked.how.find == "fixed"
+    current, ends, fixed = asked.session, asked.ends, asked.how.find == "fixed"
     older, newer = _older_first(asked)
     check_names(asked.tests)
-    source = find_source(
-        current.catalog, component, repo=given["repo"], build=given["build"], limit_s=given["build_timeout"]
-    )
-    if given["build"]:
+    source = find_source(current.catalog, component, repo=ends.repo, build=ends.build, limit_s=ends.build_timeout)
+    if ends.build:
         note("--build: this command is your own, so it runs as you do, with your files and the network")
     repository = open_repository(source.repository, current.home.cache, [older, newer], note)
     try:
         older = _start(repository, older, newer)
-        commits = list_commits(repository, older, newer, first_parent=given["first_parent"])
+        commits = list_commits(repository, older, newer, first_parent=ends.first_parent)
     except UsageError as error:
         swapped = {"--good": "--bad", "--bad": "--good"} if fixed else {}
         raise UsageError(" ".join(swapped.get(word, word) for word in str(error).split(" "))) from None
     warn(*commits.warnings)
-    return asked.run(of_commits(current, source, commits, asked.tests, fixed=fixed, paths=given["paths"]))
+    return asked.run(of_commits(current, source, commits, asked.tests, fixed=fixed, paths=ends.paths))
 
 
 def _start(repository: Repository, older: str, newer: str) -> str:
@@ -352,18 +368,17 @@ def _start(repository: Repository, older: str, newer: str) -> str:
 
 def _bisect_pins(asked: _Asked) -> list[Reported]:
     """Find the smallest sets of pins that make tests bad, then the release of each component in them."""
-    current, given, how = asked.session, asked.given, asked.how
+    current, ends, how = asked.session, asked.ends, asked.how
     for name in ("component", "repo", "build", "bindings"):
-        if given[name]:
+        if getattr(ends, name):
             raise UsageError(f"--{name} does not go with pins as ends; the components are those whose pins differ")
     if how.scan is not None or how.interactive or how.by.kind == "time":
         raise UsageError("--scan, --search, --interactive and --by time do not go with pins as ends")
-    for name, option in _OF_COMMITS.items():
-        if given[name]:
-            raise UsageError(f"{option} is about commits; it does not go with pins as ends")
+    if option := ends.of_commits:
+        raise UsageError(f"{option} is about commits; it does not go with pins as ends")
     check_names(asked.tests)
-    moved = moved_pins(current.catalog, given["good"], given["bad"])
-    good = read_pins(current.catalog, given["good"].split(","), "--good")
+    moved = moved_pins(current.catalog, ends.good, ends.bad)
+    good = read_pins(current.catalog, ends.good.split(","), "--good")
     both = {name: release for name, release in good.items() if name not in moved}
     asked = replace(asked, session=current.with_pins(both))
     found = list[Reported]()

@@ -10,10 +10,12 @@ import math
 import os
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -26,10 +28,13 @@ from mlir_matrix.environments.source.permissions import Permissions
 from mlir_matrix.plan.request import EXECUTORS, ExecutorOptions, Limits, SelectionOptions
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from mlir_matrix.environments.session import Session
     from mlir_matrix.plan.request import Request
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
+T = TypeVar("T")
 _DEFAULT = Limits(jobs=1)
 
 
@@ -39,10 +44,10 @@ class Folder(click.Path):
     def __init__(self) -> None:
         super().__init__(path_type=Path)
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None) -> Path:
         if not str(value):
             self.fail("the name of the folder is empty", param, ctx)
-        return super().convert(value, param, ctx)
+        return Path(os.fsdecode(super().convert(value, param, ctx)))
 
 
 class NewFile(click.Path):
@@ -51,7 +56,7 @@ class NewFile(click.Path):
     def __init__(self) -> None:
         super().__init__(path_type=Path, dir_okay=False)
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None) -> Path:
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
         if not path.absolute().parent.is_dir():
             raise UsageError(f"{param.opts[0] if param else ''} {path}: there is no such folder")
@@ -61,47 +66,66 @@ class NewFile(click.Path):
 class Seconds(click.FloatRange):
     """A range that excludes NaN, which compares as neither below nor above a limit."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        seconds = super().convert(value, param, ctx)
-        return self.fail("not a number", param, ctx) if math.isnan(seconds) else seconds
+    def convert(self, value: float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds = float(super().convert(value, param, ctx))
+        if math.isnan(seconds):
+            self.fail("not a number", param, ctx)
+        return seconds
 
 
 class Option:
     """A row of the table, and the decorator that adds the option to a verb."""
 
     def __init__(
-        self, parameter: str, *names: str, kept: Callable[[Request], Any] | None = None, **attributes: Any
+        self, parameter: str, *names: str, found_in: Callable[[Request], object] | None = None, **attributes: Any
     ) -> None:
-        """``kept`` returns the value in a request, for an option that decides how a test ends."""
+        """``found_in`` returns the value in a request, for an option that decides how a test ends."""
         self.parameter, self._names = parameter, names
-        self._kept, self._attributes = kept, attributes
+        self._found_in, self._attributes = found_in, attributes
 
     def __call__(self, function: F) -> F:
         return click.option(self.parameter, *self._names, **self._attributes)(function)
 
     def repeated(self, request: Request) -> list[str]:
         """Return the words that give the option the value of a request; none for the default."""
-        value: Any = self._kept(request) if self._kept else None
-        if not self._attributes.get("multiple"):
-            value = () if value in (None, self._attributes.get("default")) else (value,)
-        return [word for each in value for word in (self._names[0], _spelled(each))]
+        value = self._found_in(request) if self._found_in else None
+        if isinstance(value, Iterable) and self._attributes.get("multiple"):
+            values = list(value)
+        else:
+            values = [] if value in (None, self._attributes.get("default")) else [value]
+        return [word for each in values for word in (self._names[0], _spelled(each))]
 
 
-def _spelled(value: Any) -> str:
+def _spelled(value: object) -> str:
     if isinstance(value, tuple):
         return "=".join(value)
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _gathered(name: str, make: Callable[..., Any], *options: Option) -> Callable[[F], Callable[..., Any]]:
-    """Return a decorator that adds options and gives the verb one value made of them."""
+def _as_one(name: str, make: Callable[..., object], parameters: Sequence[str]) -> Callable[[F], F]:
+    """Return a decorator that gives the verb one value, made of some parameters."""
 
-    def decorate(function: F) -> Callable[..., Any]:
+    def decorate(function: F) -> F:
         @wraps(function)
-        def verb(*arguments: Any, **given: Any) -> Any:
-            made = make(**{option.parameter: given.pop(option.parameter) for option in options})
+        def verb(*arguments: object, **given: object) -> object:
+            made = make(**{parameter: given.pop(parameter) for parameter in parameters})
             return function(*arguments, **{name: made}, **given)
 
+        return cast(F, verb)
+
+    return decorate
+
+
+def as_dataclass(name: str, kind: type[DataclassInstance]) -> Callable[[F], F]:
+    """Return a decorator that gives the verb one value, made of the options that are called as its fields."""
+    return _as_one(name, kind, [each.name for each in fields(kind)])
+
+
+def _gathered(name: str, make: Callable[..., object], *options: Option) -> Callable[[F], F]:
+    """Return a decorator that adds options and gives the verb one value made of them."""
+
+    def decorate(function: F) -> F:
+        verb = _as_one(name, make, [option.parameter for option in options])(function)
         for option in reversed(options):
             verb = option(verb)
         return verb
@@ -109,11 +133,13 @@ def _gathered(name: str, make: Callable[..., Any], *options: Option) -> Callable
     return decorate
 
 
-def _pairs(made: type[dict[str, str]] | type[tuple[Any, ...]], expected: str) -> Callable[..., Any]:
+def _pairs(
+    made: Callable[[Iterable[tuple[str, str]]], T], expected: str
+) -> Callable[[click.Context, click.Parameter, Sequence[str]], T]:
     """Return a callback that makes a mapping or a tuple of pairs from NAME=VALUE."""
 
-    def convert(_context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> Any:
-        pairs = [value.partition("=")[::2] for value in values]
+    def convert(_context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> T:
+        pairs = [(name, wanted) for name, _, wanted in (value.partition("=") for value in values)]
         for value, pair in zip(values, pairs, strict=True):
             if not all(pair):
                 raise UsageError(f"{parameter.opts[0]} {printable(value)}: expected {expected}")
@@ -163,7 +189,7 @@ named_tests = click.argument("tests", nargs=-1, required=True, metavar="ID|GLOB.
 catalog = Option(
     "catalogs",
     "--catalog",
-    kept=lambda request: request.catalogs,
+    found_in=lambda request: request.catalogs,
     multiple=True,
     type=Folder(),
     metavar="DIR",
@@ -172,7 +198,7 @@ catalog = Option(
 cache = Option(
     "cache_dir",
     "--cache-dir",
-    kept=lambda request: request.cache_dir,
+    found_in=lambda request: request.cache_dir,
     type=Folder(),
     metavar="DIR",
     help="Keep the action cache in DIR.",
@@ -180,7 +206,7 @@ cache = Option(
 pin = Option(
     "pins",
     "--pin",
-    kept=lambda request: request.pins,
+    found_in=lambda request: request.pins,
     multiple=True,
     metavar="COMPONENT=RELEASE|DIR",
     help="Use this release, e.g. llvm=19, or your own build in folder DIR. Repeatable.",
@@ -188,7 +214,7 @@ pin = Option(
 environment = Option(
     "swaps",
     "--environment",
-    kept=lambda request: request.swaps.items(),
+    found_in=lambda request: request.swaps.items(),
     multiple=True,
     callback=_pairs(dict, "NAME=OTHER, e.g. mlir=mlir-upstream"),
     metavar="NAME=OTHER",
@@ -214,7 +240,7 @@ releases = (pin, environment)
 _EXECUTOR = Option(
     "executor",
     "--executor",
-    kept=lambda request: request.executor.executor,
+    found_in=lambda request: request.executor.executor,
     type=click.Choice(EXECUTORS),
     default="local",
     show_default=True,
@@ -223,7 +249,7 @@ _EXECUTOR = Option(
 _REMOTE = Option(
     "remote",
     "--remote",
-    kept=lambda request: request.executor.remote,
+    found_in=lambda request: request.executor.remote,
     metavar="URL",
     default="",
     help="Bazel: use the remote execution service at grpc://HOST:PORT.",
@@ -231,7 +257,7 @@ _REMOTE = Option(
 _PROPERTY = Option(
     "properties",
     "--exec-property",
-    kept=lambda request: request.executor.properties,
+    found_in=lambda request: request.executor.properties,
     multiple=True,
     callback=_pairs(tuple, "KEY=VALUE, e.g. pool=big"),
     metavar="[ENVIRONMENT:]KEY=VALUE",
@@ -240,7 +266,7 @@ _PROPERTY = Option(
 _REMOTE_CACHE = Option(
     "remote_cache",
     "--remote-cache",
-    kept=lambda request: request.executor.remote_cache,
+    found_in=lambda request: request.executor.remote_cache,
     metavar="URL",
     default="",
     help="Bazel: use the remote cache at URL.",
@@ -248,7 +274,7 @@ _REMOTE_CACHE = Option(
 device = Option(
     "devices",
     "--device",
-    kept=lambda request: request.executor.devices,
+    found_in=lambda request: request.executor.devices,
     multiple=True,
     callback=_devices,
     metavar="PATH",
@@ -257,7 +283,7 @@ device = Option(
 _TIMEOUT = Option(
     "timeout",
     "--timeout",
-    kept=lambda request: request.limits.timeout_s,
+    found_in=lambda request: request.limits.timeout_s,
     type=Seconds(0.1, 86_400),
     default=_DEFAULT.timeout_s,
     show_default=True,
@@ -267,7 +293,7 @@ _TIMEOUT = Option(
 _MEMORY = Option(
     "memory",
     "--memory",
-    kept=lambda request: request.limits.memory_mb,
+    found_in=lambda request: request.limits.memory_mb,
     type=click.IntRange(64, 1 << 20),
     default=_DEFAULT.memory_mb,
     show_default=True,
@@ -383,8 +409,12 @@ def _limits(timeout: float, memory: int, jobs: int | None = None) -> Limits:
     return Limits(jobs=jobs or len(os.sched_getaffinity(0)), timeout_s=timeout, memory_mb=memory)
 
 
-def _executor(**chosen: Any) -> ExecutorOptions:
-    options = ExecutorOptions(**chosen)
+def _executor(
+    executor: str, remote: str, properties: tuple[tuple[str, str], ...], remote_cache: str, devices: tuple[str, ...]
+) -> ExecutorOptions:
+    options = ExecutorOptions(
+        executor=executor, remote=remote, remote_cache=remote_cache, properties=properties, devices=devices
+    )
     given = {"--remote": options.remote, "--remote-cache": options.remote_cache, "--exec-property": options.properties}
     for name, value in given.items():
         if value and options.executor != "bazel":
@@ -422,14 +452,26 @@ def same_catalogs(words: Sequence[str], current: Session) -> str:
     return shlex.join([*words, *catalog_options(current.catalog.roots[1:])])
 
 
-def _open_session(*, network: bool = False, unconfined: bool = False, **given: Any) -> Session:
+def _open_session(
+    *,
+    catalogs: Sequence[Path],
+    cache_dir: Path | None = None,
+    pins: Sequence[str] = (),
+    swaps: Mapping[str, str] = MappingProxyType({}),
+    network: bool = False,
+    unconfined: bool = False,
+    stale_goldens: bool = False,
+) -> Session:
     from mlir_matrix.plan.session import open_session  # a run that finds everything unchanged needs none
 
-    opened = open_session(permissions=Permissions(network=network, unconfined=unconfined), **given)
+    opened = open_session(
+        catalogs=catalogs, cache_dir=cache_dir, swaps=swaps, pins=pins, stale_goldens=stale_goldens,
+        permissions=Permissions(network=network, unconfined=unconfined),
+    )  # fmt: skip
     warn_left_out(opened.catalog)
     return opened
 
 
-def session(*options: Option, stale_goldens: bool = False) -> Callable[[F], Callable[..., Any]]:
+def session(*options: Option, stale_goldens: bool = False) -> Callable[[F], F]:
     """Return a decorator that gives the verb ``current``, the session that ``--catalog`` and these options open."""
     return _gathered("current", partial(_open_session, stale_goldens=stale_goldens), *options, catalog)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import click
 
@@ -15,11 +16,33 @@ from mlir_matrix.cli.output import note, show, warn
 from mlir_matrix.cli.verbs import verb
 
 if TYPE_CHECKING:
+    from mlir_matrix.actions.numerics.criteria import Special, Subnormals, Zeros
     from mlir_matrix.compare.documents import Compared, Comparisons
     from mlir_matrix.compare.result import Comparison
     from mlir_matrix.compare.trees import Found, How
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What the files are, and how they may differ."""
+
+    rtol: float | None
+    atol: float | None
+    max_ulp: float | None
+    l1: float | None
+    l2: float | None
+    max_norm: float | None
+    cosine: float | None
+    nan: Special
+    inf: Special
+    zeros: Zeros
+    subnormals: Subnormals
+    dtype: str | None
+    shape: str | None
+    golden: bool
+    ignore_whitespace: bool
 
 
 class Bound(click.ParamType[float]):
@@ -27,7 +50,7 @@ class Bound(click.ParamType[float]):
 
     name = "bound"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+    def convert(self, value: float | str, param: click.Parameter | None, ctx: click.Context | None) -> float:
         from mlir_matrix.compare.rules import read_bound
 
         try:
@@ -76,7 +99,8 @@ def _choice(name: str, *values: str, explained: str) -> Callable[[F], F]:
     "--picture", type=options.NewFile(), metavar="FILE", help="Draw a map of the error to FILE, .png or .svg."
 )
 @options.output_format("text", "json")
-def compare_command(actual: Path, expected: Path, *, form: str, picture: Path | None, **given: Any) -> int:
+@options.as_dataclass("request", Request)
+def compare_command(actual: Path, expected: Path, *, form: str, picture: Path | None, request: Request) -> int:
     """Compare the numbers in ACTUAL with those in EXPECTED.
 
     Each is a .npy, .npz, raw or text file, or a folder of such files. An element is right if |a - e| <= atol + rtol * |e|, or if
@@ -91,7 +115,7 @@ def compare_command(actual: Path, expected: Path, *, form: str, picture: Path | 
         raise UsageError(f"--picture {picture}: a map is a .png or .svg file")
     found: list[Found] = []
     shown: Comparison | None = None
-    for one in compare_paths(actual, expected, _how(**given)):
+    for one in compare_paths(actual, expected, _how(request)):
         found.append(one)
         if isinstance(one, Comparison):
             # The picture shows the first mismatch. Other files need not stay open.
@@ -109,13 +133,14 @@ def compare_command(actual: Path, expected: Path, *, form: str, picture: Path | 
     return 2 if document["summary"]["unreadable"] else 1 if document["summary"]["mismatch"] else 0
 
 
-def _how(*, dtype: str | None, shape: str | None, golden: bool, ignore_whitespace: bool, **bounds: Any) -> How:
+def _how(request: Request) -> How:
     from mlir_matrix.actions.numerics.dtypes import STORAGE
     from mlir_matrix.base.names import did_you_mean
     from mlir_matrix.compare.files import Raw, parse_shape
     from mlir_matrix.compare.rules import rules
     from mlir_matrix.compare.trees import How
 
+    dtype, shape = request.dtype, request.shape
     if dtype is not None and dtype not in STORAGE:
         raise UsageError(
             f"--dtype: there is no dtype {dtype!r}{did_you_mean(dtype, STORAGE)}; known: {', '.join(STORAGE)}"
@@ -123,9 +148,14 @@ def _how(*, dtype: str | None, shape: str | None, golden: bool, ignore_whitespac
     if shape is not None and dtype is None:
         raise UsageError("--shape requires --dtype")
     raw = Raw(dtype=dtype, shape=None if shape is None else parse_shape(shape)) if dtype is not None else None
-    if bounds["cosine"] is not None and math.isnan(bounds["cosine"]):
+    if request.cosine is not None and math.isnan(request.cosine):
         raise UsageError("--cosine nan: a cosine is a number from -1 to 1")
-    return How(rules=rules(**bounds), raw=raw, golden=golden, any_space=ignore_whitespace)
+    asked = rules(
+        atol=request.atol, rtol=request.rtol, max_ulp=request.max_ulp, l1=request.l1, l2=request.l2,
+        max_norm=request.max_norm, cosine=request.cosine, nan=request.nan, inf=request.inf, zeros=request.zeros,
+        subnormals=request.subnormals,
+    )  # fmt: skip
+    return How(rules=asked, raw=raw, golden=request.golden, any_space=request.ignore_whitespace)
 
 
 def _document(found: list[Found]) -> Comparisons:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from mlir_matrix.actions.expr.expression import ExpressionError
-from mlir_matrix.actions.numerics.criteria import Criteria
+from mlir_matrix.actions.numerics.criteria import Criteria, Special, Subnormals, Zeros
 from mlir_matrix.catalog.bounds import evaluate
 
 
@@ -60,11 +60,16 @@ def rules(
     l2: float | None = None,
     max_norm: float | None = None,
     cosine: float | None = None,
-    **policies: Any,
+    nan: Special = "same",
+    inf: Special = "same",
+    zeros: Zeros = "same",
+    subnormals: Subnormals = "keep",
 ) -> Rules:
     """Return the rules for bounds and policies (:class:`Criteria`). Raise ValueError."""
     norms = Norms(l1=l1, l2=l2, max=max_norm, cosine=cosine)
-    criteria = Criteria(atol=atol or 0.0, rtol=rtol or 0.0, max_ulp=max_ulp, **policies)
+    criteria = Criteria(
+        atol=atol or 0.0, rtol=rtol or 0.0, max_ulp=max_ulp, nan=nan, inf=inf, zeros=zeros, subnormals=subnormals
+    )
     elementwise = not norms or not (atol is None and rtol is None and max_ulp is None)
     return Rules(criteria=criteria, norms=norms, elementwise=elementwise)
 

@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from mlir_matrix.base.digest import digest_file
 from mlir_matrix.environments.source.permissions import NONE, Permissions
@@ -86,13 +85,18 @@ class Request:
     executor: ExecutorOptions
     limits: Limits
     keep_going: bool
-    #: How often tests run anew, and from which stage; 0: their results may come from the cache.
-    repeat: int = 0
-    rerun_from: str = ""
+    #: How often tests run anew, and from which stage.
+    repeat: int | None = None
+    rerun_from: str | None = None
     selection: SelectionOptions = EVERYTHING
     permissions: Permissions = NONE
 
-    def words(self) -> list[Any]:
+    @property
+    def times(self) -> int:
+        """How often tests run anew; 0: their results may come from the cache."""
+        return self.repeat or int(self.rerun_from is not None)
+
+    def words(self) -> list[object]:
         """Return the request as JSON, without options that only change the speed."""
         limits, devices = (self.limits.timeout_s, self.limits.memory_mb), self.executor.devices
         chosen = self.selection

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -78,8 +78,9 @@ if TYPE_CHECKING:
 @options.permissions
 @options.selection
 @options.quiet
+@options.as_dataclass("request", Request)
 def run_command(
-    form: str, results: Path | None, events: Path | None, junit: Path | None, quiet: bool, **given: Any
+    request: Request, form: str, results: Path | None, events: Path | None, junit: Path | None, quiet: bool
 ) -> int:
     """Run tests and compare each outcome with the expected one.
 
@@ -92,8 +93,6 @@ def run_command(
     on_stdout = str(events) == "-"
     if on_stdout and form != "table":
         raise UsageError(f"--events - and --format {form} both write to stdout; write one to a file: --results FILE")
-    given["repeat"] = given["repeat"] or int(given["rerun_from"] is not None)
-    request = Request(**given)
     about = _describe(request) if form == "json" or results or events else None
     annotations = _annotations(form, request) if form in ("buildbot", "github") else None
     log = EventLog(events)

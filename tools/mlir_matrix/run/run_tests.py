@@ -52,10 +52,10 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about:
     unsupported = len(plan.tests) - len(plan.verdicts)
     log.planned(about.started(), tests=len(plan.tests), unsupported=unsupported, folder=folder, plan=plan)
     write, whole = log.listener(), plan
-    if request.repeat:
+    if request.times:
         stages = STAGES[STAGES.index(Stage(request.rerun_from)) :] if request.rerun_from else STAGES
         once = {test.id for test in plan.tests} - plan.verdicts.keys()
-        plan = with_repeats(plan, once, dict.fromkeys(plan.verdicts, request.repeat), stages=stages)
+        plan = with_repeats(plan, once, dict.fromkeys(plan.verdicts, request.times), stages=stages)
     with shown_tests(len(whole.verdicts), quiet=quiet) as display:
 
         def listen(event: Event) -> None:
@@ -68,14 +68,14 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about:
             options=request.executor,
             limits=request.limits,
             fail_fast=not request.keep_going,
-            listener=folding(listen, request.repeat) if request.repeat else listen,
+            listener=folding(listen, request.times) if request.times else listen,
             annotate=failures.annotate,
         )
     if trouble := failures.keep(run, plan, current):
         warn(trouble)
     # The history has each execution.
     recorded = _record(current, whole, run, about, request.tests)
-    if request.repeat:
+    if request.times:
         made: Made = {}
         note_outputs(made, plan, run.done)
         steps = unstable(plan, made)

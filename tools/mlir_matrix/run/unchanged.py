@@ -70,7 +70,7 @@ class UnchangedRuns:
         self._state = ""
         # The other executors use programs of this machine; what runs anew has no earlier results.
         local = request.executor == ExecutorOptions(devices=request.executor.devices)
-        if local and request.selection.repeats and not request.repeat:
+        if local and request.selection.repeats and not request.times:
             with contextlib.suppress(OSError):
                 self._add_sources(self._sources)
                 self._state = self._sources.digest()

@@ -7,21 +7,26 @@ the module in one place (liberties: in all places). They are found before anythi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
-from typing import Any
 
 from mlir_matrix.actions.mutation.loops import (
     CONSTANT,
     LOAD,
     LOOP,
     STORE,
+    Attribute,
+    Operation,
+    Type,
+    Value,
     accumulator,
     any_order,
     body,
     constant,
+    definition,
     maker,
     named,
     reduces,
@@ -50,47 +55,54 @@ class Editor:
     ir: ModuleType
 
     @property
-    def index(self) -> Any:
-        return self.ir.IndexType.get()
+    def index(self) -> Type:
+        kind: Type = self.ir.IndexType.get()
+        return kind
 
-    def new(self, name: str, operands: list[Any], result: Any, **attributes: Any) -> Any:
+    def integer(self, bits: int) -> Type:
+        kind: Type = self.ir.IntegerType.get_signless(bits)
+        return kind
+
+    def new(self, name: str, operands: Sequence[Value], result: Type, **attributes: Attribute) -> Value:
         """Return the result of a new operation at the current insertion point."""
-        return self.ir.Operation.create(name, results=[result], operands=operands, attributes=attributes).results[0]
+        made: Operation = self.ir.Operation.create(name, results=[result], operands=operands, attributes=attributes)
+        return made.results[0]
 
-    def number(self, value: float, kind: Any) -> Any:
+    def number(self, value: float, kind: Type) -> Value:
         attribute = self.ir.FloatAttr if isinstance(value, float) else self.ir.IntegerAttr
         return self.new(CONSTANT, [], kind, value=attribute.get(kind, value))
 
-    def before(self, operation: Any) -> Any:
-        return self.ir.InsertionPoint(operation)
+    def before(self, operation: Operation) -> AbstractContextManager[object]:
+        place: AbstractContextManager[object] = self.ir.InsertionPoint(operation)
+        return place
 
-    def after(self, operation: Any) -> Any:
+    def after(self, operation: Operation) -> AbstractContextManager[object]:
         """Insert after an operation that is not the last of its block."""
         siblings = [each.operation for each in operation.block.operations]
-        return self.ir.InsertionPoint(siblings[siblings.index(operation) + 1])
+        return self.before(siblings[siblings.index(operation) + 1])
 
 
-Finder = Callable[[Editor, Any], list[Site]]
+Finder = Callable[[Editor, Operation], list[Site]]
 
 
-def drop_last_iteration(edit: Editor, module: Any) -> list[Site]:
+def drop_last_iteration(edit: Editor, module: Operation) -> list[Site]:
     """End a reduction loop one iteration early."""
     return [partial(_shorten, edit, loop, 1) for loop in named(module, LOOP) if reduces(loop)]
 
 
-def skip_remainder(edit: Editor, module: Any) -> list[Site]:
+def skip_remainder(edit: Editor, module: Operation) -> list[Site]:
     """Skip the remainder of a parallel loop after whole tiles, at least one iteration."""
     free = [loop for loop in named(module, LOOP) if not reduces(loop)]
     return [partial(_shorten, edit, loop, (trips(loop) or 0) % _TILE or 1) for loop in free]
 
 
-def _shorten(edit: Editor, loop: Any, turns: int) -> None:
+def _shorten(edit: Editor, loop: Operation, turns: int) -> None:
     with edit.before(loop):
         skipped = edit.new("arith.muli", [loop.operands[2], edit.number(turns, edit.index)], edit.index)
         loop.operands[1] = edit.new("arith.subi", [loop.operands[1], skipped], edit.index)
 
 
-def swap_operands(edit: Editor, module: Any) -> list[Site]:
+def swap_operands(edit: Editor, module: Operation) -> list[Site]:
     """Swap the operands of an operation that does not commute."""
     sites: list[Site] = []
     for each in walk(module):
@@ -102,12 +114,12 @@ def swap_operands(edit: Editor, module: Any) -> list[Site]:
     return sites
 
 
-def _swap(operation: Any, first: int) -> None:
+def _swap(operation: Operation, first: int) -> None:
     one, other = operation.operands[first], operation.operands[first + 1]
     operation.operands[first], operation.operands[first + 1] = other, one
 
 
-def round_to_bf16(edit: Editor, module: Any) -> list[Site]:
+def round_to_bf16(edit: Editor, module: Operation) -> list[Site]:
     """Round a result to bf16. Accumulators have their own mutations."""
     sums = _sums(module)
     results = [each for each in walk(module) if _computes(each) and each not in sums]
@@ -116,30 +128,30 @@ def round_to_bf16(edit: Editor, module: Any) -> list[Site]:
     return [partial(_round, edit, each, _BF16) for each in results if _mantissa(each) > _BF16]
 
 
-def _computes(operation: Any) -> bool:
+def _computes(operation: Operation) -> bool:
     return operation.name in _ARITHMETIC or operation.name.startswith("math.")
 
 
-def _mantissa(operation: Any) -> int:
+def _mantissa(operation: Operation) -> int:
     """Return the stored bits of the significand of a result; 0 for what is not floating point."""
     kind = str(operation.results[0].type)
     return FORMATS[kind].digits - 1 if kind in FORMATS else 0
 
 
-def narrow_accumulator(kept: int, edit: Editor, module: Any) -> list[Site]:
+def narrow_accumulator(kept: int, edit: Editor, module: Operation) -> list[Site]:
     """Round the accumulator of a loop to ``kept`` bits of mantissa, with the range of its type."""
     return [partial(_round, edit, each, kept) for each in _sums(module) if _mantissa(each) > kept]
 
 
-def _sums(module: Any) -> list[Any]:
+def _sums(module: Operation) -> list[Operation]:
     return [each for each in named(module, "arith.addf") if accumulator(each)]
 
 
-def _round(edit: Editor, operation: Any, kept: int) -> None:
+def _round(edit: Editor, operation: Operation, kept: int) -> None:
     """Round to nearest, ties to even, by operations on bits: not every target has one for bf16."""
     value = operation.results[0]
     # Of f64, f32 or f16: bf16 has no more than is kept.
-    bits, cut = edit.ir.IntegerType.get_signless(int(str(value.type)[1:])), _mantissa(operation) - kept
+    bits, cut = edit.integer(int(str(value.type)[1:])), _mantissa(operation) - kept
     with edit.after(operation):
         word = edit.new("arith.bitcast", [value], bits)
         last = edit.new("arith.shrui", [word, edit.number(cut, bits)], bits)
@@ -148,25 +160,25 @@ def _round(edit: Editor, operation: Any, kept: int) -> None:
         up = edit.new("arith.addi", [half, odd], bits)
         cleared = edit.new("arith.andi", [up, edit.number(-(1 << cut), bits)], bits)
         rounded = edit.new("arith.bitcast", [cleared], value.type)
-    value.replace_all_uses_except(rounded, word.owner.operation)
+    value.replace_all_uses_except(rounded, definition(word))
 
 
-def narrow_integers(edit: Editor, module: Any) -> list[Site]:
+def narrow_integers(edit: Editor, module: Operation) -> list[Site]:
     """Cut the integer accumulator of a loop to half of its bits."""
     sums = [each for each in named(module, "arith.addi") if accumulator(each) and each.results[0].type != edit.index]
     return [partial(_cut, edit, each) for each in sums]
 
 
-def _cut(edit: Editor, operation: Any) -> None:
+def _cut(edit: Editor, operation: Operation) -> None:
     value = operation.results[0]
-    half = edit.ir.IntegerType.get_signless(value.type.width // 2)
+    half = edit.integer(value.type.width // 2)
     with edit.after(operation):
         low = edit.new("arith.trunci", [value], half)
         back = edit.new("arith.extsi", [low], value.type)
-    value.replace_all_uses_except(back, low.owner.operation)
+    value.replace_all_uses_except(back, definition(low))
 
 
-def off_by_one_index(edit: Editor, module: Any) -> list[Site]:
+def off_by_one_index(edit: Editor, module: Operation) -> list[Site]:
     """Load the next element along an axis, or the last one, so that nothing outside is read."""
     return [
         partial(_shift, edit, load, axis)
@@ -176,7 +188,7 @@ def off_by_one_index(edit: Editor, module: Any) -> list[Site]:
     ]
 
 
-def _shift(edit: Editor, load: Any, axis: int) -> None:
+def _shift(edit: Editor, load: Operation, axis: int) -> None:
     memref = load.operands[0]
     with edit.before(load):
         one = edit.number(1, edit.index)
@@ -186,7 +198,7 @@ def _shift(edit: Editor, load: Any, axis: int) -> None:
         load.operands[1 + axis] = edit.new("arith.minsi", [following, last], edit.index)
 
 
-def wrong_constant(edit: Editor, module: Any) -> list[Site]:
+def wrong_constant(edit: Editor, module: Operation) -> list[Site]:
     """Replace one use of a constant: 0 by 1, an extreme by 0, any other by one with a wrong digit."""
     sites: list[Site] = []
     for each in named(module, CONSTANT):
@@ -206,12 +218,12 @@ def _mistaken(value: float) -> float:
     return 0.0 if extreme else 1.0 if value == 0 else value * (1 + _DIGIT)
 
 
-def _replace(edit: Editor, user: Any, at: int, value: float) -> None:
+def _replace(edit: Editor, user: Operation, at: int, value: float) -> None:
     with edit.before(user):
         user.operands[at] = edit.number(value, user.operands[at].type)
 
 
-def stale_buffer(_edit: Editor, module: Any) -> list[Site]:
+def stale_buffer(_edit: Editor, module: Operation) -> list[Site]:
     """Remove the initialisation of a buffer."""
     sites: list[Site] = []
     for each in named(module, STORE, "memref.copy", "vector.transfer_write"):
@@ -221,20 +233,20 @@ def stale_buffer(_edit: Editor, module: Any) -> list[Site]:
     return sites
 
 
-def contract(edit: Editor, module: Any) -> list[Site]:
+def contract(edit: Editor, module: Operation) -> list[Site]:
     """Fuse every product with the addition that follows, so that both are rounded once."""
     pairs = [(each, at) for each in named(module, "arith.addf") if (at := _product(each)) is not None]
     return [partial(_fuse_all, edit, pairs)] if pairs else []
 
 
-def _product(addition: Any) -> int | None:
+def _product(addition: Operation) -> int | None:
     made = [maker(operand) for operand in addition.operands]
     return next((at for at, each in enumerate(made) if each is not None and each.name == "arith.mulf"), None)
 
 
-def _fuse_all(edit: Editor, pairs: list[tuple[Any, int]]) -> None:
+def _fuse_all(edit: Editor, pairs: list[tuple[Operation, int]]) -> None:
     for addition, at in pairs:
-        product = maker(addition.operands[at])
+        product = definition(addition.operands[at])
         with edit.before(addition):
             operands = [*product.operands, addition.operands[1 - at]]
             fused = edit.new("math.fma", operands, addition.results[0].type)
@@ -242,31 +254,31 @@ def _fuse_all(edit: Editor, pairs: list[tuple[Any, int]]) -> None:
         addition.erase()
 
 
-def fast_math(flags: str, edit: Editor, module: Any) -> list[Site]:
+def fast_math(flags: str, edit: Editor, module: Operation) -> list[Site]:
     """Give the code generator a permission: ``contract`` or ``reassoc``."""
     found = named(module, *_ARITHMETIC)
     return [partial(_permit, edit, found, flags)] if found else []
 
 
-def _permit(edit: Editor, operations: list[Any], flags: str) -> None:
+def _permit(edit: Editor, operations: list[Operation], flags: str) -> None:
     for each in operations:
         each.attributes["fastmath"] = edit.ir.Attribute.parse(f"#arith.fastmath<{flags}>")
 
 
-def reverse(edit: Editor, module: Any) -> list[Site]:
+def reverse(edit: Editor, module: Operation) -> list[Site]:
     """Reverse every innermost loop that only reduces."""
     found = [loop for loop in named(module, LOOP) if any_order(loop) and constant(loop.operands[2]) == 1]
     return [partial(_reverse_all, edit, found)] if found else []
 
 
-def _reverse_all(edit: Editor, loops: list[Any]) -> None:
+def _reverse_all(edit: Editor, loops: list[Operation]) -> None:
     for loop in loops:
         turn = body(loop).arguments[0]
         with edit.ir.InsertionPoint.at_block_begin(body(loop)):
             ends = edit.new("arith.addi", [loop.operands[0], loop.operands[1]], edit.index)
             last = edit.new("arith.subi", [ends, loop.operands[2]], edit.index)
             backwards = edit.new("arith.subi", [last, turn], edit.index)
-        turn.replace_all_uses_except(backwards, backwards.owner.operation)
+        turn.replace_all_uses_except(backwards, definition(backwards))
 
 
 #: What must not pass, where it matters.

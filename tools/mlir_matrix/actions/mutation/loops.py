@@ -6,8 +6,8 @@ its Python bindings do not have. Where that does not tell, a loop is taken for o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, MutableMapping, MutableSequence, Sequence
+from typing import Protocol
 
 LOOP, LOAD, STORE, CONSTANT = "scf.for", "memref.load", "memref.store", "arith.constant"
 #: Operations that may be done in any order, rounding apart.
@@ -19,7 +19,68 @@ COMMUTATIVE = frozenset(
 )  # fmt: skip
 
 
-def walk(operation: Any) -> Iterator[Any]:
+# Of MLIR's bindings, what is read here; each release has classes of its own.
+
+
+class Type(Protocol):
+    """A type of IR: a memref has a ``shape``, an integer a ``width``."""
+
+    shape: Sequence[int]
+    width: int
+
+
+class Attribute(Protocol):
+    """An attribute. Without a ``value``, it is none of a number."""
+
+
+class Use(Protocol):
+    """A use of a value, as an operand of ``owner``."""
+
+    owner: Operation
+    operand_number: int
+
+
+class Value(Protocol):
+    """A result of an operation, or an argument of a block."""
+
+    owner: Operation | Block
+    type: Type
+    uses: Sequence[Use]
+
+    def replace_all_uses_with(self, new: Value, /) -> None: ...
+
+    def replace_all_uses_except(self, new: Value, user: Operation, /) -> None: ...
+
+
+class Block(Protocol):
+    """Operations in their order, with arguments."""
+
+    arguments: Sequence[Value]
+    operations: Sequence[Operation]
+
+
+class Region(Protocol):
+    """The blocks of a loop or a function."""
+
+    blocks: Sequence[Block]
+
+
+class Operation(Protocol):
+    """An operation of any dialect; ``operation`` is it without the class of its dialect."""
+
+    name: str
+    operation: Operation
+    parent: Operation
+    block: Block
+    regions: Sequence[Region]
+    operands: MutableSequence[Value]
+    results: Sequence[Value]
+    attributes: MutableMapping[str, Attribute]
+
+    def erase(self) -> None: ...
+
+
+def walk(operation: Operation) -> Iterator[Operation]:
     """Yield every operation inside this one, in the order of the text."""
     for region in operation.regions:
         for block in region.blocks:
@@ -28,23 +89,30 @@ def walk(operation: Any) -> Iterator[Any]:
                 yield from walk(each.operation)
 
 
-def named(operation: Any, *names: str) -> list[Any]:
+def named(operation: Operation, *names: str) -> list[Operation]:
     """Return the operations inside with one of these names."""
     return [each for each in walk(operation) if each.name in names]
 
 
-def maker(value: Any) -> Any:
+def maker(value: Value) -> Operation | None:
     """Return the operation that defines a value; None for an argument of a block."""
-    owner = value.owner
-    return owner.operation if hasattr(owner, "operands") else None
+    made: Operation | None = getattr(value.owner, "operation", None)
+    return made
 
 
-def body(loop: Any) -> Any:
+def definition(value: Value) -> Operation:
+    """Return the operation that defines a value which is no argument of a block."""
+    made = maker(value)
+    assert made is not None
+    return made
+
+
+def body(loop: Operation) -> Block:
     """Return the block of an ``scf.for``: its first argument counts, the others are carried."""
     return loop.regions[0].blocks[0]
 
 
-def constant(value: Any) -> int | float | None:
+def constant(value: Value) -> int | float | None:
     """Return the constant that a value is; None where it is unknown."""
     made = maker(value)
     if made is None or made.name != CONSTANT:
@@ -54,7 +122,7 @@ def constant(value: Any) -> int | float | None:
     return number if isinstance(number, (int, float)) else None
 
 
-def trips(loop: Any) -> int | None:
+def trips(loop: Operation) -> int | None:
     """Return the trip count of a loop; None where it is unknown before the run."""
     low, high, step = (constant(operand) for operand in list(loop.operands)[:3])
     if isinstance(low, int) and isinstance(high, int) and isinstance(step, int) and step > 0:
@@ -62,9 +130,9 @@ def trips(loop: Any) -> int | None:
     return None
 
 
-def depends(value: Any, on: Any) -> bool:
+def depends(value: Value, on: Value) -> bool:
     """Return whether a value is computed from another: by arithmetic and loads, not by what loops carry."""
-    todo, seen = [value], set()
+    todo, seen = [value], set[int]()
     while todo:
         each = todo.pop()
         if each == on:
@@ -76,12 +144,12 @@ def depends(value: Any, on: Any) -> bool:
     return False
 
 
-def same_place(load: Any, store: Any) -> bool:
+def same_place(load: Operation, store: Operation) -> bool:
     """Return whether a load reads the very element that a store writes."""
     return list(load.operands) == list(store.operands)[1:]
 
 
-def reduces(loop: Any) -> bool:
+def reduces(loop: Operation) -> bool:
     """Return whether a loop reduces: it carries values, or reads and writes an element independent of the iteration."""
     if len(loop.results):
         return True
@@ -94,12 +162,12 @@ def reduces(loop: Any) -> bool:
     )
 
 
-def accumulator(operation: Any) -> bool:
+def accumulator(operation: Operation) -> bool:
     """Return whether an operation updates an accumulator: one that is read and written at one place, or is carried."""
     return any(_writes_back(use.owner.operation, operation) for use in operation.results[0].uses)
 
 
-def _writes_back(user: Any, operation: Any) -> bool:
+def _writes_back(user: Operation, operation: Operation) -> bool:
     operands = list(operation.operands)
     if user.name == STORE and maker(user.operands[0]) == operation:
         made = [maker(operand) for operand in operands]
@@ -110,7 +178,7 @@ def _writes_back(user: Any, operation: Any) -> bool:
     return False
 
 
-def any_order(loop: Any) -> bool:
+def any_order(loop: Operation) -> bool:
     """Return whether an innermost loop may be reversed: it only computes sums, products and extremes."""
     if named(loop, LOOP) or not reduces(loop):
         return False
@@ -124,11 +192,11 @@ def any_order(loop: Any) -> bool:
     return not others and _steady(loop, stores) and all(_adds(value) for value in written)
 
 
-def _steady(loop: Any, stores: Sequence[Any]) -> bool:
+def _steady(loop: Operation, stores: Sequence[Operation]) -> bool:
     turn = body(loop).arguments[0]
     return not any(depends(index, turn) for store in stores for index in list(store.operands)[2:])
 
 
-def _adds(value: Any) -> bool:
+def _adds(value: Value) -> bool:
     made = maker(value)
     return made is not None and made.name in COMMUTATIVE and accumulator(made)

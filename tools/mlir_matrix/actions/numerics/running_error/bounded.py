@@ -15,26 +15,36 @@ Unknown operations raise ActionFailed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import EllipsisType
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from mlir_matrix.actions.contract import ActionFailed
-from mlir_matrix.actions.numerics.dtypes import Doubles
+from mlir_matrix.actions.numerics.dtypes import Array, Doubles
 from mlir_matrix.actions.numerics.formats import Format
 
+#: A function of NumPy.
+Function: TypeAlias = Callable[..., Any]
 #: What a function of NumPy does to these arrays: called with the format and the function's own arguments.
-Rule = Callable[..., Any]
+Rule: TypeAlias = Callable[..., Any]
+RuleT = TypeVar("RuleT", bound=Rule)
+#: What such functions take, and over what they sum.
+Operand: TypeAlias = "ErrorBound | ArrayLike"
+Axis: TypeAlias = int | tuple[int, ...] | None
+Place: TypeAlias = int | slice | EllipsisType | Array | None
+Index: TypeAlias = Place | tuple[Place, ...]
 #: By function, or by universal function and method: what ``error_bound_functions`` and ``error_bound_ufuncs`` register.
-RULES: dict[Any, Rule] = {}
+RULES: dict[Function | tuple[np.ufunc, str], Rule] = {}
 
 
-def rule(*keys: Any) -> Callable[[Rule], Rule]:
+def rule(*keys: Function | tuple[np.ufunc, str]) -> Callable[[RuleT], RuleT]:
     """Register the rule of some keys of ``RULES``."""
 
-    def register(function: Rule) -> Rule:
+    def register(function: RuleT) -> RuleT:
         RULES.update(dict.fromkeys(keys, function))
         return function
 
@@ -46,7 +56,7 @@ class ErrorBound(NDArrayOperatorsMixin):
 
     dtype = np.dtype(np.float64)
 
-    def __init__(self, value: Any, error: Any, format: Format) -> None:
+    def __init__(self, value: ArrayLike, error: ArrayLike, format: Format) -> None:
         self.value: Doubles = np.asarray(value, dtype=np.float64)
         self.error: Doubles = np.asarray(error, dtype=np.float64)
         self.format = format
@@ -68,8 +78,8 @@ class ErrorBound(NDArrayOperatorsMixin):
         return self.value.size
 
     @property
-    def T(self) -> Any:  # noqa: N802 - NumPy's name
-        return self.each(np.transpose)
+    def T(self) -> ErrorBound:  # noqa: N802 - NumPy's name
+        return ErrorBound(self.value.T, self.error.T, self.format)
 
     def __len__(self) -> int:
         return len(self.value)
@@ -77,14 +87,14 @@ class ErrorBound(NDArrayOperatorsMixin):
     def __iter__(self) -> Iterator[ErrorBound]:
         return (self[index] for index in range(len(self.value)))
 
-    def __getitem__(self, key: Any) -> ErrorBound:
+    def __getitem__(self, key: Index) -> ErrorBound:
         return ErrorBound(self.value[key], self.error[key], self.format)
 
-    def __setitem__(self, key: Any, new: Any) -> None:
+    def __setitem__(self, key: Index, new: Operand) -> None:
         given = lift(new, self.format)
         self.value[key], self.error[key] = given.value, given.error
 
-    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+    def __array__(self, *args: object, **kwargs: object) -> Doubles:
         raise unknown("a conversion to a plain array")
 
     def __float__(self) -> float:
@@ -95,7 +105,7 @@ class ErrorBound(NDArrayOperatorsMixin):
     def __bool__(self) -> bool:
         return bool(self.value)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Function:
         """Return NumPy's function of that name as a method."""
         if name.startswith("_") or not callable(getattr(np.ndarray, name, None)):
             raise AttributeError(name)
@@ -104,7 +114,7 @@ class ErrorBound(NDArrayOperatorsMixin):
             raise unknown(f"the method {name}")
         return lambda *args, **kwargs: function(self, *args, **kwargs)
 
-    def astype(self, dtype: Any, **_: Any) -> Any:
+    def astype(self, dtype: DTypeLike, **_: object) -> ErrorBound | Array:
         """Convert to another dtype. Conversion to integers or booleans is a decision, by the exact value."""
         new = np.dtype(dtype)
         if new.kind != "f":
@@ -113,24 +123,21 @@ class ErrorBound(NDArrayOperatorsMixin):
         extra = np.where(self.error > 0, np.finfo(new).eps * np.abs(self.value), 0.0)
         return ErrorBound(rounded, self.error + extra, self.format)
 
-    def reshape(self, *shape: Any, **kwargs: Any) -> Any:
+    def reshape(self, *shape: Any, **kwargs: Any) -> ErrorBound:
         return self.each(lambda part: part.reshape(*shape, **kwargs))
 
-    def transpose(self, *axes: Any) -> Any:
+    def transpose(self, *axes: Any) -> ErrorBound:
         return self.each(lambda part: part.transpose(*axes))
 
-    def flatten(self) -> Any:
-        return self.reshape(-1).copy()
+    def flatten(self) -> ErrorBound:
+        return self.each(np.ndarray.flatten)
 
-    def each(self, move: Callable[[Doubles], Any]) -> Any:
-        """Move elements and their errors alike. A function with several results gives several."""
-        value, error = move(self.value), move(self.error)
-        if isinstance(value, (list, tuple)):
-            return type(value)(ErrorBound(v, e, self.format) for v, e in zip(value, error, strict=True))
-        return ErrorBound(value, error, self.format)
+    def each(self, move: Callable[[Doubles], Doubles]) -> ErrorBound:
+        """Move elements and their errors alike."""
+        return ErrorBound(move(self.value), move(self.error), self.format)
 
     # How NumPy asks.
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Operand, **kwargs: Any) -> object:
         (target,) = kwargs.pop("out", (None,))
         if (ufunc, method) not in RULES:
             called = "".join(f" with {key}=" for key in kwargs) if method == "__call__" else f".{method}"
@@ -144,7 +151,9 @@ class ErrorBound(NDArrayOperatorsMixin):
         target[...] = result
         return target
 
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    def __array_function__(
+        self, function: Function, types: object, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> object:
         if function not in RULES:
             raise unknown(f"numpy.{function.__name__}")
         with np.errstate(all="ignore"):
@@ -162,13 +171,14 @@ def unknown(what: str) -> UnknownBound:
     )
 
 
-def holds(format: Format, values: Doubles) -> Any:
+def holds(format: Format, values: Doubles) -> NDArray[np.bool_]:
     """Return which values are numbers of a format, leaving the range of its exponents aside."""
     scaled = np.ldexp(np.frexp(values)[0], format.digits)
-    return (scaled == np.rint(scaled)) | ~np.isfinite(values)
+    held: NDArray[np.bool_] = (scaled == np.rint(scaled)) | ~np.isfinite(values)
+    return held
 
 
-def lift(given: Any, format: Format) -> ErrorBound:
+def lift(given: Operand, format: Format) -> ErrorBound:
     """Convert anything to an array with errors. A constant that the dtype does not hold is rounded."""
     if isinstance(given, ErrorBound):
         return given
@@ -176,7 +186,7 @@ def lift(given: Any, format: Format) -> ErrorBound:
     return ErrorBound(value, np.where(holds(format, value), 0.0, format.u * np.abs(value)), format)
 
 
-def roundings_of_sum(format: Format, terms: Any) -> Any:
+def roundings_of_sum(format: Format, terms: ArrayLike) -> Doubles:
     """Return how many roundings count for a sum of so many terms: ``n - 1``, or at most ``6 sqrt(n - 1)`` if they are independent.
 
     The sum is beyond the latter with a probability below 1e-7 (Higham and Mary, 2019).
@@ -185,16 +195,16 @@ def roundings_of_sum(format: Format, terms: Any) -> Any:
     return np.minimum(more, 6 * np.sqrt(more)) if format.likely else more
 
 
-def decided(function: Any) -> Rule:
+def decided(function: Function) -> Rule:
     """Return the rule of a function that decides something, by exact values."""
 
-    def decide(_: Format, *given: Any, **kwargs: Any) -> Any:
+    def decide(_: Format, *given: Operand, **kwargs: object) -> object:
         return function(*(each.value if isinstance(each, ErrorBound) else each for each in given), **kwargs)
 
     return decide
 
 
-def settle(value: Doubles, passed: Doubles, roundings: Any, format: Format) -> ErrorBound:
+def settle(value: Doubles, passed: Doubles, roundings: float | Doubles, format: Format) -> ErrorBound:
     """Return a result with the errors passed on to it and its own, in units of ``u`` and of its size.
 
     An infinity is the right one or wrong; what is known of nothing has no bound.

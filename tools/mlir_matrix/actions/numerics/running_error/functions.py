@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from mlir_matrix.actions.numerics.dtypes import Doubles
+from mlir_matrix.actions.numerics.dtypes import Array, Doubles
 from mlir_matrix.actions.numerics.formats import Format
 from mlir_matrix.actions.numerics.running_error.bounded import (
     RULES,
+    Axis,
     ErrorBound,
+    Function,
+    Operand,
     Rule,
     decided,
     lift,
@@ -43,14 +47,19 @@ def multilinear(product: Callable[..., Doubles], *parts: ErrorBound) -> ErrorBou
     return settle(value, passed + own, 0, format)
 
 
-def _count(shape: tuple[int, ...], axis: Any) -> int:
+def _count(shape: tuple[int, ...], axis: Axis) -> int:
     axes = range(len(shape)) if axis is None else np.atleast_1d(axis)
     return math.prod(shape[int(place)] for place in axes)
 
 
 @rule(np.sum, (np.add, "reduce"))
 def _sum(
-    format: Format, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
+    format: Format,
+    a: Operand,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: object = None,
+    keepdims: bool = False,
 ) -> ErrorBound:
     _only_double(dtype, out)
     part = lift(a, format)
@@ -64,51 +73,82 @@ def _sum(
 
 
 @rule(np.mean)
-def _mean(format: Format, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+def _mean(
+    format: Format,
+    a: Operand,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: object = None,
+    keepdims: bool = False,
+) -> ErrorBound:
     part = lift(a, format)
-    return _sum(format, part, axis, dtype, out, keepdims) / float(_count(part.shape, axis))
+    return lift(_sum(format, part, axis, dtype, out, keepdims) / float(_count(part.shape, axis)), format)
 
 
 @rule(np.var)
 def _variance(
-    format: Format, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: Any = False
-) -> Any:
+    format: Format,
+    a: Operand,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: object = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+) -> ErrorBound:
     part = lift(a, format)
     apart = part - _mean(format, part, axis, dtype, out, True)
-    return _sum(format, apart * apart, axis, keepdims=keepdims) / float(_count(part.shape, axis) - ddof)
+    return lift(_sum(format, apart * apart, axis, keepdims=keepdims) / float(_count(part.shape, axis) - ddof), format)
 
 
 @rule(np.std)
-def _deviation(format: Format, *args: Any, **kwargs: Any) -> Any:
-    return np.sqrt(_variance(format, *args, **kwargs))
+def _deviation(
+    format: Format,
+    a: Operand,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: object = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+) -> ErrorBound:
+    return lift(np.sqrt(_variance(format, a, axis, dtype, out, ddof, keepdims)), format)
 
 
 @rule(np.prod, (np.multiply, "reduce"))
 def _product(
-    format: Format, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
-) -> Any:
+    format: Format,
+    a: Operand,
+    axis: Axis = None,
+    dtype: DTypeLike | None = None,
+    out: object = None,
+    keepdims: bool = False,
+) -> ErrorBound:
     """Multiply one factor after the other: n - 1 roundings in any order."""
     _only_double(dtype, out)
     part = lift(a, format)
     if not isinstance(axis, (int, type(None))):
         raise unknown("numpy.prod of several axes")
     rows = part.reshape(-1) if axis is None else part.each(lambda values: np.moveaxis(values, axis, 0))
-    total: Any = lift(np.ones(rows.shape[1:]), format)
+    total = lift(np.ones(rows.shape[1:]), format)
     for row in rows:
-        total = total * row
+        total = lift(total * row, format)
     shape = (1,) * part.ndim if axis is None else np.sum(part.value, axis=axis, keepdims=True).shape
     return total.reshape(shape) if keepdims else total
 
 
 @rule(np.max, np.amax, (np.maximum, "reduce"))
 def _largest(
-    format: Format, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None
-) -> Any:
+    format: Format,
+    a: Operand,
+    axis: Axis = None,
+    out: object = None,
+    keepdims: bool = False,
+    initial: float | None = None,
+) -> ErrorBound:
     """Return the largest error among the elements that may be the largest."""
     _only_double(None, out)
     part = lift(a, format)
     if initial is not None:
-        part = np.maximum(part, initial)
+        part = lift(np.maximum(part, initial), format)
     value = np.max(part.value, axis=axis, keepdims=True)
     floor = np.max(part.value - part.error, axis=axis, keepdims=True)
     near = part.value + part.error >= floor
@@ -120,13 +160,20 @@ def _largest(
 
 @rule(np.min, np.amin, (np.minimum, "reduce"))
 def _least(
-    format: Format, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None
-) -> Any:
-    return -_largest(format, -lift(a, format), axis, out, keepdims, None if initial is None else -initial)
+    format: Format,
+    a: Operand,
+    axis: Axis = None,
+    out: object = None,
+    keepdims: bool = False,
+    initial: float | None = None,
+) -> ErrorBound:
+    return lift(-_largest(format, -lift(a, format), axis, out, keepdims, None if initial is None else -initial), format)
 
 
 @rule(np.cumsum, (np.add, "accumulate"))
-def _cumsum(format: Format, a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> ErrorBound:
+def _cumsum(
+    format: Format, a: Operand, axis: int | None = None, dtype: DTypeLike | None = None, out: object = None
+) -> ErrorBound:
     _only_double(dtype, out)
     part = lift(a, format)
     if axis is None:
@@ -137,18 +184,18 @@ def _cumsum(format: Format, a: Any, axis: Any = None, dtype: Any = None, out: An
 
 
 @rule((np.maximum, "accumulate"))
-def _running_largest(format: Format, a: Any, axis: int = 0) -> ErrorBound:
+def _running_largest(format: Format, a: Operand, axis: int = 0) -> ErrorBound:
     part = lift(a, format)
     return ErrorBound(np.maximum.accumulate(part.value, axis), np.maximum.accumulate(part.error, axis), format)
 
 
-def _only_double(dtype: Any, out: Any) -> None:
+def _only_double(dtype: DTypeLike | None, out: object) -> None:
     if out is not None or (dtype is not None and np.dtype(dtype) != np.float64):
         raise unknown("a reduction with dtype= or out=")
 
 
 @rule(np.sort)
-def _sort(format: Format, a: Any, axis: Any = -1, **kwargs: Any) -> ErrorBound:
+def _sort(format: Format, a: Operand, axis: int = -1, **kwargs: Any) -> ErrorBound:
     """Sort; the k-th element moves by no more than the one that moves most."""
     part = lift(a, format)
     most = np.max(part.error, axis=axis, keepdims=True)
@@ -157,9 +204,9 @@ def _sort(format: Format, a: Any, axis: Any = -1, **kwargs: Any) -> ErrorBound:
 
 
 @rule(np.where)
-def _where(format: Format, condition: Any, *both: Any) -> Any:
+def _where(format: Format, condition: ArrayLike, *both: Operand) -> ErrorBound | tuple[NDArray[np.intp], ...]:
     if not both:
-        return np.nonzero(condition)
+        return np.nonzero(np.asarray(condition))
     left, right = (lift(given, format) for given in both)
     return ErrorBound(
         np.where(condition, left.value, right.value), np.where(condition, left.error, right.error), format
@@ -167,13 +214,13 @@ def _where(format: Format, condition: Any, *both: Any) -> Any:
 
 
 @rule(np.pad)
-def _pad(format: Format, a: Any, widths: Any, mode: str = "constant", **kwargs: Any) -> ErrorBound:
+def _pad(format: Format, a: Operand, widths: Any, mode: str = "constant", **kwargs: Any) -> ErrorBound:
     if mode not in ("constant", "edge", "reflect", "symmetric", "wrap"):
         raise unknown(f"numpy.pad with mode {mode!r}")
     part = lift(a, format)
     filled = kwargs.pop("constant_values", 0.0)
     if mode != "constant":
-        return part.each(lambda values: np.pad(values, widths, mode, **kwargs))  # type: ignore[call-overload,no-any-return]
+        return part.each(lambda values: np.pad(values, widths, mode, **kwargs))  # type: ignore[call-overload]
     filling = lift(filled, format)
     return ErrorBound(
         np.pad(part.value, widths, constant_values=filling.value),
@@ -183,40 +230,47 @@ def _pad(format: Format, a: Any, widths: Any, mode: str = "constant", **kwargs: 
 
 
 @rule(np.clip)
-def _clip(format: Format, a: Any, a_min: Any = None, a_max: Any = None, **kwargs: Any) -> Any:
+def _clip(
+    format: Format, a: Operand, a_min: Operand | None = None, a_max: Operand | None = None, **kwargs: Operand | None
+) -> ErrorBound:
     low, high = kwargs.pop("min", a_min), kwargs.pop("max", a_max)
     if kwargs:
         raise unknown("numpy.clip with out=")
-    part: Any = lift(a, format)
-    part = part if low is None else np.maximum(part, low)
-    return part if high is None else np.minimum(part, high)
+    part = lift(a, format)
+    if low is not None:
+        part = lift(np.maximum(part, low), format)
+    if high is not None:
+        part = lift(np.minimum(part, high), format)
+    return part
 
 
 @rule(np.round)
-def _round(format: Format, a: Any, decimals: int = 0) -> Any:
+def _round(format: Format, a: Operand, decimals: int = 0) -> ErrorBound:
     if decimals:
         raise unknown("numpy.round to decimals")
-    return np.rint(lift(a, format))
+    return lift(np.rint(lift(a, format)), format)
 
 
 @rule(np.linalg.norm)
-def _norm(format: Format, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+def _norm(
+    format: Format, x: Operand, ord: int | str | None = None, axis: Axis = None, keepdims: bool = False
+) -> ErrorBound:
     if ord not in (None, 2, "fro"):
         raise unknown(f"numpy.linalg.norm with ord {ord!r}")
     part = lift(x, format)
-    return np.sqrt(_sum(format, part * part, axis, keepdims=keepdims))
+    return lift(np.sqrt(_sum(format, part * part, axis, keepdims=keepdims)), format)
 
 
 @rule(np.einsum)
-def _einsum(format: Format, subscripts: Any, *operands: Any, **_: Any) -> ErrorBound:
+def _einsum(format: Format, subscripts: object, *operands: Operand, **_: object) -> ErrorBound:
     if not isinstance(subscripts, str):
         raise unknown("numpy.einsum without subscripts as text")
     parts = [lift(operand, format) for operand in operands]
     return multilinear(lambda *arrays: np.asarray(np.einsum(subscripts, *arrays)), *parts)
 
 
-def _bilinear(function: Any) -> Callable[..., ErrorBound]:
-    def derived(format: Format, a: Any, b: Any, *args: Any, **kwargs: Any) -> ErrorBound:
+def _bilinear(function: Function) -> Rule:
+    def derived(format: Format, a: Operand, b: Operand, *args: object, **kwargs: object) -> ErrorBound:
         return multilinear(
             lambda left, right: np.asarray(function(left, right, *args, **kwargs)), lift(a, format), lift(b, format)
         )
@@ -224,15 +278,19 @@ def _bilinear(function: Any) -> Callable[..., ErrorBound]:
     return derived
 
 
-def _moved(function: Any) -> Callable[..., Any]:
-    def derived(format: Format, a: Any, *args: Any, **kwargs: Any) -> Any:
-        return lift(a, format).each(lambda values: function(values, *args, **kwargs))
+def _moved(function: Function) -> Rule:
+    def derived(format: Format, a: Operand, *args: object, **kwargs: object) -> ErrorBound | Sequence[ErrorBound]:
+        part = lift(a, format)
+        value, error = (function(each, *args, **kwargs) for each in (part.value, part.error))
+        if isinstance(value, (list, tuple)):
+            return [ErrorBound(*each, format) for each in zip(value, error, strict=True)]
+        return ErrorBound(value, error, format)
 
     return derived
 
 
-def _joined(function: Any) -> Callable[..., Any]:
-    def derived(format: Format, arrays: Any, *args: Any, **kwargs: Any) -> Any:
+def _joined(function: Function) -> Rule:
+    def derived(format: Format, arrays: Sequence[Operand], *args: object, **kwargs: object) -> ErrorBound:
         parts = [lift(array, format) for array in arrays]
         value = function([part.value for part in parts], *args, **kwargs)
         return ErrorBound(value, function([part.error for part in parts], *args, **kwargs), format)
@@ -240,8 +298,8 @@ def _joined(function: Any) -> Callable[..., Any]:
     return derived
 
 
-def _filled(function: Any) -> Callable[..., Any]:
-    def derived(format: Format, a: ErrorBound, *args: Any, **kwargs: Any) -> Any:
+def _filled(function: Function) -> Rule:
+    def derived(format: Format, a: ErrorBound, *args: object, **kwargs: object) -> ErrorBound | Array:
         made = function(a.value, *args, **kwargs)
         return lift(made, format) if made.dtype.kind == "f" else made
 
@@ -263,7 +321,7 @@ _DECISIONS = (
 _PRODUCTS = (np.dot, np.inner, np.outer, np.tensordot, np.vdot, np.convolve, np.correlate, np.kron)
 
 _FILLS = (np.zeros_like, np.empty_like, np.ones_like, np.full_like)
-_MADE: tuple[tuple[Callable[[Any], Rule], tuple[Any, ...]], ...] = (
+_MADE: tuple[tuple[Callable[[Function], Rule], tuple[Function, ...]], ...] = (
     (_moved, _MOVES),
     (_joined, _JOINS),
     (decided, _DECISIONS),

@@ -8,22 +8,26 @@ from __future__ import annotations
 
 import builtins
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
+from mlir_matrix.actions.numerics.dtypes import Array
 from mlir_matrix.actions.numerics.formats import Format
 from mlir_matrix.actions.numerics.running_error.accuracy import FUNCTIONS
-from mlir_matrix.actions.numerics.running_error.bounded import ErrorBound, lift, unknown
+from mlir_matrix.actions.numerics.running_error.bounded import ErrorBound, Function, Operand, lift, unknown
 from mlir_matrix.actions.numerics.running_error.ufuncs import evaluate
 
 #: Names of ``math`` that NumPy has by another.
 _NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2", "asinh": "arcsinh",
                 "acosh": "arccosh", "atanh": "arctanh", "pow": "power", "fabs": "fabs", "floor": "floor", "ceil": "ceil",
                 "trunc": "trunc", "hypot": "hypot"}  # fmt: skip
+
+Names: TypeAlias = Mapping[str, object] | None
 
 
 class Whole(np.ndarray):
@@ -34,19 +38,19 @@ class Whole(np.ndarray):
 
     format: Format
 
-    def __new__(cls, values: Any, format: Format) -> Whole:
+    def __new__(cls, values: ArrayLike, format: Format) -> Whole:
         array: Whole = np.asarray(values).view(cls)
         array.format = format
         return array
 
-    def __array_finalize__(self, source: Any) -> None:
+    def __array_finalize__(self, source: Array | None) -> None:
         self.format = getattr(source, "format", None)  # type: ignore[assignment]
 
-    def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Any:
+    def astype(self, dtype: DTypeLike, *args: Any, **kwargs: Any) -> ErrorBound | Whole:  # type: ignore[override]
         plain = np.asarray(self).astype(dtype, *args, **kwargs)
         return lift(plain, self.format) if plain.dtype.kind == "f" else Whole(plain, self.format)
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Operand, **kwargs: Any) -> object:
         if any(isinstance(given, ErrorBound) for given in inputs):
             return NotImplemented
         plain = [np.asarray(given) if isinstance(given, Whole) else given for given in inputs]
@@ -68,21 +72,21 @@ class Whole(np.ndarray):
 class _Vectorized:
     """A function of numbers that takes arrays as well."""
 
-    function: Callable[..., Any]
+    function: Function
 
-    def __call__(self, *given: Any) -> Any:
+    def __call__(self, *given: object) -> object:
         return self.function(*given)
 
 
 class _StandIn(ModuleType):
     """A module in which some names are others."""
 
-    def __init__(self, original: ModuleType, names: dict[str, Any]) -> None:
+    def __init__(self, original: ModuleType, names: Mapping[str, object]) -> None:
         super().__init__(original.__name__)
         self.__dict__.update(names)
         self._original = original
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._original, name)
 
 
@@ -92,7 +96,9 @@ class _Maker:
     def __init__(self, format: Format) -> None:
         self._format = format
 
-    def array(self, given: Any, dtype: Any = None, *, copy: bool = True, **kwargs: Any) -> Any:
+    def array(
+        self, given: Operand, dtype: DTypeLike | None = None, *, copy: bool = True, **kwargs: Any
+    ) -> ErrorBound | Array:
         if isinstance(given, (list, tuple)) and _holds_bounded(given):
             given = np.stack([self.array(each) for each in given])
         if not isinstance(given, ErrorBound):
@@ -103,27 +109,27 @@ class _Maker:
             return given.astype(dtype)
         return given.copy() if copy else given
 
-    def asarray(self, given: Any, dtype: Any = None, **kwargs: Any) -> Any:
+    def asarray(self, given: Operand, dtype: DTypeLike | None = None, **kwargs: Any) -> ErrorBound | Array:
         return self.array(given, dtype, copy=False, **kwargs)
 
-    def filled(self, name: str) -> Callable[..., Any]:
-        def make(*args: Any, **kwargs: Any) -> Any:
+    def filled(self, name: str) -> Function:
+        def make(*args: object, **kwargs: object) -> ErrorBound | Array:
             if name == "full" and any(isinstance(given, ErrorBound) for given in args):
                 raise unknown("numpy.full of a computed value")
-            made = getattr(np, name)(*args, **kwargs)
+            made: Array = getattr(np, name)(*args, **kwargs)
             return lift(made, self._format) if made.dtype.kind == "f" else made
 
         return make
 
-    def ndenumerate(self, given: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
+    def ndenumerate(self, given: ErrorBound | Array) -> Iterator[tuple[tuple[int, ...], object]]:
         return ((index, given[index]) for index in np.ndindex(given.shape))
 
-    def vectorize(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+    def vectorize(self, function: Function, *args: Any, **kwargs: Any) -> Function:
         if isinstance(function, _Vectorized):
             return function
         plain = np.vectorize(function, *args, **kwargs)
 
-        def each(*given: Any) -> Any:
+        def each(*given: Operand) -> object:
             if not _holds_bounded(given):
                 return plain(*given)
             parts = np.broadcast_arrays(*(lift(one, self._format).value for one in given))
@@ -138,7 +144,7 @@ class _Maker:
         return each
 
 
-def _holds_bounded(given: Any) -> bool:
+def _holds_bounded(given: object) -> bool:
     if isinstance(given, (list, tuple)):
         return any(_holds_bounded(each) for each in given)
     return isinstance(given, ErrorBound)
@@ -146,15 +152,15 @@ def _holds_bounded(given: Any) -> bool:
 
 def _numpy(format: Format) -> ModuleType:
     make = _Maker(format)
-    names: dict[str, Any] = {name: make.filled(name) for name in ("empty", "zeros", "ones", "full")}
+    names: dict[str, object] = {name: make.filled(name) for name in ("empty", "zeros", "ones", "full")}
     names |= dict.fromkeys(("asarray", "asanyarray", "ascontiguousarray"), make.asarray)
     names |= {"array": make.array, "ndenumerate": make.ndenumerate, "vectorize": make.vectorize}
     return _StandIn(np, names)
 
 
 def _math(format: Format) -> ModuleType:
-    def stand_in(name: str) -> Callable[..., Any]:
-        def function(*given: Any) -> Any:
+    def stand_in(name: str) -> Function:
+        def function(*given: Operand) -> object:
             if not _holds_bounded(given):
                 return getattr(math, name)(*given)
             called = _NUMPY_NAMES.get(name, name)
@@ -168,21 +174,26 @@ def _math(format: Format) -> ModuleType:
         # It takes arrays, too.
         return _Vectorized(function)
 
-    def fsum(terms: Any) -> Any:
-        listed = terms if isinstance(terms, ErrorBound) else list(terms)
-        if not _holds_bounded(listed):
-            return math.fsum(listed)
-        return np.sum(listed if isinstance(listed, ErrorBound) else np.stack([lift(each, format) for each in listed]))
+    def fsum(terms: ErrorBound | Iterable[Operand]) -> object:
+        if isinstance(terms, ErrorBound):
+            return np.sum(terms)
+        listed = list(terms)
+        if _holds_bounded(listed):
+            return np.sum(np.stack([lift(each, format) for each in listed]))
+        # It refuses what is no number.
+        return math.fsum(listed)  # type: ignore[arg-type]
 
     callables = [name for name in dir(math) if callable(getattr(math, name)) and not name.startswith("_")]
     return _StandIn(math, {**{name: stand_in(name) for name in callables}, "fsum": fsum})
 
 
-def names(format: Format) -> dict[str, Any]:
+def names(format: Format) -> dict[str, object]:
     """Return the names that a reference's module starts with, so that its imports give the stand-ins."""
     stand_ins = {"numpy": _numpy(format), "math": _math(format)}
 
-    def load(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+    def load(
+        name: str, globals: Names = None, locals: Names = None, fromlist: Sequence[str] = (), level: int = 0
+    ) -> ModuleType:
         found = builtins.__import__(name, globals, locals, fromlist, level)
         top = name.partition(".")[0] if not fromlist else name
         return stand_ins.get(top, found) if level == 0 else found

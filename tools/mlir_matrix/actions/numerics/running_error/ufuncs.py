@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mlir_matrix.actions.numerics.dtypes import Doubles
 from mlir_matrix.actions.numerics.formats import Format
 from mlir_matrix.actions.numerics.running_error.accuracy import ANGLE, FUNCTIONS, HYPOTENUSE, POWER, Function
-from mlir_matrix.actions.numerics.running_error.bounded import RULES, ErrorBound, decided, lift, settle, unknown
+from mlir_matrix.actions.numerics.running_error.bounded import (
+    RULES,
+    ErrorBound,
+    Operand,
+    decided,
+    lift,
+    settle,
+    unknown,
+)
 from mlir_matrix.actions.numerics.running_error.functions import multilinear
 
 
-def _elementwise(*ufuncs: Any) -> Callable[[Callable[..., ErrorBound]], Callable[..., ErrorBound]]:
+def _elementwise(*ufuncs: np.ufunc) -> Callable[[Callable[..., ErrorBound]], Callable[..., ErrorBound]]:
     """Register the rule of some universal functions; it takes arrays with errors and no options."""
 
     def register(function: Callable[..., ErrorBound]) -> Callable[..., ErrorBound]:
-        def call(name: str, format: Format, *inputs: Any, **kwargs: Any) -> ErrorBound:
+        def call(name: str, format: Format, *inputs: Operand, **kwargs: object) -> ErrorBound:
             if kwargs:
                 raise unknown(f"numpy.{name}" + "".join(f" with {key}=" for key in kwargs))
             return function(*(lift(given, format) for given in inputs))
@@ -30,13 +38,15 @@ def _elementwise(*ufuncs: Any) -> Callable[[Callable[..., ErrorBound]], Callable
     return register
 
 
-def _factor(part: ErrorBound) -> Any:
+def _factor(part: ErrorBound) -> NDArray[np.bool_]:
     """Return where a number is 0 or exactly a power of two, so that products with it are exact."""
-    return (part.error == 0) & np.isin(np.abs(np.frexp(part.value)[0]), (0.0, 0.5))
+    exact: NDArray[np.bool_] = part.error == 0
+    return exact & np.isin(np.abs(np.frexp(part.value)[0]), (0.0, 0.5))
 
 
-def _nothing(part: ErrorBound) -> Any:
-    return (part.value == 0) & (part.error == 0)
+def _nothing(part: ErrorBound) -> NDArray[np.bool_]:
+    known: NDArray[np.bool_] = (part.value == 0) & (part.error == 0)
+    return known
 
 
 def _times(error: Doubles, slope: Doubles) -> Doubles:
@@ -135,7 +145,7 @@ def evaluate(function: Function, a: ErrorBound) -> ErrorBound:
     return settle(value, passed, function.roundings, a.format)
 
 
-def _staircase(ufunc: Any) -> Callable[[ErrorBound], ErrorBound]:
+def _staircase(ufunc: np.ufunc) -> Callable[[ErrorBound], ErrorBound]:
     """Return the rule of a step function: exact where no step is within the error."""
 
     def rule(a: ErrorBound) -> ErrorBound:

@@ -109,7 +109,7 @@ def test_links_of_the_readme_lead_somewhere_on_a_package_index(wheel: Path) -> N
 def test_a_new_catalog_runs_at_once(installed: Installed) -> None:
     before = installed.files()
     assert installed("--version") == f"matrix, version {__version__}\n"
-    assert "try: matrix run nightly --catalog acme" in installed("init", "acme")
+    assert "try: cd acme && matrix run" in installed("init", "acme")
     done = json.loads(installed("run", "nightly", "--catalog", "acme", "--format", "json", "--cache-dir", "fresh"))
     assert [(test["id"], test["outcome"]) for test in done["tests"]] == [(cell, "pass") for cell in _CELLS]
     assert done["executed"] > len(_CELLS)

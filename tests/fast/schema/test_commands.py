@@ -34,7 +34,7 @@ def test_a_new_catalog(tmp_path: Path) -> None:
     session = session_of([repository(), folder], home=None)  # type: ignore[arg-type]
     tests = choose(session.catalog, ["nightly"]).tests()
     assert {test.workload for test in tests if test.selected} == {"axpy"}
-    assert said.endswith(f"try: matrix run nightly --catalog '{folder}'\n")
+    assert said.endswith(f"try: cd '{folder}' && matrix run\n")
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert f"{len(files) - 1} files written" in said
     assert not [path for path in files if b"@VERSION@" in path.read_bytes()]

@@ -13,7 +13,7 @@ from mlir_matrix import __version__
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.files import write_file
 from mlir_matrix.base.paths import repository
-from mlir_matrix.base.text import catalog_options, counted
+from mlir_matrix.base.text import counted
 from mlir_matrix.cli.verbs import verb
 
 
@@ -32,7 +32,7 @@ def schema_command(name: str | None) -> None:
 @verb("init", "matrix init acme", "matrix init .")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 def init_command(folder: Path) -> None:
-    """Write a small catalog into DIR: a workload with reference and golden, a suite, and a workflow for GitHub that runs it.
+    """Write a small project into DIR: a workload with reference and golden, a suite, and a workflow for GitHub that runs it.
 
     Editors complete and check its files with the JSON Schemas in DIR/docs/schemas. Existing files are not changed: if a file
     exists, nothing is written.
@@ -49,5 +49,5 @@ def init_command(folder: Path) -> None:
             raise UsageError(f"{folder / name} exists; nothing was written")
     for name, data in contents.items():
         write_file(folder / name, data)
-    command = shlex.join(["matrix", "run", "nightly", *catalog_options([folder])])
-    click.echo(f"{folder}: {counted(len(contents), 'file')} written; try: {command}")
+    enter = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))} && "
+    click.echo(f"{folder}: {counted(len(contents), 'file')} written; try: {enter}matrix run")

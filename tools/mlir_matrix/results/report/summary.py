@@ -23,13 +23,50 @@ _CLOSE = 0.75
 _NAMED = 3
 
 
-def print_summary(run: Run, pins: Mapping[str, str], left_out: Sequence[str] = (), *, stderr: bool = False) -> None:
-    """Print the summary of a run; ``pins`` are those of the command line, ``left_out`` lines about tests without results."""
+def print_summary(
+    run: Run,
+    pins: Mapping[str, str],
+    left_out: Sequence[str] = (),
+    *,
+    verbose: bool = False,
+    slowest: int = 0,
+    stderr: bool = False,
+) -> None:
+    """Print the summary of a run.
+
+    Arguments:
+        run: The run.
+        pins: Those of the command line.
+        left_out: Lines about tests without results.
+        verbose: Begin with a line for each test that ran.
+        slowest: How many of the slowest tests to list.
+        stderr: Print to stderr.
+    """
+    lines: list[str | Text] = []
+    if verbose:
+        lines += [*_each_test(result for result in run.results if result.outcome not in NOT_RUN), ""]
     # A change may affect no test.
-    print_lines([*(_lines(run, pins) if run.results else ()), *map(escape, left_out)], stderr=stderr)
+    lines += _lines(run, pins, slowest) if run.results else ()
+    print_lines([*lines, *map(escape, left_out)], stderr=stderr)
 
 
-def _lines(run: Run, pins: Mapping[str, str]) -> Iterator[str | Text]:
+def _slowest(results: Iterable[TestResult], count: int) -> list[TestResult]:
+    """Return the tests that took longest; those from the cache took no time in this run."""
+    ran = [result for result in results if result.outcome not in NOT_RUN and not result.cached]
+    return sorted(ran, key=lambda result: -result.duration_s)[:count]
+
+
+def _each_test(results: Iterable[TestResult]) -> list[str]:
+    """Return a line a test: how it ended, its seconds, its identifier."""
+    rows = []
+    for result in results:
+        colour = "bold red" if result.fails else "green" if result.outcome == Outcome.PASS else "cyan"
+        seconds = "cached" if result.cached else f"{result.duration_s:.2f} s"
+        rows.append((f"[{colour}]{result.outcome}[/]", seconds, escape(result.id)))
+    return columns(("", "", ""), rows, right=(1,))[1:] if rows else []
+
+
+def _lines(run: Run, pins: Mapping[str, str], slowest: int) -> Iterator[str | Text]:
     results = run.results
     yield from _cells(results)
     yield from not_run((result.outcome, result.reason) for result in results if result.outcome in NOT_RUN)
@@ -56,6 +93,7 @@ def _lines(run: Run, pins: Mapping[str, str]) -> Iterator[str | Text]:
     if len(told) > _SHOWN:
         yield from ("", f"… and {len(told) - _SHOWN} more that are not as expected:")
         yield from (Text(f"  {result.outcome:<14} {result.id}") for result in told[_SHOWN:])
+    yield from section("slowest", _each_test(_slowest(results, slowest)))
     yield from _last_lines(run, len(wrong), pins)
 
 

@@ -52,6 +52,7 @@ VERBS: Mapping[str, LazyVerb | LazyGroup] = {
         "Expected outputs (goldens) are computed in float64 by the workloads' references, never by a compiler.",
     ),
     "init": LazyVerb("Start a catalog: a workload, a suite and a CI workflow.", "schema.commands:init_command"),
+    "new": LazyVerb("Write a workload, step, pipeline, target, framework or suite.", "schema.commands:new_command"),
     "conflicts": LazyVerb("Find pairs of IR tests that cannot both pass.", "expectations.commands:conflicts_command"),
     "schema": LazyVerb("Print the JSON Schema of a file format.", "schema.commands:schema_command"),
     "toolchain": LazyGroup(

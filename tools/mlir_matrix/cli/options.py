@@ -169,7 +169,7 @@ def _shard(_context: click.Context, _parameter: click.Parameter, value: str | No
 def _machine(context: click.Context, _parameter: click.Parameter, value: str | None) -> str:
     if value == "":
         raise UsageError("--machine: the name of the machine is empty")
-    return value or _project(context).machine
+    return value or project_of(context).machine
 
 
 def _date(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str:
@@ -185,7 +185,7 @@ def _date(_context: click.Context, _parameter: click.Parameter, value: str | Non
         ) from None
 
 
-def _project(context: click.Context) -> FoundProject:
+def project_of(context: click.Context) -> FoundProject:
     """Return the project of the current folder, read once a command."""
     if FILE not in context.meta:
         file, project = find_project_file(Path.cwd()), NO_PROJECT
@@ -201,12 +201,12 @@ def _project(context: click.Context) -> FoundProject:
 
 
 def _tests(context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    return value or _project(context).tests
+    return value or project_of(context).tests
 
 
 def _catalogs(context: click.Context, _parameter: click.Parameter, value: tuple[Path, ...]) -> tuple[Path, ...]:
     """Add what is given to the catalogs of the project, which may be given again."""
-    own = _project(context).catalogs
+    own = project_of(context).catalogs
     known = {os.path.realpath(folder) for folder in own}
     return (*own, *(folder for folder in value if os.path.realpath(folder) not in known))
 
@@ -214,7 +214,7 @@ def _catalogs(context: click.Context, _parameter: click.Parameter, value: tuple[
 def _pins(context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     """Add what is given to the pins of the project; it comes first for a component of both."""
     given = {word.partition("=")[0] for word in value}
-    return (*(word for word in _project(context).pins if word.partition("=")[0] not in given), *value)
+    return (*(word for word in project_of(context).pins if word.partition("=")[0] not in given), *value)
 
 
 def _limit(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
@@ -222,7 +222,7 @@ def _limit(context: click.Context, parameter: click.Parameter, value: float | No
     name = str(parameter.name)
     if context.get_parameter_source(name) != ParameterSource.DEFAULT:
         return value
-    limit: float | None = getattr(_project(context).limits, name)
+    limit: float | None = getattr(project_of(context).limits, name)
     return value if limit is None else limit
 
 

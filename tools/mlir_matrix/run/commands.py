@@ -17,6 +17,7 @@ import click
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import DiskFullError, InfrastructureError, UsageError
 from mlir_matrix.base.files import write_output
+from mlir_matrix.base.names import is_glob
 from mlir_matrix.base.paths import find_home, launcher, repository
 from mlir_matrix.base.text import now
 from mlir_matrix.cli import options
@@ -147,7 +148,15 @@ def run_command(
     else:
         from mlir_matrix.results.report.summary import print_summary
 
-        print_summary(run, report.pins, report.left_out, verbose=verbose, slowest=slowest, stderr=on_stdout)
+        print_summary(
+            run,
+            report.pins,
+            report.left_out,
+            verbose=verbose,
+            slowest=slowest,
+            pattern=any(map(is_glob, request.tests)),
+            stderr=on_stdout,
+        )
     if isinstance(run.interruption, DiskFullError):
         problems.append(run.interruption)
     warn(*problems)

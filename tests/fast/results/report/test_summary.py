@@ -114,3 +114,18 @@ def test_each_test_has_a_line_and_the_slowest_come_last(capsys: pytest.CaptureFi
     at = lines.index("slowest")
     assert [line.split()[-1] for line in lines[at + 1 : at + 3]] == ["jax/loops/x86_64/b", "jax/loops/x86_64/c"]
     assert lines[-1].startswith("all as expected; ")
+
+
+def test_what_a_pattern_matches_and_cannot_run_is_counted_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    left = [
+        replace(result(name, ""), pipeline=name, outcome="unsupported", stage="", reason=f"no {name}") for name in "bcd"
+    ]
+    run = Run(results=[result("a", 0.1), *left, replace(result("e", ""), outcome="skipped", stage="", reason="no GPU")])
+    print_summary(run, {}, pattern=True)
+    text = capsys.readouterr().out
+    assert "3 more cells" in text
+    assert "3 tests unsupported" in text
+    assert "not run\n  1 skipped: no GPU\n" in text
+    assert "no b" not in text
+    print_summary(run, {}, pattern=True, verbose=True)
+    assert "1 unsupported: no b" in capsys.readouterr().out

@@ -30,6 +30,7 @@ def print_summary(
     *,
     verbose: bool = False,
     slowest: int = 0,
+    pattern: bool = False,
     stderr: bool = False,
 ) -> None:
     """Print the summary of a run.
@@ -38,15 +39,16 @@ def print_summary(
         run: The run.
         pins: Those of the command line.
         left_out: Lines about tests without results.
-        verbose: Begin with a line for each test that ran.
+        verbose: Begin with a line for each test that ran, and list every reason why others did not.
         slowest: How many of the slowest tests to list.
+        pattern: The tests were selected by a pattern, so who asked knows that it matches what is unsupported.
         stderr: Print to stderr.
     """
     lines: list[str | Text] = []
     if verbose:
         lines += [*_each_test(result for result in run.results if result.outcome not in NOT_RUN), ""]
     # A change may affect no test.
-    lines += _lines(run, pins, slowest) if run.results else ()
+    lines += _lines(run, pins, slowest, brief=pattern and not verbose) if run.results else ()
     print_lines([*lines, *map(escape, left_out)], stderr=stderr)
 
 
@@ -66,10 +68,13 @@ def _each_test(results: Iterable[TestResult]) -> list[str]:
     return columns(("", "", ""), rows, right=(1,))[1:] if rows else []
 
 
-def _lines(run: Run, pins: Mapping[str, str], slowest: int) -> Iterator[str | Text]:
+def _lines(run: Run, pins: Mapping[str, str], slowest: int, *, brief: bool) -> Iterator[str | Text]:
     results = run.results
-    yield from _cells(results)
-    yield from not_run((result.outcome, result.reason) for result in results if result.outcome in NOT_RUN)
+    yield from _cells(results, most_idle=0 if brief else _IDLE)
+    left = [result for result in results if result.outcome in NOT_RUN]
+    if brief:
+        left = [result for result in left if result.outcome != Outcome.UNSUPPORTED]
+    yield from not_run((result.outcome, result.reason) for result in left)
     yield from section("close to failing", _close(results), _NAMED)
     one_poison = [escape(result.id) for result in results if result.metrics.get("poisons") == 1]
     yield from section("run under one poison value only", one_poison, _NAMED)
@@ -106,14 +111,14 @@ def _close(results: Sequence[TestResult]) -> list[str]:
     return [f"{100 * share:.0f} % of its bound is used by {escape(name)}" for share, name in close]
 
 
-def _cells(results: Sequence[TestResult]) -> list[str]:
+def _cells(results: Sequence[TestResult], *, most_idle: int) -> list[str]:
     cells: dict[str, list[TestResult]] = defaultdict(list)
     for result in results:
         cells[result.identity.row].append(result)
     rows = []
     # Of many cells that do not connect, the reasons say enough.
     idle = [cell for cell, members in cells.items() if all(each.outcome == Outcome.UNSUPPORTED for each in members)]
-    hidden = frozenset(idle if len(idle) > _IDLE else ())
+    hidden = frozenset(idle if len(idle) > most_idle else ())
     for cell, members in cells.items():
         if cell in hidden:
             continue
@@ -127,7 +132,9 @@ def _cells(results: Sequence[TestResult]) -> list[str]:
         others += [_outcome(outcome, state, number) for (outcome, state), number in sorted(counts.items())]
         rows.append((escape(cell), f"[green]{passed}[/]" if passed else "[dim]–[/]", ", ".join(others)))
     if hidden:
-        rows.append((f"{len(hidden)} more cells", "[dim]–[/]", "[dim]all unsupported[/]"))
+        tests = sum(len(cells[cell]) for cell in hidden)
+        note = f"[dim]{counted(tests, 'test')} unsupported[/]"
+        rows.append((counted(len(hidden), "more cell"), "[dim]–[/]", note))
     return columns(("cell", "pass", "other outcomes"), rows, right=(1,))
 
 

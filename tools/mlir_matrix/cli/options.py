@@ -25,6 +25,7 @@ from mlir_matrix.base.names import DEVICE_PATTERN, DEVICE_RULE, printable
 from mlir_matrix.base.paths import launcher
 from mlir_matrix.base.text import catalog_options
 from mlir_matrix.catalog.project import FILE, NO_PROJECT, FoundProject, find_project_file
+from mlir_matrix.cli.completion import MACHINES, complete_pin, complete_tests, names_in
 from mlir_matrix.cli.output import warn_left_out
 from mlir_matrix.environments.source.permissions import Permissions
 from mlir_matrix.plan.request import EXECUTORS, ExecutorOptions, Limits, SelectionOptions
@@ -226,8 +227,8 @@ def _limit(context: click.Context, parameter: click.Parameter, value: float | No
     return value if limit is None else limit
 
 
-tests = click.argument("tests", nargs=-1, metavar="[SUITE|GLOB|ID]...", callback=_tests)
-named_tests = click.argument("tests", nargs=-1, required=True, metavar="ID|GLOB...")
+tests = click.argument("tests", nargs=-1, metavar="[SUITE|GLOB|ID]...", callback=_tests, shell_complete=complete_tests)
+named_tests = click.argument("tests", nargs=-1, required=True, metavar="ID|GLOB...", shell_complete=complete_tests)
 
 catalog = Option(
     "catalogs",
@@ -253,6 +254,7 @@ pin = Option(
     found_in=lambda request: request.pins,
     multiple=True,
     callback=_pins,
+    shell_complete=complete_pin,
     metavar="COMPONENT=RELEASE|DIR",
     help="Use this release, e.g. llvm=19, or your own build in folder DIR. Repeatable.",
 )
@@ -360,6 +362,7 @@ machine = Option(
     "machine",
     "--machine",
     callback=_machine,
+    shell_complete=names_in(MACHINES),
     metavar="NAME|FILE",
     help="Select and order the tests of a machine: one of matrix/machines/, or a file.",
 )

@@ -15,12 +15,13 @@ from mlir_matrix.base.files import write_file, write_text
 from mlir_matrix.base.names import is_name, why_not_a_name
 from mlir_matrix.base.paths import repository
 from mlir_matrix.base.text import catalog_options, counted
+from mlir_matrix.cli.completion import SCHEMAS, names_in
 from mlir_matrix.cli.options import project_of
 from mlir_matrix.cli.verbs import verb
 
 
 @verb("schema", "matrix schema", "matrix schema workload")
-@click.argument("name", metavar="[NAME]", required=False)
+@click.argument("name", metavar="[NAME]", required=False, shell_complete=names_in(SCHEMAS))
 def schema_command(name: str | None) -> None:
     """Print the JSON Schema of a file format (workload, step, suite, …) or of a document (plan, results).
 

@@ -85,7 +85,7 @@ def test_the_wheel_has_what_a_checkout_has(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if not name.endswith("/")}
     ours = "mlir_matrix/_repository/"
-    rooms = [*ROOMS, "containers", "docs/schemas", "tools/template"]
+    rooms = [*ROOMS, "containers", "docs/schemas", "tools/new", "tools/template"]
     paths = [path for room in rooms for path in (REPOSITORY / room).rglob("*") if path.is_file()]
     wanted = {f"{path.relative_to(REPOSITORY)}" for path in paths if "__pycache__" not in path.parts}
     assert {name.removeprefix(ours) for name in names if name.startswith(ours)} == wanted | {
@@ -109,7 +109,7 @@ def test_links_of_the_readme_lead_somewhere_on_a_package_index(wheel: Path) -> N
 def test_a_new_catalog_runs_at_once(installed: Installed) -> None:
     before = installed.files()
     assert installed("--version") == f"matrix, version {__version__}\n"
-    assert "try: matrix run nightly --catalog acme" in installed("init", "acme")
+    assert "try: cd acme && matrix run" in installed("init", "acme")
     done = json.loads(installed("run", "nightly", "--catalog", "acme", "--format", "json", "--cache-dir", "fresh"))
     assert [(test["id"], test["outcome"]) for test in done["tests"]] == [(cell, "pass") for cell in _CELLS]
     assert done["executed"] > len(_CELLS)

@@ -43,3 +43,35 @@ def test_beginnings_and_options() -> None:
     assert complete("con")[0][1::3] == ["conflicts", "container"]
     assert complete("--vers")[0][1] == "--version"
     assert complete("run", "--catal")[0][1] == "--catalog"
+
+
+@pytest.mark.parametrize(
+    ("words", "some", "all_begin"),
+    [
+        (("run", "smo"), ["smoke"], "smo"),
+        (("run", "mlir/lin"), ["mlir/linalg-loops/"], "mlir/linalg-"),
+        (("run", "mlir/linalg-loops/x86_64/ml"), ["mlir/linalg-loops/x86_64/mlp"], "mlir/linalg-loops/x86_64/ml"),
+        (("explain", "jax/"), ["jax/linalg-loops/"], "jax/"),
+        (("run", "--pin", "ll"), ["llvm="], "ll"),
+        (("run", "--pin", "llvm=2"), ["llvm=22.1.8"], "llvm=2"),
+        (("toolchain", "list", "torch"), ["torch", "torch-mlir"], "torch"),
+        (("toolchain", "fetch", "zi"), ["zig"], "zi"),
+        (("schema", "work"), ["workload"], "workload"),
+        (("list", "st"), ["steps"], "steps"),
+    ],
+)
+def test_names_of_the_catalogs(words: tuple[str, ...], some: list[str], all_begin: str) -> None:
+    lines, modules = complete(*words)
+    found = lines[1::3]
+    assert set(some) <= set(found)
+    assert all(name.startswith(all_begin) for name in found)
+    if words[0] in ("run", "schema"):
+        assert modules.isdisjoint({"pydantic", "rich", "yaml", "numpy", "docker"})
+
+
+def test_names_of_the_project_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "matrix/suites").mkdir(parents=True)
+    (tmp_path / "matrix/suites/mine.yaml").write_text("")
+    (tmp_path / "matrix.yaml").write_text("")
+    monkeypatch.chdir(tmp_path)
+    assert complete("run", "mi")[0][1::3] == ["mine"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from mlir_matrix.base.paths import repository
 from mlir_matrix.expand.select import choose
 from mlir_matrix.plan.session import session_of
 from mlir_matrix.schema.commands import init_command as command
+from mlir_matrix.schema.commands import new_command
 from mlir_matrix.schema.export import FILES
 
 _SCHEMA = re.compile(r"# yaml-language-server: \$schema=(\S+)")
@@ -34,7 +36,7 @@ def test_a_new_catalog(tmp_path: Path) -> None:
     session = session_of([repository(), folder], home=None)  # type: ignore[arg-type]
     tests = choose(session.catalog, ["nightly"]).tests()
     assert {test.workload for test in tests if test.selected} == {"axpy"}
-    assert said.endswith(f"try: matrix run nightly --catalog '{folder}'\n")
+    assert said.endswith(f"try: cd '{folder}' && matrix run\n")
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert f"{len(files) - 1} files written" in said
     assert not [path for path in files if b"@VERSION@" in path.read_bytes()]
@@ -66,3 +68,31 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(InfrastructureError, match="cannot be written"):
         init(tmp_path / "file")
+
+
+@pytest.mark.parametrize("kind", ["workload", "framework", "pipeline", "target", "step", "suite"])
+def test_a_new_entry_can_run_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    init(tmp_path)
+    monkeypatch.chdir(tmp_path / "docs")
+    said = CliRunner().invoke(new_command, [kind, "my-entry"], catch_exceptions=False).output.splitlines()
+    written = [Path(line.removeprefix("wrote ")) for line in said[:-1]]
+    assert all(path.is_file() and path.is_relative_to(tmp_path) for path in written)
+    for path in written:
+        if path.suffix == ".yaml":
+            found = _SCHEMA.match(path.read_text())
+            assert found, path
+            assert (path.parent / found[1]).is_file()
+    (words,) = said[-1:]
+    test = shlex.split(words.removeprefix("try: matrix run "))[0]
+    session = session_of([repository(), tmp_path], home=None)  # type: ignore[arg-type]
+    assert [found.selected for found in choose(session.catalog, [test]).tests()] in ([True], [True, True])
+    with pytest.raises(UsageError, match="exists; nothing was written"):
+        CliRunner().invoke(new_command, [kind, "my-entry"], catch_exceptions=False)
+
+
+def test_a_new_entry_goes_where_it_is_told(tmp_path: Path) -> None:
+    said = CliRunner().invoke(new_command, ["suite", "mine", "--into", str(tmp_path)], catch_exceptions=False).output
+    assert (tmp_path / "matrix/suites/mine.yaml").is_file()
+    assert said.endswith(f"try: matrix run mine --catalog {tmp_path}\n")
+    with pytest.raises(UsageError, match=r"'\.\./x' is not a name"):
+        CliRunner().invoke(new_command, ["suite", "../x", "--into", str(tmp_path)], catch_exceptions=False)

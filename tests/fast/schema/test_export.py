@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mlir_matrix.base.errors import UsageError
-from mlir_matrix.catalog.models import base, machines, suites, toolchains
+from mlir_matrix.catalog.models import base, machines, project, suites, toolchains
 from mlir_matrix.schema import export
 
 REPOSITORY = Path(__file__).parents[3]
@@ -33,18 +33,18 @@ def test_every_top_level_model_has_a_schema() -> None:
     inner = {
         "Tensor", "Output", "Parameter", "StepUse", "Block", "Exclusion", "Expectation", "Match", "Layer", "Requirement",
         "Conditions", "Tool", "Build", "Release", "Passed", "Property", "Scaling", "Permutation", "Batch", "Agreement", "SameIr",
-        "Conflict", "Cpu", "Has", "LeaveOut", "Mode", "Quarantined", "Wants", "ExpectedTests",
+        "Conflict", "Cpu", "Has", "LeaveOut", "Mode", "Quarantined", "Wants", "ExpectedTests", "ProjectLimits",
     }  # fmt: skip
-    modules = tuple(each.__name__ for each in (base, machines, suites, toolchains))
+    modules = tuple(each.__name__ for each in (base, machines, project, suites, toolchains))
     models = [*base.Document.__subclasses__(), *base.Tool.__subclasses__()]
     found = {model.__name__ for model in models if model.__module__ in modules}
     assert inner < found
     assert {name.lower() for name in found - inner} == {name.replace("-", "") for name in export.FILES}
     documents = {
         "audit", "bisect", "cache-gc", "calibration", "comparison", "conflicts", "container-images", "doctor", "durations",
-        "events", "expect", "explanation", "fetched", "fleet", "gc", "golden-explanation", "golden-update", "history",
+        "entry", "events", "expect", "explanation", "fetched", "fleet", "gc", "golden-explanation", "golden-update", "history",
         "history-diff", "history-error-growing", "history-first-bad", "history-flaky", "history-runs", "history-slower",
-        "inputs", "locked", "machine-check", "machines", "oracles", "plan", "probe", "results", "support", "toolchain",
+        "inputs", "listing", "locked", "machine-check", "machines", "oracles", "plan", "probe", "results", "support", "toolchain",
         "verified-containers", "verified-toolchain",
     }  # fmt: skip
     assert set(export.DOCUMENTS) == documents

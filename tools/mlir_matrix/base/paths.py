@@ -77,8 +77,8 @@ def repository() -> Path:
 
 
 def launcher() -> str:
-    """Return the command with which a user starts the program."""
-    return "matrix" if is_installed() else "tools/matrix"
+    """Return the command with which the user started the program."""
+    return os.environ.get("MATRIX_LAUNCHER") or ("matrix" if is_installed() else "tools/matrix")
 
 
 def is_installed() -> bool:

@@ -30,6 +30,8 @@ VERBS: Mapping[str, LazyVerb | LazyGroup] = {
     "explain": LazyVerb(
         "Show everything that decides one test, with file and line.", "explain.commands:explain_command"
     ),
+    "list": LazyVerb("List workloads, pipelines, steps, suites, components, …", "browse.commands:list_command"),
+    "show": LazyVerb("Show one of them: its file, and where it is used.", "browse.commands:show_command"),
     "compare": LazyVerb("Compare the numbers in two files or folders.", "compare.commands:compare_command"),
     "golden": LazyGroup(
         "Manage expected outputs and numeric tolerances.",
@@ -49,6 +51,7 @@ VERBS: Mapping[str, LazyVerb | LazyGroup] = {
         "Expected outputs (goldens) are computed in float64 by the workloads' references, never by a compiler.",
     ),
     "init": LazyVerb("Start a catalog: a workload, a suite and a CI workflow.", "schema.commands:init_command"),
+    "new": LazyVerb("Write a workload, step, pipeline, target, framework or suite.", "schema.commands:new_command"),
     "conflicts": LazyVerb("Find pairs of IR tests that cannot both pass.", "expectations.commands:conflicts_command"),
     "schema": LazyVerb("Print the JSON Schema of a file format.", "schema.commands:schema_command"),
     "toolchain": LazyGroup(

@@ -18,11 +18,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
+from click.core import ParameterSource
 
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.names import DEVICE_PATTERN, DEVICE_RULE, printable
 from mlir_matrix.base.paths import launcher
 from mlir_matrix.base.text import catalog_options
+from mlir_matrix.catalog.project import FILE, NO_PROJECT, FoundProject, find_project_file
+from mlir_matrix.cli.completion import MACHINES, complete_pin, complete_tests, names_in
 from mlir_matrix.cli.output import warn_left_out
 from mlir_matrix.environments.source.permissions import Permissions
 from mlir_matrix.plan.request import EXECUTORS, ExecutorOptions, Limits, SelectionOptions
@@ -164,10 +167,10 @@ def _shard(_context: click.Context, _parameter: click.Parameter, value: str | No
     return int(found[1]), int(found[2])
 
 
-def _machine(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str:
+def _machine(context: click.Context, _parameter: click.Parameter, value: str | None) -> str:
     if value == "":
         raise UsageError("--machine: the name of the machine is empty")
-    return value or ""
+    return value or project_of(context).machine
 
 
 def _date(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str:
@@ -183,8 +186,49 @@ def _date(_context: click.Context, _parameter: click.Parameter, value: str | Non
         ) from None
 
 
-tests = click.argument("tests", nargs=-1, metavar="[SUITE|GLOB|ID]...")
-named_tests = click.argument("tests", nargs=-1, required=True, metavar="ID|GLOB...")
+def project_of(context: click.Context) -> FoundProject:
+    """Return the project of the current folder, read once a command."""
+    if FILE not in context.meta:
+        file, project = find_project_file(Path.cwd()), NO_PROJECT
+        if file is not None:
+            from mlir_matrix.catalog.project_file import (
+                read_project,  # imports the models; most folders have no project
+            )
+
+            project = read_project(file)
+        context.meta[FILE] = project
+    found: FoundProject = context.meta[FILE]
+    return found
+
+
+def _tests(context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    return value or project_of(context).tests
+
+
+def _catalogs(context: click.Context, _parameter: click.Parameter, value: tuple[Path, ...]) -> tuple[Path, ...]:
+    """Add what is given to the catalogs of the project, which may be given again."""
+    own = project_of(context).catalogs
+    known = {os.path.realpath(folder) for folder in own}
+    return (*own, *(folder for folder in value if os.path.realpath(folder) not in known))
+
+
+def _pins(context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Add what is given to the pins of the project; it comes first for a component of both."""
+    given = {word.partition("=")[0] for word in value}
+    return (*(word for word in project_of(context).pins if word.partition("=")[0] not in given), *value)
+
+
+def _limit(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
+    """Take a limit of the project where none is given."""
+    name = str(parameter.name)
+    if context.get_parameter_source(name) != ParameterSource.DEFAULT:
+        return value
+    limit: float | None = getattr(project_of(context).limits, name)
+    return value if limit is None else limit
+
+
+tests = click.argument("tests", nargs=-1, metavar="[SUITE|GLOB|ID]...", callback=_tests, shell_complete=complete_tests)
+named_tests = click.argument("tests", nargs=-1, required=True, metavar="ID|GLOB...", shell_complete=complete_tests)
 
 catalog = Option(
     "catalogs",
@@ -192,6 +236,7 @@ catalog = Option(
     found_in=lambda request: request.catalogs,
     multiple=True,
     type=Folder(),
+    callback=_catalogs,
     metavar="DIR",
     help="Add the catalog in DIR, a folder laid out like this repository. Repeatable.",
 )
@@ -208,6 +253,8 @@ pin = Option(
     "--pin",
     found_in=lambda request: request.pins,
     multiple=True,
+    callback=_pins,
+    shell_complete=complete_pin,
     metavar="COMPONENT=RELEASE|DIR",
     help="Use this release, e.g. llvm=19, or your own build in folder DIR. Repeatable.",
 )
@@ -286,6 +333,7 @@ _TIMEOUT = Option(
     found_in=lambda request: request.limits.timeout_s,
     type=Seconds(0.1, 86_400),
     default=_DEFAULT.timeout_s,
+    callback=_limit,
     show_default=True,
     metavar="SECONDS",
     help="Stop an action after this time.",
@@ -296,6 +344,7 @@ _MEMORY = Option(
     found_in=lambda request: request.limits.memory_mb,
     type=click.IntRange(64, 1 << 20),
     default=_DEFAULT.memory_mb,
+    callback=_limit,
     show_default=True,
     metavar="MIB",
     help="Limit the memory of an action.",
@@ -305,6 +354,7 @@ _JOBS = Option(
     "--jobs",
     "-j",
     type=click.IntRange(1, 512),
+    callback=_limit,
     metavar="N",
     help="Run N actions at a time. Default: one per core.",
 )
@@ -312,6 +362,7 @@ machine = Option(
     "machine",
     "--machine",
     callback=_machine,
+    shell_complete=names_in(MACHINES),
     metavar="NAME|FILE",
     help="Select and order the tests of a machine: one of matrix/machines/, or a file.",
 )

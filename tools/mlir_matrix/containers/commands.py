@@ -16,6 +16,7 @@ from mlir_matrix.base.layout import columns
 from mlir_matrix.base.text import counted, megabytes
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
+from mlir_matrix.cli.completion import ENVIRONMENTS, SUITES, names_in
 from mlir_matrix.cli.output import note, show, warn
 from mlir_matrix.cli.verbs import verb
 from mlir_matrix.containers.daemon import Daemon, connect
@@ -34,7 +35,9 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session, remember
 from mlir_matrix.execute.progress import shown
 
-images_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT[@PINS]|SUITE|GLOB]...")
+images_argument = click.argument(
+    "names", nargs=-1, metavar="[ENVIRONMENT[@PINS]|SUITE|GLOB]...", shell_complete=names_in(ENVIRONMENTS, SUITES)
+)
 
 
 @verb(

@@ -17,6 +17,7 @@ import click
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import DiskFullError, InfrastructureError, UsageError
 from mlir_matrix.base.files import write_output
+from mlir_matrix.base.names import is_glob
 from mlir_matrix.base.paths import find_home, launcher, repository
 from mlir_matrix.base.text import now
 from mlir_matrix.cli import options
@@ -27,6 +28,7 @@ from mlir_matrix.plan.request import EVERYTHING, Request, SelectionOptions
 from mlir_matrix.results.event_log import EventLog
 from mlir_matrix.results.results import NOT_RUN, exit_code, to_document
 from mlir_matrix.results.run_info import RunInfo
+from mlir_matrix.run.last_run import FailedTests, failed_in, last_failed, remember
 from mlir_matrix.run.unchanged import Report, UnchangedRuns
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     "matrix run smoke --format github",
     "matrix run smoke --results results.json --events events.ndjson",
     "matrix run 'jax/**' --repeat 5 --rerun-from run",
+    "matrix run --failed",
     "matrix run --machine x86-64-builder",
     "matrix run smoke --shard 2/3 --results shard-2.json",
 )
@@ -54,6 +57,14 @@ if TYPE_CHECKING:
 @options.cache
 @options.output_format("table", "json", "buildbot", "github")
 @options.limits
+@click.option("--failed", is_flag=True, help="Run what was not as expected in the last run here.")
+@click.option(
+    "--failed-in",
+    "failed_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Run what was not as expected in FILE, written by --results.",
+)
 @click.option(
     "--keep-going/--fail-fast", default=True, help="Continue after an unexpected outcome, or stop. Default: continue."
 )
@@ -78,9 +89,22 @@ if TYPE_CHECKING:
 @options.permissions
 @options.selection
 @options.quiet
+@click.option("--verbose", "-v", is_flag=True, help="Also print a line for each test, with its seconds.")
+@click.option(
+    "--slowest", type=click.IntRange(0), metavar="N", default=0, help="Also list the N tests that took longest."
+)
 @options.as_dataclass("request", Request)
 def run_command(
-    request: Request, form: str, results: Path | None, events: Path | None, junit: Path | None, quiet: bool
+    request: Request,
+    form: str,
+    results: Path | None,
+    events: Path | None,
+    junit: Path | None,
+    quiet: bool,
+    verbose: bool,
+    slowest: int,
+    failed: bool,
+    failed_file: Path | None,
 ) -> int:
     """Run tests and compare each outcome with the expected one.
 
@@ -90,9 +114,13 @@ def run_command(
     Exit code: 0 all outcomes as expected; 1 something under test is not as expected; 2 the command or the files are wrong; 3 the
     infrastructure failed, and nothing under test did.
     """
-    on_stdout = str(events) == "-"
-    if on_stdout and form != "table":
-        raise UsageError(f"--events - and --format {form} both write to stdout; write one to a file: --results FILE")
+    on_stdout = _writes_events_to_stdout(events, form)
+    if failed or failed_file:
+        again = _failed_before(failed_file)
+        if not again.ids:
+            click.echo("nothing to run: all was as expected")
+            return 0
+        request = again.into(request, click.get_current_context().command)
     about = _describe(request) if form == "json" or results or events else None
     annotations = _annotations(form, request) if form in ("buildbot", "github") else None
     log = EventLog(events)
@@ -103,6 +131,7 @@ def run_command(
         if about and (form == "json" or results)
         else ""
     )
+    remember(find_home().state, run.results)
     # Files come first: the reader of stdout may have closed it.
     writers: list[Callable[[], object]] = [partial(log.ended, run)]
     if results is not None:
@@ -119,7 +148,15 @@ def run_command(
     else:
         from mlir_matrix.results.report.summary import print_summary
 
-        print_summary(run, report.pins, report.left_out, stderr=on_stdout)
+        print_summary(
+            run,
+            report.pins,
+            report.left_out,
+            verbose=verbose,
+            slowest=slowest,
+            pattern=any(map(is_glob, request.tests)),
+            stderr=on_stdout,
+        )
     if isinstance(run.interruption, DiskFullError):
         problems.append(run.interruption)
     warn(*problems)
@@ -130,6 +167,22 @@ def run_command(
 
         report_trim(*trim_cache(find_home(cache_dir=request.cache_dir)), quiet=quiet)
     return _exit_code(report, problems)
+
+
+def _writes_events_to_stdout(events: Path | None, form: str) -> bool:
+    on_stdout = str(events) == "-"
+    if on_stdout and form != "table":
+        raise UsageError(f"--events - and --format {form} both write to stdout; write one to a file: --results FILE")
+    return on_stdout
+
+
+def _failed_before(file: Path | None) -> FailedTests:
+    """Return what failed in the run of a file, or in the last one here."""
+    if file is None:
+        return last_failed(find_home().state)
+    from mlir_matrix.results.merge import read_results  # imports the models
+
+    return failed_in(read_results(file)["tests"])
 
 
 def _annotations(form: str, request: Request) -> Annotations:

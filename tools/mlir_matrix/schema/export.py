@@ -22,8 +22,9 @@ from pydantic import BaseModel, TypeAdapter
 from mlir_matrix.base.files import write_text
 from mlir_matrix.base.names import check_known
 from mlir_matrix.bisect import documents as bisect
+from mlir_matrix.browse import documents as browse
 from mlir_matrix.catalog.models import base as models
-from mlir_matrix.catalog.models import machines, suites, toolchains
+from mlir_matrix.catalog.models import machines, project, suites, toolchains
 from mlir_matrix.compare import documents as compare
 from mlir_matrix.containers import documents as containers
 from mlir_matrix.expectations import documents as expectations
@@ -48,6 +49,7 @@ _FILES: Mapping[str, type[BaseModel]] = {
     "known-good": toolchains.KnownGood,
     "machine": machines.Machine,
     "pipeline": models.Pipeline,
+    "project": project.Project,
     "quarantine": suites.Quarantine,
     "source-form": models.SourceForm,
     "step": models.Step,
@@ -67,6 +69,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "container-images": containers.ContainerImages,
     "doctor": toolchain.Doctor,
     "durations": fleet.Durations,
+    "entry": browse.ShownEntries,
     "events": results.Event,
     "expect": expectations.Expect,
     "explanation": explain.TestExplanation,
@@ -83,6 +86,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "history-runs": history.Runs,
     "history-slower": history.Slower,
     "inputs": golden.Inputs,
+    "listing": browse.Listing,
     "locked": toolchain.Locked,
     "machine-check": fleet.MachineCheck,
     "machines": fleet.Machines,
@@ -96,9 +100,10 @@ DOCUMENTS: Mapping[str, Any] = {
     "verified-toolchain": toolchain.VerifiedToolchain,
 }
 _MODELS: Mapping[str, Any] = {**_FILES, **DOCUMENTS}
-_OF_FILES = (models, machines, suites, toolchains)
+_OF_FILES = (models, machines, project, suites, toolchains)
 _OF_DOCUMENTS = (
     bisect,
+    browse,
     compare,
     containers,
     expectations,

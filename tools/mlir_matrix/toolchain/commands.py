@@ -18,6 +18,7 @@ from mlir_matrix.base.names import check_known, did_you_mean, printable, select_
 from mlir_matrix.base.text import counted, megabytes
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
+from mlir_matrix.cli.completion import COMPONENTS, ENVIRONMENTS, SUITES, names_in
 from mlir_matrix.cli.output import note, show, warn
 from mlir_matrix.cli.verbs import verb
 from mlir_matrix.environments.interpreter import SUPPORTED
@@ -34,7 +35,12 @@ if TYPE_CHECKING:
     from mlir_matrix.results.results import TestResult
     from mlir_matrix.toolchain.documents import Locked, LockFile, Toolchain, ToolchainGc
 
-names_argument = click.argument("names", nargs=-1, metavar="[ENVIRONMENT|COMPONENT[@RELEASE]|SUITE|GLOB]...")
+names_argument = click.argument(
+    "names",
+    nargs=-1,
+    metavar="[ENVIRONMENT|COMPONENT[@RELEASE]|SUITE|GLOB]...",
+    shell_complete=names_in(ENVIRONMENTS, COMPONENTS, SUITES),
+)
 
 
 @verb(
@@ -112,7 +118,12 @@ def _dry_run(current: Session, environments: Iterable[ResolvedEnvironment]) -> l
     "matrix toolchain lock llvm@19.1.7 --format json",
     "matrix toolchain lock iree --pin iree=3.8.0",
 )
-@click.argument("names", nargs=-1, metavar="[ENVIRONMENT|COMPONENT[@RELEASE]|SUITE|GLOB]...")
+@click.argument(
+    "names",
+    nargs=-1,
+    metavar="[ENVIRONMENT|COMPONENT[@RELEASE]|SUITE|GLOB]...",
+    shell_complete=names_in(ENVIRONMENTS, COMPONENTS, SUITES),
+)
 @click.option(
     "--python",
     "tags",
@@ -188,7 +199,7 @@ def verify_command(names: tuple[str, ...], form: str, current: Session) -> int:
 
 
 @verb("list", "matrix toolchain list", "matrix toolchain list 'llvm*' iree --format json")
-@click.argument("components", nargs=-1, metavar="[COMPONENT|GLOB]...")
+@click.argument("components", nargs=-1, metavar="[COMPONENT|GLOB]...", shell_complete=names_in(COMPONENTS))
 @options.output_format("table", "json")
 @options.session(options.pin)
 def list_command(components: tuple[str, ...], form: str, current: Session) -> None:
@@ -255,7 +266,7 @@ def which_command(tool: str, current: Session) -> None:
     "matrix toolchain roll qemu-user --suite targets",
     "matrix toolchain roll llvm > pins.patch && git apply pins.patch",
 )
-@click.argument("components", nargs=-1, metavar="[COMPONENT|GLOB]...")
+@click.argument("components", nargs=-1, metavar="[COMPONENT|GLOB]...", shell_complete=names_in(COMPONENTS))
 @click.option("--suite", default=DEFAULT_SUITE, show_default=True, metavar="SUITE", help="Run the tests of SUITE.")
 @options.limits
 @options.quiet

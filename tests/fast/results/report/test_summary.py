@@ -97,3 +97,35 @@ def test_what_the_machine_lacks_is_told_once(capsys: pytest.CaptureFixture[str])
     assert "run-failed jax/loops/x86_64/w\n  no network\n" in text
     assert "not as expected:" not in text
     assert text.splitlines()[-1].startswith("41 not as expected; ")
+
+
+def test_each_test_has_a_line_and_the_slowest_come_last(capsys: pytest.CaptureFixture[str]) -> None:
+    """What came from the cache took no time, and what did not run has no line."""
+    took = [replace(result(name, 0.1), duration_s=seconds) for name, seconds in (("a", 1.0), ("b", 3.25), ("c", 2.0))]
+    others = [replace(result("d", 0.1), cached=True, duration_s=9.0), replace(result("e", ""), outcome="skipped")]
+    print_summary(Run(results=[*took, *others]), {}, verbose=True, slowest=2)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in lines[:4]] == [
+        ["pass", "1.00", "s", "jax/loops/x86_64/a"],
+        ["pass", "3.25", "s", "jax/loops/x86_64/b"],
+        ["pass", "2.00", "s", "jax/loops/x86_64/c"],
+        ["pass", "cached", "jax/loops/x86_64/d"],
+    ]
+    at = lines.index("slowest")
+    assert [line.split()[-1] for line in lines[at + 1 : at + 3]] == ["jax/loops/x86_64/b", "jax/loops/x86_64/c"]
+    assert lines[-1].startswith("all as expected; ")
+
+
+def test_what_a_pattern_matches_and_cannot_run_is_counted_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    left = [
+        replace(result(name, ""), pipeline=name, outcome="unsupported", stage="", reason=f"no {name}") for name in "bcd"
+    ]
+    run = Run(results=[result("a", 0.1), *left, replace(result("e", ""), outcome="skipped", stage="", reason="no GPU")])
+    print_summary(run, {}, pattern=True)
+    text = capsys.readouterr().out
+    assert "3 more cells" in text
+    assert "3 tests unsupported" in text
+    assert "not run\n  1 skipped: no GPU\n" in text
+    assert "no b" not in text
+    print_summary(run, {}, pattern=True, verbose=True)
+    assert "1 unsupported: no b" in capsys.readouterr().out

@@ -23,16 +23,58 @@ _CLOSE = 0.75
 _NAMED = 3
 
 
-def print_summary(run: Run, pins: Mapping[str, str], left_out: Sequence[str] = (), *, stderr: bool = False) -> None:
-    """Print the summary of a run; ``pins`` are those of the command line, ``left_out`` lines about tests without results."""
+def print_summary(
+    run: Run,
+    pins: Mapping[str, str],
+    left_out: Sequence[str] = (),
+    *,
+    verbose: bool = False,
+    slowest: int = 0,
+    pattern: bool = False,
+    stderr: bool = False,
+) -> None:
+    """Print the summary of a run.
+
+    Arguments:
+        run: The run.
+        pins: Those of the command line.
+        left_out: Lines about tests without results.
+        verbose: Begin with a line for each test that ran, and list every reason why others did not.
+        slowest: How many of the slowest tests to list.
+        pattern: The tests were selected by a pattern, so who asked knows that it matches what is unsupported.
+        stderr: Print to stderr.
+    """
+    lines: list[str | Text] = []
+    if verbose:
+        lines += [*_each_test(result for result in run.results if result.outcome not in NOT_RUN), ""]
     # A change may affect no test.
-    print_lines([*(_lines(run, pins) if run.results else ()), *map(escape, left_out)], stderr=stderr)
+    lines += _lines(run, pins, slowest, brief=pattern and not verbose) if run.results else ()
+    print_lines([*lines, *map(escape, left_out)], stderr=stderr)
 
 
-def _lines(run: Run, pins: Mapping[str, str]) -> Iterator[str | Text]:
+def _slowest(results: Iterable[TestResult], count: int) -> list[TestResult]:
+    """Return the tests that took longest; those from the cache took no time in this run."""
+    ran = [result for result in results if result.outcome not in NOT_RUN and not result.cached]
+    return sorted(ran, key=lambda result: -result.duration_s)[:count]
+
+
+def _each_test(results: Iterable[TestResult]) -> list[str]:
+    """Return a line a test: how it ended, its seconds, its identifier."""
+    rows = []
+    for result in results:
+        colour = "bold red" if result.fails else "green" if result.outcome == Outcome.PASS else "cyan"
+        seconds = "cached" if result.cached else f"{result.duration_s:.2f} s"
+        rows.append((f"[{colour}]{result.outcome}[/]", seconds, escape(result.id)))
+    return columns(("", "", ""), rows, right=(1,))[1:] if rows else []
+
+
+def _lines(run: Run, pins: Mapping[str, str], slowest: int, *, brief: bool) -> Iterator[str | Text]:
     results = run.results
-    yield from _cells(results)
-    yield from not_run((result.outcome, result.reason) for result in results if result.outcome in NOT_RUN)
+    yield from _cells(results, most_idle=0 if brief else _IDLE)
+    left = [result for result in results if result.outcome in NOT_RUN]
+    if brief:
+        left = [result for result in left if result.outcome != Outcome.UNSUPPORTED]
+    yield from not_run((result.outcome, result.reason) for result in left)
     yield from section("close to failing", _close(results), _NAMED)
     one_poison = [escape(result.id) for result in results if result.metrics.get("poisons") == 1]
     yield from section("run under one poison value only", one_poison, _NAMED)
@@ -56,6 +98,7 @@ def _lines(run: Run, pins: Mapping[str, str]) -> Iterator[str | Text]:
     if len(told) > _SHOWN:
         yield from ("", f"… and {len(told) - _SHOWN} more that are not as expected:")
         yield from (Text(f"  {result.outcome:<14} {result.id}") for result in told[_SHOWN:])
+    yield from section("slowest", _each_test(_slowest(results, slowest)))
     yield from _last_lines(run, len(wrong), pins)
 
 
@@ -68,14 +111,14 @@ def _close(results: Sequence[TestResult]) -> list[str]:
     return [f"{100 * share:.0f} % of its bound is used by {escape(name)}" for share, name in close]
 
 
-def _cells(results: Sequence[TestResult]) -> list[str]:
+def _cells(results: Sequence[TestResult], *, most_idle: int) -> list[str]:
     cells: dict[str, list[TestResult]] = defaultdict(list)
     for result in results:
         cells[result.identity.row].append(result)
     rows = []
     # Many cells without a route are only counted, because their reasons are listed.
     idle = [cell for cell, members in cells.items() if all(each.outcome == Outcome.UNSUPPORTED for each in members)]
-    hidden = frozenset(idle if len(idle) > _IDLE else ())
+    hidden = frozenset(idle if len(idle) > most_idle else ())
     for cell, members in cells.items():
         if cell in hidden:
             continue
@@ -89,7 +132,9 @@ def _cells(results: Sequence[TestResult]) -> list[str]:
         others += [_outcome(outcome, state, number) for (outcome, state), number in sorted(counts.items())]
         rows.append((escape(cell), f"[green]{passed}[/]" if passed else "[dim]–[/]", ", ".join(others)))
     if hidden:
-        rows.append((f"{len(hidden)} more cells", "[dim]–[/]", "[dim]all unsupported[/]"))
+        tests = sum(len(cells[cell]) for cell in hidden)
+        note = f"[dim]{counted(tests, 'test')} unsupported[/]"
+        rows.append((counted(len(hidden), "more cell"), "[dim]–[/]", note))
     return columns(("cell", "pass", "other outcomes"), rows, right=(1,))
 
 

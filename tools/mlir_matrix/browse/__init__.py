@@ -1,0 +1,1 @@
+"""Look around in the catalogs: what there is, and where it is used."""

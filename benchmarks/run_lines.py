@@ -4,7 +4,7 @@ benchmarks/run run_lines
 
 Both run two tests at a time, by the same interpreter, lit and programs. Ours is the whole command, with an empty action cache:
 loading the catalog, isolation, digests and the report count. CPU time is that of all processes, of those, too, whose parents are
-gone.
+gone. What the programs take alone is printed beside it: no one who runs them can take less.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import resource
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -20,7 +21,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
-from _matrix import matrix
+from _matrix import observed
 from _timing import medians, verdict
 
 from mlir_matrix.actions import contract
@@ -85,21 +86,31 @@ def run_lit(command: list[str], sites: list[str], output: Path) -> None:
     subprocess.run(command, env=environment, capture_output=True, check=True)
 
 
-def run_ours(folder: Path, cache: Path) -> None:
-    """Run the tests by ``matrix``."""
+def run_programs(words: dict[str, list[str]], library: Path, tests: Path) -> None:
+    """Run the programs of all tests, and nothing else."""
+    passes = ("vector-to-llvm", "func-to-llvm", "arith-to-llvm")
+    options = [*(f"--convert-{name}" for name in passes), "--reconcile-unrealized-casts"]
+    for test in sorted(tests.glob("*.mlir")):
+        commands = (
+            [*words["mlir-opt"], str(test), *options],
+            [*words["mlir-runner"], "-e", "main", "-entry-point-result=void", f"-shared-libs={library}"],
+            [*words["FileCheck"], str(test)],
+        )
+        output = b""
+        for command in commands:
+            output = subprocess.run(
+                command, env={"PATH": "/nowhere"}, input=output, capture_output=True, check=True
+            ).stdout
+
+
+def run_ours(folder: Path, cache: Path, own_s: list[float]) -> None:
+    """Run the tests by ``matrix``; add the CPU seconds of its own process."""
     shutil.rmtree(cache, ignore_errors=True)
-    done = matrix(
-        "run",
-        "lit/run-lines/lit/benchmark:*",
-        "--catalog",
-        str(folder),
-        "--cache-dir",
-        str(cache),
-        "--jobs",
-        "2",
-        "--quiet",
-    )
-    assert f"{TESTS} tests: {TESTS} pass" in done, done
+    pattern = "lit/run-lines/lit/benchmark:*"
+    report = observed(pattern, "--catalog", str(folder), "--cache-dir", str(cache), "--jobs", "2")
+    outcomes = [test["outcome"] for test in report.document["tests"]]
+    assert outcomes == ["pass"] * TESTS, outcomes
+    own_s.append(report.own_s)
 
 
 def main() -> int:
@@ -112,6 +123,7 @@ def main() -> int:
     contract.prefixes.update(dict.fromkeys(environment.roots(store), ""))
     words = {name: programs.command(name) for name in ("mlir-opt", "mlir-runner", "FileCheck")}
     (library,) = (path for place in contract.prefixes for path in Path(place).rglob("libmlir_c_runner_utils.so.*.*"))
+    own_s: list[float] = []
     isolation.adopt_orphans()
     with tempfile.TemporaryDirectory() as name:
         folder, output, cache = Path(name, "catalog"), Path(name, "output"), Path(name, "cache")
@@ -123,12 +135,15 @@ def main() -> int:
         times = medians(
             {
                 "lit": partial(run_lit, command, environment.sites(store), output),
-                "ours": partial(run_ours, folder, cache),
+                "ours": partial(run_ours, folder, cache, own_s),
+                "programs": partial(run_programs, words, library, folder / "tests"),
             },
             RUNS,
             spent,
         )
-    print(f"     CPU seconds of {TESTS} tests: lit {times['lit']:.2f}, ours {times['ours']:.2f}")
+    own = f"of which matrix itself {statistics.median(own_s):.2f}"
+    print(f"     CPU seconds of {TESTS} tests: lit {times['lit']:.2f}, ours {times['ours']:.2f}, {own}")
+    print(f"     their programs alone {times['programs']:.2f}")
     return 0 if verdict("ours, of lit", times["ours"] / times["lit"], BOUND, at_most=True) else 1
 
 

@@ -87,7 +87,8 @@ def run(action: Action) -> None:
     known = mentioned(substitutions(catalog, values["substitutions"]).items(), directives)
     if any(os.path.abspath(LIBRARIES) in value for _, value in known):
         link_libraries()
-    tools = programs([directives, *(value for _, value in known)])
+    text = " ".join([directives, *(value for _, value in known)])
+    tools = programs(text)
     own = [(rf"%{re.escape(name)}\b", value) for name, value in known]
     own += [(pattern(name), shlex.join(words)) for name, words in tools.items()]
     failures = Failures()
@@ -102,7 +103,7 @@ def run(action: Action) -> None:
     config.environment = environment()
     config.available_features = set(values["features"].split())
     test = Test(TestSuite("lit", folder, os.path.abspath(OUTPUT), config), (TEST,), config)
-    result = execute(test, settings, own, directives)
+    result = execute(test, settings, own, text)
     log = readable(result.output, folder, tools)
     # A test may remove all that is the action's.
     os.makedirs(os.path.dirname(action.outputs["verdict"]), exist_ok=True)
@@ -161,10 +162,10 @@ def link_libraries() -> None:
         os.symlink(path, os.path.join(LIBRARIES, f"{name}.so"))
 
 
-def programs(texts: Iterable[str]) -> dict[str, list[str]]:
-    """Return the programs of LLVM that directives of a test and values of substitutions name: the words that start them."""
+def programs(text: str) -> dict[str, list[str]]:
+    """Return the programs of LLVM that a text names, and the words that start them."""
     found = {}
-    for name in sorted(set(re.findall(_WORD, " ".join(texts)))):
+    for name in sorted(set(re.findall(_WORD, text))):
         for each in filter(None, (name, RENAMED.get(name))):
             try:
                 found[name] = command_of(each)
@@ -189,7 +190,7 @@ def environment() -> dict[str, str]:
 
 
 def execute(test: Test, settings: LitConfig, own: Sequence[tuple[str, str]], text: str) -> Result:
-    """Return what lit says of a test with directives ``text``, which has substitutions of its ``own`` beside lit's.
+    """Return what lit says of a test, with substitutions of our ``own`` beside lit's; ``text`` has its directives.
 
     Where lit raises an exception, the test is not resolved, as lit itself has it.
     """
@@ -199,7 +200,7 @@ def execute(test: Test, settings: LitConfig, own: Sequence[tuple[str, str]], tex
         result = directives = parseIntegratedTestScript(test)
         if not isinstance(directives, Result):
             folder, base = getTempPaths(test)
-            known = [*own, *mentioned(getDefaultSubstitutions(test, folder, base), text + str(own))]
+            known = [*own, *mentioned(getDefaultSubstitutions(test, folder, base), text)]
             for directive in directives:
                 place = f" ({directive.get_location()})"
                 commands += applySubstitutions([directive], known, test.config.available_features, DEEPEST)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 #: Folders in the folder of an action: for its inputs and for its outputs.
 INPUT_FOLDER, OUTPUT_FOLDER = "in", "out"
@@ -198,7 +198,7 @@ class MachineFailed(Exception):
 _PLACE = re.compile(r"\$\{([A-Za-z0-9_.+-]+)\}")
 
 
-def fill(text: str, parameters: Mapping[str, Any]) -> str:
+def fill(text: str, parameters: Mapping[str, object]) -> str:
     """Replace ``${name}`` by the parameter's value: lists as ``1, 2, 3``, booleans as MLIR writes them.
 
     Raise KeyError for a name without a value. The loader refuses such files, so this is an internal error.

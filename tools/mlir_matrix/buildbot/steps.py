@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -53,7 +53,7 @@ _TERM_S = 60
 class _Command(remotecommand.RemoteShellCommand):  # type: ignore[misc]
     """A command whose lines on stdout go to a function. The log has stderr, which Buildbot would show in red."""
 
-    def __init__(self, on_lines: Callable[[str], Coroutine[Any, Any, None]], *arguments: Any, **options: Any) -> None:
+    def __init__(self, on_lines: Callable[[str], Awaitable[None]], *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._on_lines = on_lines
 
@@ -85,7 +85,7 @@ class _MatrixStep(BuildStep):  # type: ignore[misc]
     async def _run(self) -> int:
         raise NotImplementedError
 
-    async def _call(self, words: Sequence[str], on_lines: Callable[[str], Coroutine[Any, Any, None]]) -> int | None:
+    async def _call(self, words: Sequence[str], on_lines: Callable[[str], Awaitable[None]]) -> int | None:
         """Run a command; return its exit code. Raise ConnectionLost."""
         self._stdio: Log = await self.addLog("stdio")
         # A worker that is killed repeats the build, and two runs would share a checkout.
@@ -175,7 +175,7 @@ class MatrixRun(_MatrixStep):
         elif self._odd == _ODD_LINES + 1:
             await self._stdio.addStderr("buildbot: further lines that are no events are not shown\n")
 
-    async def _on(self, event: Mapping[str, Any]) -> None:
+    async def _on(self, event: Entry) -> None:
         kind = event["event"]
         if kind == "planned":
             self._planned = int(event.get("tests", 0))
@@ -187,7 +187,7 @@ class MatrixRun(_MatrixStep):
             await self._on_test(event["cell"], event["test"], whole="file" not in event)
         self.updateSummary()
 
-    async def _on_cell(self, event: Mapping[str, Any]) -> None:
+    async def _on_cell(self, event: Entry) -> None:
         step = await self._step(str(event["cell"]), int(event["tests"]), self._time(event))
         if event["state"] == "finished":
             await step.finish()
@@ -206,7 +206,7 @@ class MatrixRun(_MatrixStep):
             await self._steps[name].start(at)
         return self._steps[name]
 
-    def _time(self, event: Mapping[str, Any]) -> int:
+    def _time(self, event: Entry) -> int:
         """Return when an event happened: a worker sends lines every 5 s. Its clock may be wrong."""
         now = self.master.reactor.seconds()
         return int(min(max(datetime.fromisoformat(str(event["time"])).timestamp(), self._began), now))
@@ -231,7 +231,7 @@ class MatrixRun(_MatrixStep):
         await self._fetch_files(document)
         return verdict
 
-    async def _compare(self, document: Mapping[str, Any], result: int) -> Verdict:
+    async def _compare(self, document: Entry, result: int) -> Verdict:
         about = {"command": list(self.command), "branch": self.getProperty("branch")}
         verdict = judge(document, await self._failed_before(about))
         for name, value in verdict.properties.items():
@@ -243,7 +243,7 @@ class MatrixRun(_MatrixStep):
             await self.master.data.updates.setBuildData(self.build.buildid, _STATE, state, self.name)
         return verdict
 
-    async def _failed_before(self, about: Mapping[str, Any]) -> list[str] | None:
+    async def _failed_before(self, about: Entry) -> list[str] | None:
         """Return what failed in the last build of this builder, with the same command and branch, that has results."""
         builder, number = await self.build.getBuilderId(), self.build.number
         get = self.master.data.get
@@ -260,7 +260,7 @@ class MatrixRun(_MatrixStep):
                 return list(state["failing"])
         return None
 
-    async def _fetch_files(self, document: Mapping[str, Any]) -> None:
+    async def _fetch_files(self, document: Entry) -> None:
         """Keep the files of the first failures, and show their pictures."""
         failed = [entry for entry in document["tests"] if entry.get("kept")]
         for number, entry in enumerate(failed[:_FETCHED], 1):

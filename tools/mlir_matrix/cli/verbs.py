@@ -23,7 +23,7 @@ class Verb(click.Command):
         _write_examples(formatter, self.examples)
 
 
-def verb(name: str, *examples: str) -> Callable[[Callable[..., Any]], Verb]:
+def verb(name: str, *examples: str) -> Callable[[Callable[..., object]], Verb]:
     """Return a decorator that makes a verb."""
     return click.command(name, cls=Verb, examples=examples)
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 from mlir_matrix.base.errors import DiskFullError, InfrastructureError, UnavailableError
 from mlir_matrix.base.events import Event, Listener, Note, PackageListener, PackageProgress, Tick, ignore
@@ -37,7 +36,7 @@ from mlir_matrix.environments.state import no_room, shortage
 _TICK_S = 0.25
 
 #: The function that installs a package, by provider. Host tools have no folder and are never missing.
-_INSTALL: Mapping[type, Callable[[Any, Interpreter, Workshop], object]] = {
+_INSTALL: Mapping[type, Callable[..., object]] = {
     WheelPackage: install_wheel,
     DebianRelease: install_debian,
     SourceBuild: build_source,

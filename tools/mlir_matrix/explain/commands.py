@@ -177,7 +177,7 @@ def _outputs(current: Session, test: Test, tolerances: Tolerances) -> Iterable[s
     return {tolerances.of(test, dtype).location: dtype for dtype in ("f64", "f16", "bf16", "f32")}.values()
 
 
-def _oracle(current: Session, test: Test) -> list[dict[str, Any]]:
+def _oracle(current: Session, test: Test) -> list[dict[str, object]]:
     """Return the row of a program in a form of others, whose expected outputs and bounds are made with it."""
     source = None if test.is_ir else current.catalog.workloads[test.workload].document.source
     form = current.catalog.sources.get(source or "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NotRequired
+from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -51,7 +51,7 @@ class TestExplanation(TypedDict):
     pipeline: str
     target: str
     workload: str
-    property: NotRequired[dict[str, Any]]
+    property: NotRequired[dict[str, object]]
     """The tested property, and the cell that it compares with."""
     suite: str | None
     selected: bool
@@ -61,12 +61,12 @@ class TestExplanation(TypedDict):
     """The `kind`, `name` and `position` of each thing that the identifier names."""
     rules: list[ExplainedRule]
     expectation: dict[str, str | None] | None
-    route: dict[str, Any] | None
-    recipe: dict[str, Any] | None
+    route: dict[str, object] | None
+    recipe: dict[str, object] | None
     """Of an IR test: the tool of its step, and why this one."""
     actions: list[ExplainedAction]
     environments: list[ExplainedEnvironment]
-    tolerances: list[dict[str, Any]]
+    tolerances: list[dict[str, object]]
     """Layers by `output`, from general to specific."""
 
 

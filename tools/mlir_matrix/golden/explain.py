@@ -131,7 +131,7 @@ def _output(
     }
 
 
-def _meaning(bound: Resolved, dtype: str, magnitudes: Mapping[str, Any]) -> Iterator[ExplainedSize]:
+def _meaning(bound: Resolved, dtype: str, magnitudes: Mapping[str, float]) -> Iterator[ExplainedSize]:
     """Yield the largest accepted error for expected values of some sizes."""
     known = {"zero": 0.0, **magnitudes}
     for name in _AT:

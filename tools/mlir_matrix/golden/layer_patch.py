@@ -12,7 +12,6 @@ import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import yaml
 
@@ -66,18 +65,22 @@ def edited(text: str, proposals: Sequence[Proposal]) -> str:
         layer = layers[proposal.index]
         for key, bound in proposal.bounds.items():
             node = _value(layer, key)
+            assert isinstance(node, yaml.ScalarNode)
             quote = node.style or ""
             edits.append((node.start_mark.index, node.end_mark.index, f"{quote}{bound}{quote}"))
         edits.append(_rationale(text, _value(layer, "rationale"), proposal.sentence))
     return apply(text, edits)
 
 
-def _value(mapping: Any, key: str) -> Any:
-    return next(value for name, value in mapping.value if name.value == key)
+def _value(mapping: yaml.Node | None, key: str) -> yaml.Node:
+    assert isinstance(mapping, yaml.MappingNode)
+    found: yaml.Node = next(value for name, value in mapping.value if name.value == key)
+    return found
 
 
-def _rationale(text: str, node: Any, sentence: str) -> Edit:
+def _rationale(text: str, node: yaml.Node, sentence: str) -> Edit:
     """Return the edit that ends a rationale with a sentence, in place of that of an earlier calibration."""
+    assert isinstance(node, yaml.ScalarNode)
     start, end = node.start_mark.index, node.end_mark.index
     if node.style not in ("|", ">"):
         kept = node.value.partition(CALIBRATED)[0].rstrip()

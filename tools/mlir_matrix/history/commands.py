@@ -88,7 +88,7 @@ def asked(url: str) -> Iterator[tuple[str, Questions]]:
         yield store.name, Questions(store, connection)
 
 
-_LINES: dict[str, Callable[[Any], Any]] = {
+_LINES: dict[str, Callable[..., Iterator[str]]] = {
     "flaky": text.flaky_text,
     "slower": text.slower_text,
     "error-growing": text.growing_text,

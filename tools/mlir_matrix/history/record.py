@@ -25,10 +25,10 @@ class Table:
     """Distinct values in the order in which they came, by an equal key."""
 
     def __init__(self) -> None:
-        self.values: list[Any] = []
+        self.values: list[object] = []
         self._places: dict[object, int] = {}
 
-    def place(self, key: object, value: Any) -> int:
+    def place(self, key: object, value: object) -> int:
         found = self._places.setdefault(key, len(self.values))
         if found == len(self.values):
             self.values.append(value)

@@ -83,7 +83,9 @@ class Trends:
             })  # fmt: skip
         return sorted(found, key=lambda each: (-each["rate"], each["id"]))
 
-    def _series(self, column: sa.ColumnElement[Any], *having: Any) -> Iterator[tuple[int, list[int], list[int]]]:
+    def _series(
+        self, column: sa.ColumnElement[Any], *having: sa.ColumnElement[bool]
+    ) -> Iterator[tuple[int, list[int], list[int]]]:
         """Return runs and values of the executions of each test, as integers."""
         result = self._in_order
         joined = sa.select(result.test, _joined(result.run), _joined(column))

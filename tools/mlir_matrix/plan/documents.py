@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -135,7 +135,7 @@ class HermeticCommand(TypedDict):
     """The tool: a module of `mlir_matrix.actions.tools`."""
     stage: Stage
     environment: str
-    params: dict[str, Any]
+    params: dict[str, object]
     inputs: dict[str, FromAction | FromFile]
     outputs: dict[str, str]
     """Output names and their files."""

@@ -148,7 +148,7 @@ class Staged:
             " ".join(verdict["reason"].split()),
         )
 
-    def _write(self, name: str, value: Mapping[str, Any]) -> None:
+    def _write(self, name: str, value: Mapping[str, object]) -> None:
         with open(self._at(self._layout[name]), "w", encoding="utf-8") as file:
             json.dump(value, file, sort_keys=True)
 

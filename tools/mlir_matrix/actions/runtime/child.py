@@ -117,7 +117,7 @@ def because(outcome: Mapping[str, str], limit: str) -> dict[str, str]:
     )
 
 
-def write_outcome(folder: str, outcome: Mapping[str, Any]) -> None:
+def write_outcome(folder: str, outcome: Mapping[str, object]) -> None:
     """Write the outcome file in one step, so that nobody reads a part of it.
 
     Replace whatever the action left at its path.
@@ -309,7 +309,7 @@ def _own_line(error: BaseException) -> int | None:
     return next((frame.lineno for frame in reversed(frames) if frame.filename in own_files), None)
 
 
-def _is_damaged(error: OSError, action: Action[Mapping[str, Any]]) -> bool:
+def _is_damaged(error: OSError, action: Action[Mapping[str, object]]) -> bool:
     """Return whether the action damaged its own folder or used up its descriptors."""
     places = dict.fromkeys(action.inputs.values(), os.R_OK)
     places |= {os.path.dirname(path): os.W_OK for path in action.outputs.values()}

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from mlir_matrix.actions.contract import Action, Role, write_json
+from mlir_matrix.actions.params import SignatureParams
 
 INTERFACE, ARGUMENTS, EXPECTED, RESULTS = "interface", "arguments", "expected", "results"
 #: In an audit: the results of the kernel without a mutation.
@@ -64,9 +65,9 @@ def write_prepared(
     pack(action.outputs[EXPECTED], {**files, ABOUT: ABOUT})
 
 
-def interface(action: Action[Any]) -> dict[str, Any]:
+def interface(action: Action[Any]) -> SignatureParams:
     """Return the inputs and outputs of a program."""
-    found: dict[str, Any] = json.loads(Path(action.inputs[INTERFACE]).read_text(encoding="utf-8"))
+    found: SignatureParams = json.loads(Path(action.inputs[INTERFACE]).read_text(encoding="utf-8"))
     return found
 
 

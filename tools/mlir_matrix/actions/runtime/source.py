@@ -35,7 +35,7 @@ def load(path: str, function: str = "workload") -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]
 
 
-def check_arguments(function: Callable[..., Any], inputs: Sequence[Tensor]) -> None:
+def check_arguments(function: Callable[..., object], inputs: Sequence[Tensor]) -> None:
     """Raise ActionFailed unless the parameters have the names of the inputs, which are passed by position."""
     try:
         with under_test():

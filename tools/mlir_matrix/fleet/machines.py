@@ -20,7 +20,7 @@ from mlir_matrix.fleet.choose import Choice
 
 
 def find_machine(catalog: Catalog, name: str) -> Entry[Machine]:
-    """Return a machine by name, or that of a file (``FILE.yaml``). Raise UsageError or CatalogError."""
+    """Return a machine by its name or by its file (``FILE.yaml``). Raise UsageError or CatalogError."""
     if not is_file(name):
         if name not in catalog.machines:
             near = did_you_mean(name, catalog.machines)
@@ -46,7 +46,7 @@ def is_file(name: str) -> bool:
 SCHEMA = "mlir-matrix/fleet/v1"
 
 
-#: The cell of IR tests, which are of steps.
+#: The row of IR tests, which belong to steps and not to cells.
 _IR = "IR tests of steps"
 
 

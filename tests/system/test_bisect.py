@@ -164,7 +164,7 @@ def test_a_release_on_a_branch_of_its_own(house: House, tmp_path: Path) -> None:
     done = house("bisect", test, "--catalog", catalog.root, "--good", "v1", "--bad", "main", "--format", "json", "-q")
     assert done.code == 0, done.stderr
     part = made.ids[parted][:12]
-    assert f"v1 is no ancestor of main: the search begins where they part, {part}" in done.stderr
+    assert f"v1 is not an ancestor of main: the search begins at their fork, {part}" in done.stderr
     (change,) = done.document["tests"][0]["changes"]
     assert change["candidates"] == [made.ids[8][:12]]
 
@@ -177,7 +177,7 @@ def test_pins(house: House) -> None:
         "--format", "json", "--quiet",
     )  # fmt: skip
     assert done.code == 0, done.stderr
-    assert "the pins of iree play no part, because nothing there uses them" in done.stderr
+    assert "the pins of iree have no effect, because nothing there uses them" in done.stderr
     (found,) = done.document["tests"]
     assert [(each["kind"], each["after"]) for each in found["changes"]] == [("broke", "17.0.6")]
 

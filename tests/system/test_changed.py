@@ -108,7 +108,7 @@ def test_a_change_that_mends_the_program(
     planner.write_text(good)
     done = matrix("plan", *SELECTED, "--changed-since", "HEAD")
     assert done.returncode == 0, done.stderr
-    assert "failed, so only the tests of now are known: LookupError: a bug" in done.stderr
+    assert "failed, so only the current tests are known: LookupError: a bug" in done.stderr
     found = re.search(r"(\d+) of (\d+) tests can be affected", done.stdout)
     assert found
     assert found[1] == found[2] != "0"

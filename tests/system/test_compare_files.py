@@ -204,7 +204,7 @@ def test_archives_that_lie(compare: Compare) -> None:
     assert "pass y" in done.stdout
     with zipfile.ZipFile(file, "a") as archive:
         archive.writestr("../evil.py", b"print(1)")
-    assert "which is no array" in compare(file.getvalue(), file.getvalue(), code=2).stderr
+    assert "which is not an array" in compare(file.getvalue(), file.getvalue(), code=2).stderr
     broken = bytearray(npz(x=RIGHT))
     broken[200] ^= 0xFF
     assert "its member x" in compare(bytes(broken), npz(x=RIGHT), code=2).stderr

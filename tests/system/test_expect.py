@@ -91,7 +91,7 @@ def test_results_that_do_not_fit(ours: Downstream, house: House, tmp_path: Path)
     unknown = {**entry, "id": f"{CELL}/nobody", "workload": "nobody", "outcome": "lower-failed"}
     words = ("expect", "ours", "--catalog", ours.root, "--results", results)
     for change, code, message in (
-        ({"tests": [entry, unknown]}, 0, "is no test of the suite that can run"),
+        ({"tests": [entry, unknown]}, 0, "is not a test of the suite that can run"),
         ({"tests": [unknown]}, 2, "holds no test of suite ours"),
         ({"run": {**document["run"], "version": "0.0.1"}}, 2, "made by version 0.0.1"),
         ({"tests": [{**entry, "pins": {"llvm": "17.0.6"}}]}, 2, "made with llvm 17.0.6"),
@@ -161,7 +161,7 @@ def test_the_members_and_the_inputs_of_a_corpus(ours: Downstream, house: House, 
     assert (out / "linalg.mlir").read_text() == GOOD
     ours.write("matrix/sources/twice/prepare.py", MEMBERS.replace("first", "fi\\x1brst"))
     odd = house(*words)
-    assert (odd.code, "'fi\\x1brst' is no name of a member: it has a control character" in odd.stderr) == (2, True)
+    assert (odd.code, "'fi\\x1brst' is not a name of a member: it has a control character" in odd.stderr) == (2, True)
     ours.write("matrix/sources/twice/prepare.py", "def members(action): raise action_failed\n")
     assert (
         "members of corpus doubles: infra-error: the tool matrix/sources/twice/prepare.py raised"

@@ -174,4 +174,4 @@ def test_machines_are_probed_checked_and_compared(house: House, catalog: Path, t
     assert [each["name"] for each in fleet["machines"]] == ["box", "here"]
     assert fleet["machines"][0]["left_out"] == {"not wanted": 2}
     twice = house("machine", "fleet", "box", "box", "--catalog", catalog)
-    assert twice.stderr == "matrix: two machines are called 'box'; give each file a name of its own\n"
+    assert twice.stderr == "matrix: two machines have the name 'box'; rename one of their files\n"

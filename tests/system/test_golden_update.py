@@ -122,7 +122,7 @@ def test_a_large_golden_is_a_sketch_and_what_is_right_passes(house: House, wide:
     size = (wide.root / "golden/wide/y.sketch.npy").stat().st_size
     assert size < 0.02 * 8 * 512 * 513
     again = update(house, wide)
-    assert (again.code, again.stdout) == (0, "wide/y: as it is\n")
+    assert (again.code, again.stdout) == (0, "wide/y: unchanged\n")
     test = judged(house, wide, 0)
     assert test["outcome"] == "pass"
     assert test["metrics"]["elements"] == 512 * 513
@@ -179,7 +179,7 @@ def test_what_the_references_rounding_explains_is_as_it_is(house: House, ready: 
     ready.describe(rows=rows, reference=REFERENCE.replace("1.5 * x", "0.1 * x + 1.4 * x"))
     done = update(house, ready, "--write")
     assert (done.code, done.stderr) == (0, "")
-    assert done.stdout.startswith(f"wide/y: as it is, to rounding: {'65 of 65 blocks' if rows == 512 else ''}")
+    assert done.stdout.startswith(f"wide/y: unchanged except for rounding: {'65 of 65 blocks' if rows == 512 else ''}")
     assert sorted(path.read_bytes() for path in (ready.root / "golden/wide").glob("*.npy")) == kept
     (row,) = update(house, ready, "--format", "json").document["outputs"]
     assert (row["state"], row["written"]) == ("rounding", False)
@@ -235,7 +235,7 @@ def test_a_reference_that_changed_makes_its_golden_stale(house: House, ready: Wi
         f"{record}:1:1: reference.py of wide changed since its goldens were written; run {command}\n" in refused.stderr
     )
     dry = update(house, ready)
-    assert (dry.code, dry.stdout) == (1, "wide/y: as it is; its record was out of date\n")
+    assert (dry.code, dry.stdout) == (1, "wide/y: unchanged; its record was out of date\n")
     assert dry.stderr == f"nothing was written; {command} would\n"
     done = house(*shlex.split(command)[1:], "--format", "json")
     assert done.code == 0
@@ -384,7 +384,7 @@ def test_no_cpu_has_goldens_of_its_own(house: House, tmp_path: Path, cpu: str) -
     unpinned = other("golden", "update")
     assert unpinned.code == 0, unpinned.stdout
     # Or else the variables decide nothing, and this shows nothing.
-    assert "matmul/y: as it is, to rounding: " in unpinned.stdout
+    assert "matmul/y: unchanged except for rounding: " in unpinned.stdout
 
 
 def test_variables_of_the_person_decide_nothing(house: House, tmp_path: Path) -> None:
@@ -407,7 +407,7 @@ def test_a_golden_that_lets_trivial_outputs_pass_is_told_and_refused_by_suites(h
     (row,) = house("golden", "update", "faint", *catalog, "--format", "json").document["outputs"]
     layer = f"{wide.root}/golden/faint/tolerances.yaml:2:5"
     assert row["weak"] == [{"passes": weak, "layer": layer, "bounds": {"atol": "4", "rtol": "0"}}]
-    told = f"faint/y: as it is; weak: the mean everywhere and the input x would pass, too (atol 4, rtol 0, {layer})\n"
+    told = f"faint/y: unchanged; weak: the mean everywhere and the input x would pass, too (atol 4, rtol 0, {layer})\n"
     assert house("golden", "update", "faint", *catalog).stdout == told
 
     test = house.run("loose", catalog=wide.root).tests[FAINT]

@@ -190,7 +190,7 @@ def test_how_releases_print_ir_is_no_difference(house: House) -> None:
     found = {test["id"]: test["changes"] for test in done.document["tests"]}
     assert [[each["step"] for each in found[test]] for test in tests] == [["loops-to-llvm"], ["object (llc)"]]
     spelt = house("bisect", tests[0], *ends, "--by", "ir:bufferize").document["tests"][0]
-    assert (spelt["changes"], spelt["problem"]) == ([], "the IR is the same: releases spell it in another way")
+    assert (spelt["changes"], spelt["problem"]) == ([], "the IR is the same: releases only spell it differently")
 
 
 #: A step that prints IR as its release does, and then does what a patch of the release would.

@@ -53,7 +53,7 @@ def test_text_is_utf8() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3 << 20])
-def test_files(tmp_path: Path, size: int) -> None:
+def test_digest_of_a_file(tmp_path: Path, size: int) -> None:
     data = bytes(range(251)) * (size // 251 + 1)
     path = tmp_path / "file"
     path.write_bytes(data[:size])

@@ -38,7 +38,7 @@ def test_one_at_a_time(tmp_path: Path) -> None:
     assert order == ["gave up", "first", "second"]
 
 
-def test_who_holds_it(tmp_path: Path) -> None:
+def test_lock_holder_is_known(tmp_path: Path) -> None:
     """A thread knows its own; whoever else has it is somebody."""
     lock, seen = tmp_path / "x", []
     assert not holds(lock)

@@ -44,7 +44,7 @@ def test_what_xdg_says_is_to_be_ignored(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 @pytest.mark.parametrize("name", ["home", "with space", "ünï"])
-def test_all_of_it_elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
+def test_matrix_home_moves_all_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/x")
     monkeypatch.setenv("MATRIX_HOME", str(tmp_path / name))
     home = find_home()

@@ -200,7 +200,7 @@ def test_ends_that_hang_are_seen_in_full() -> None:
         (
             {"good": 0, "bad": 4},
             "ppll?",
-            "nothing can be told of t at --bad 4.0 .infra-error here.; choose another end",
+            "t has no known result at --bad 4.0 .infra-error here.; choose another end",
         ),
     ],
 )
@@ -212,8 +212,8 @@ def test_wrong_ends(ends: dict[str, int], text: str, reason: str) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("?????", "nothing can be told at any release"),
-        ("ppppp", "no such change between the releases that were probed"),
+        ("?????", "no release has a known result"),
+        ("ppppp", "no such change between the probed releases"),
     ],
 )
 def test_no_answer_has_a_reason(text: str, problem: str) -> None:

@@ -138,11 +138,11 @@ def test_a_log_is_whole_after_a_kill_at_any_byte(log: Log) -> None:
         ("", "does not begin with the event begin"),
         ("no json\n", ":1: the digest of this line of a bisection's log differs"),
         ('{"event": "begin", "schema": "mlir-matrix/bisect-log/v1"}\n', "an older release wrote it"),
-        (sealed({"event": "observed"}), ":1: no event of a bisection: .*expected the event begin"),
-        (sealed({"event": "begin", "schema": "x"}), ":1: no event of a bisection"),
+        (sealed({"event": "observed"}), ":1: not an event of a bisection: .*expected the event begin"),
+        (sealed({"event": "begin", "schema": "x"}), ":1: not an event of a bisection"),
         (
             sealed({"event": "begin", "schema": "mlir-matrix/bisect-log/v1", "arguments": ["mlir/*", "--good", "17"]}),
-            r"an older version .* in another way; begin anew: tools/matrix bisect 'mlir/\*' --good 17$",
+            r"an older version .* distinguished behaviours differently; begin anew: tools/matrix bisect 'mlir/\*' --good 17$",
         ),
     ],
 )
@@ -160,7 +160,7 @@ def test_a_damaged_event(log: Log) -> None:
     event["result"]["outcome"] = "nonsense"
     del event["digest"]
     log.path.write_text(f"{begin}\n{sealed(event)}")
-    with pytest.raises(UsageError, match=r":2: no event of a bisection: .*nonsense"):
+    with pytest.raises(UsageError, match=r":2: not an event of a bisection: .*nonsense"):
         read_log(log.path)
 
 

@@ -64,10 +64,10 @@ def test_what_cannot_be_installed_is_said() -> None:
         )
     )
     assert [PINS.components(each.change.after) for each in driver.changes("t")] == [{"llvm", "jax"}]
-    assert driver.problems == {"t": "nothing could be told of jax 0.9 → 0.10; jax 0.9 → 0.10 with iree 3.9 → 3.10"}
+    assert driver.problems == {"t": "jax 0.9 → 0.10; jax 0.9 → 0.10 with iree 3.9 → 3.10 had no known result"}
 
 
-@pytest.mark.parametrize(("outcome", "reason"), [("pass", "behaves alike"), ("infra-error", "nothing can be told")])
+@pytest.mark.parametrize(("outcome", "reason"), [("pass", "behaves alike"), ("infra-error", "no known result")])
 def test_ends_that_show_no_change(outcome: str, reason: str) -> None:
     with pytest.raises(UsageError, match=f"{reason}.* --bad"):
         drive(lambda moved: outcome if len(moved) == 3 else "pass")

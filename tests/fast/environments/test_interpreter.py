@@ -29,7 +29,7 @@ def program(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
-def test_our_own() -> None:
+def test_own_interpreter_is_the_base_one() -> None:
     """Not the one of the virtual environment: its packages would come with it."""
     assert Path(own().path).is_file()
     assert not Path(own().path).is_symlink()
@@ -43,11 +43,11 @@ def test_tags(version: str, tag: str) -> None:
     assert Interpreter(path="/x", version=version, libc="musl").tag == tag
 
 
-def test_ours_comes_first(path: Path) -> None:
+def test_find_prefers_the_own_interpreter(path: Path) -> None:
     assert find(("cp399", own().tag)) == own()
 
 
-def test_one_on_path(path: Path) -> None:
+def test_find_an_interpreter_on_path(path: Path) -> None:
     """Its output counts, not its name."""
     major, minor = own().version.split(".")[:2]
     answer = '["/opt/python", "3.99.1", "cpython", "glibc 2.36"]'

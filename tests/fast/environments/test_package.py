@@ -44,7 +44,7 @@ UNITS: list[Package] = [WHEEL, DEB, build(), HOST]
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.label)
-def test_every_unit(unit: Package, tmp_path: Path) -> None:
+def test_package_protocol_of_every_provider(unit: Package, tmp_path: Path) -> None:
     """What is asked of all of them."""
     name = unit.folder_for("cp311")
     assert is_missing(unit, tmp_path, "cp311") == bool(name)
@@ -59,7 +59,7 @@ def test_every_unit(unit: Package, tmp_path: Path) -> None:
     )
 
 
-def test_digests() -> None:
+def test_environment_digest_has_identities_of_packages() -> None:
     """The digest of an environment is that of the identities of its packages."""
     environment = ResolvedEnvironment(name="x", interpreter=CP311, packages=(WHEEL,), prefixes=(DEB,))
     assert environment.digest == digest_value(

@@ -171,7 +171,7 @@ def test_a_lock_of_something_else(tmp_path: Path, says: bool) -> None:
         resolve("x", releases=pypi(TWO), lock_folders=[path.parent])
 
 
-def test_no_lock(tmp_path: Path) -> None:
+def test_environment_without_a_lock_file_is_unavailable(tmp_path: Path) -> None:
     locks = locked(tmp_path, own().tag, ONE)
     found = resolve("x", releases=pypi(ONE, TWO), lock_folders=[locks])
     assert found == UnavailableEnvironment(
@@ -257,7 +257,7 @@ def test_prefixes_are_part_of_it(tmp_path: Path) -> None:
     assert len(digests) == 4
 
 
-def test_its_size(tmp_path: Path) -> None:
+def test_environment_size_estimates_unknown_packages(tmp_path: Path) -> None:
     """Downloads are ordered by size; an unknown size is estimated."""
     big = replace(ONE, size=1000, installed=3000)
     assert replace(environment(big), prefixes=(tool(),)).size == 1005

@@ -39,7 +39,7 @@ def environment(*packages: WheelPackage, prefixes: tuple[DebianRelease, ...] = (
     return ResolvedEnvironment(name="x", interpreter=interpreter, packages=packages, prefixes=prefixes)
 
 
-def test_nothing(home: Home) -> None:
+def test_cost_of_nothing_is_zero(home: Home) -> None:
     assert cost_of([], home) == cost_of([environment()], home) == Cost()
     assert Cost().here
 

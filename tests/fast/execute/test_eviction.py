@@ -44,7 +44,9 @@ ENTRIES = st.lists(
     since=st.integers(0, 6),
     data=st.data(),
 )
-def test_policy(entries: list[Entry], sizes: dict[str, int], max_bytes: int, since: int, data: st.DataObject) -> None:
+def test_eviction_chooses_the_least_recently_used(
+    entries: list[Entry], sizes: dict[str, int], max_bytes: int, since: int, data: st.DataObject
+) -> None:
     held = data.draw(st.sets(st.sampled_from([entry.key for entry in entries]))) if entries else set()
 
     def total(kept: list[Entry]) -> int:
@@ -280,7 +282,7 @@ def test_a_run_trims_what_is_over_the_limit(home: Home, store: ActionCache, monk
     ("text", "size"),
     [("0", 0), ("500", 500), ("1.5k", 1500), ("500M", 500 * 10**6), ("10GB", 10**10), (" 2t", 2 * 10**12)],
 )
-def test_sizes(text: str, size: int) -> None:
+def test_size_in_bytes(text: str, size: int) -> None:
     assert size_in_bytes(text) == size
 
 

@@ -257,7 +257,7 @@ def replace(name: str, make: Callable[[Path], object]) -> Callable[[Path], objec
         replace("out", lambda path: path.write_text("x")),
     ],
 )  # fmt: skip
-def test_strange_leavings(
+def test_collect_refuses_links_pipes_and_odd_outputs(
     tmp_path: Path, store: ActionCache, folders: Folders, spoil: Callable[[Path], object]
 ) -> None:
     """Refused, and never kept, without waiting, following or taking what is not its own."""

@@ -77,7 +77,7 @@ def folder(tmp_path: Path, name: str, script: str) -> str:
     return str(place)
 
 
-def test_a_real_one(real: WorkerProcess, tmp_path: Path) -> None:
+def test_worker_answers_with_the_payload(real: WorkerProcess, tmp_path: Path) -> None:
     assert not real.warm
     payload = object()
     real.send(folder(tmp_path, "1", "exit 0"), payload, timeout_s=10, memory_mb=512)

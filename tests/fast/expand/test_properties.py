@@ -86,7 +86,7 @@ def test_a_batch_has_one_axis() -> None:
         (Scaling(inputs={"x": 2}), False),
     ],
 )
-def test_comparing_with_oneself(suite_property: Any, mine: bool) -> None:
+def test_property_that_compares_tests_with_themselves(suite_property: Any, mine: bool) -> None:
     assert bool(selfish(suite_property, (("f",), ("a", "c"), ("t",)))) is mine
 
 

@@ -40,7 +40,7 @@ def result(test: str, outcome: str = "mismatch", expected: bool = False) -> Test
         ("onnx/p/t/mlp", "2026-01-01", ""),
     ],
 )
-def test_what_is_held(test: str, day: str, owner: str) -> None:
+def test_quarantine_excuses_until_its_day(test: str, day: str, owner: str) -> None:
     made = replace(catalog(), quarantines=(entry("matrix", Document, "quarantine", TEXT),))
     quarantine = Quarantine(made, day)
     marked = mark(quarantine, result(test))

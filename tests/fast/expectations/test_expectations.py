@@ -91,7 +91,7 @@ def test_groups_and_states() -> None:
     assert [(each["state"], each["outcome"], each["reason"], each["was"], each["tests"]) for each in changes] == [
         ("new", "lower-failed", "no op", "", ["a", "e"]),
         ("changed", "crashed", "SIGSEGV", "lower-failed: no op", ["c"]),
-        ("gone", "", "is no test of the suite that can run", "lower-failed: no op", ["removed"]),
+        ("gone", "", "is not a test of the suite that can run", "lower-failed: no op", ["removed"]),
         ("gone", "pass", "all right", "lower-failed: no op", ["b"]),
     ]
 
@@ -119,7 +119,7 @@ def test_what_is_left() -> None:
         "other": "s.yaml:3:5 expects lower-failed: change it there",
         "flaky": "in quarantine: sleeps (q.yaml:2:1)",
         "missing": "nothing was compared: no golden",
-        "unknown": "is no test of the suite that can run",
+        "unknown": "is not a test of the suite that can run",
     }
 
 

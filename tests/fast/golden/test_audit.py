@@ -74,7 +74,7 @@ def test_what_is_allowed_must_pass() -> None:
     assert not flagged.sound
     assert flagged.flagged[0]["mutation"] == "unmutated"
     (reason,) = flagged.failed.values()
-    assert reason == "it does not pass as it is: y: 1 of 4 elements", "what is planted in it proves nothing"
+    assert reason == "it does not pass without a mutation: y: 1 of 4 elements", "what is planted in it proves nothing"
     assert flagged.beyond, "it is further off than the bound, too"
 
 

@@ -35,8 +35,8 @@ def test_without_sqlalchemy(
     ("words", "message"),
     [
         (("push",), "no server: give --to"),
-        (("prune", "--older-than", "soon"), "'soon' is no number of days, such as 90d"),
-        (("prune", "--older-than", "0d"), "is no number of days"),
+        (("prune", "--older-than", "soon"), "'soon' is not a number of days, such as 90d"),
+        (("prune", "--older-than", "0d"), "is not a number of days"),
         (("diff", "latest", "nothing.json"), "latest: the history has fewer runs"),
         (("diff", "nothing.json", "latest"), "'nothing.json' is no run"),
         (("show", "--flaky", "--database", "mysql://h/d"), "mysql: unsupported database"),

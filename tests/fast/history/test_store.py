@@ -171,7 +171,8 @@ def test_a_schema_that_no_release_has(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "message"), [("nowhere", "is no URL"), ("", "is no URL"), ("mysql://a/b", "mysql: unsupported database")]
+    ("url", "message"),
+    [("nowhere", "is not the URL"), ("", "is not the URL"), ("mysql://a/b", "mysql: unsupported database")],
 )
 def test_what_is_no_database(url: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):

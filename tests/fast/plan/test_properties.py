@@ -77,7 +77,7 @@ def test_what_a_relation_is_told(current: Session, plan: Plan) -> None:
     assert told["relation"] == "x times 3, w times -0.5 gives y times -1.5, within the sum of both tolerances"
 
 
-def test_equal_is_equal(plan: Plan) -> None:
+def test_exact_property_has_bounds_of_0(plan: Plan) -> None:
     (spec,) = plan.graph.actions[plan.verdicts[f"{BASE}/matmul~doubled"]].params["outputs"]
     assert (spec["compare"], spec["atol"], spec["rtol"]) == ("exact", 0, 0)
 

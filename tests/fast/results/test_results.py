@@ -150,7 +150,7 @@ def test_a_weak_pass_with_a_reason_is_a_pass(made: Made) -> None:
     assert "weak" not in result.to_json()
 
 
-def test_a_pass(made: Made) -> None:
+def test_result_of_a_pass(made: Made) -> None:
     result = made.result(case(), done(seconds=1.0), done(seconds=0.5), done(seconds=0.25, verdict="good"))
     assert (result.outcome, result.stage, result.expected, result.cached) == ("pass", "judge", True, False)
     assert result.duration_s == 1.75
@@ -341,7 +341,7 @@ def results(*outcomes: tuple[str, bool]) -> Iterator[TestResult]:
         )  # fmt: skip
 
 
-def test_totals() -> None:
+def test_summary_totals() -> None:
     found = list(results(("pass", True), ("mismatch", True), ("pass", True), ("crashed", False)))
     assert summarise(found) == {
         "total": 4,

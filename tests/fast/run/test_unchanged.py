@@ -116,7 +116,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_any_change_is_noticed(change: Callable[[Path], object], root: Path, tmp_path: Path) -> None:
+def test_unchanged_run_notices_any_change(change: Callable[[Path], object], root: Path, tmp_path: Path) -> None:
     keep(tmp_path)
     (root / "README").write_text("not of the catalog")
     assert UnchangedRuns(REQUEST).find() is not None
@@ -172,7 +172,7 @@ def test_another_command_line_has_results_of_its_own(other: dict[str, Any], tmp_
     assert UnchangedRuns(replace(REQUEST, limits=Limits(jobs=7))).find() is not None
 
 
-def test_every_catalog_counts(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unchanged_run_depends_on_every_catalog(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine" / "matrix").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     request = replace(REQUEST, catalogs=(Path("mine"),))
@@ -326,7 +326,7 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
     assert UnchangedRuns(REQUEST).find() is None
 
 
-def test_only_some_are_kept(tmp_path: Path) -> None:
+def test_unchanged_keeps_the_last_16_command_lines(tmp_path: Path) -> None:
     for number in range(20):
         keep(tmp_path, replace(REQUEST, tests=(str(number),)))
     assert len(list((tmp_path / "home" / "actions" / "unchanged").iterdir())) == 16

@@ -181,7 +181,7 @@ def test_the_repository_of_a_revision(repository: Path, tmp_path: Path, monkeypa
     monkeypatch.chdir(tmp_path)
     assert find_revision("only", [two]).places == {0: "."}
     assert find_revision("HEAD", [one, one.parent]).places == {0: "sub", 1: "."}
-    with pytest.raises(UsageError, match=r"one and .*two; run matrix in the one that is meant"):
+    with pytest.raises(UsageError, match=r"one and .*two; run matrix in the one to compare"):
         find_revision("only", [one, two])
     monkeypatch.chdir(one)
     assert find_revision("HEAD", [one, two]).places == {0: "sub"}

@@ -1,4 +1,4 @@
-"""Make the axis of a bisection from what ``--good`` and ``--bad`` name, and find the tests at its points.
+"""Make the axis of a bisection from ``--good`` and ``--bad``, and find the tests at its points.
 
 These are releases of a component, commits of its repository, or sets of pins.
 """
@@ -26,16 +26,16 @@ _LIKELY = 20.0
 
 @dataclass(frozen=True, kw_only=True)
 class Ground:
-    """What a bisection probes: an axis, its tests, and the tests at points."""
+    """The subject of a bisection: an axis, its tests, and the tests at points."""
 
     axis: Axis
     tests: Sequence[str]
     tests_at: TestsAt
-    #: Returns the point that a name stands for.
+    #: A function that returns the point for a name.
     place: Callable[[str, str], int]
     #: A weight for each point.
     prior: Sequence[float] | None = None
-    #: How many points can be made at once; None: as many as there are jobs.
+    #: How many points can be made at once; None: as many as jobs.
     at_once: int | None = None
     pins: MovedPins | None = None
 
@@ -56,7 +56,7 @@ def of_releases(session: Session, axis: Axis, tests: Mapping[str, Sequence[Test]
 
 @dataclass(frozen=True)
 class _TestsByCommit:
-    """The tests at commits, each a release that is built from it."""
+    """The tests at commits. Each commit is a release that is built from it."""
 
     session: Session
     source: Source
@@ -77,7 +77,7 @@ class _TestsByCommit:
 def of_commits(
     session: Session, source: Source, commits: Commits, names: Sequence[str], *, fixed: bool, paths: Sequence[str]
 ) -> Ground:
-    """Return the ground of commits; ``fixed``: the good end is the newer one. Raise UsageError where no test can run."""
+    """Return the ground of commits; ``fixed``: the good end is the newer one. Raise UsageError if no test can run."""
     older, newer = commits.good, commits.bad
     good, bad = (newer, older) if fixed else (older, newer)
     axis = Axis(

@@ -1,4 +1,4 @@
-"""Make the result of a bisection: behaviours, changes, and what each of them changed in the IR."""
+"""Make the result of a bisection: behaviours, changes, and the effect of each change on the IR."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from mlir_matrix.results.repeats import unstable
 from mlir_matrix.results.results import TestResult
 from mlir_matrix.results.signature import Signature
 
-#: Candidates that a report lists.
+#: The most candidates that a report lists.
 _LISTED = 50
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExplainedChange:
-    """A change of behaviour, with the first step that gives something else, and where the sources differ."""
+    """A change of behaviour, with the first step whose output differs, and the differences of the sources."""
 
     change: Change[frozenset[Signature]]
     difference: StepDifference | None
     #: A page with the commits between the releases; empty if their sources are not known.
     commits: str
-    #: The points that may have made the change, the most likely first, and how sure it is that one of them did.
+    #: The points that may have made the change, the most likely first, and the probability that one of them did.
     candidates: Sequence[int] = ()
     confidence: float = 1.0
-    #: The arguments of ``matrix bisect`` that search the commits between two releases; empty where none can be built.
+    #: The arguments of ``matrix bisect`` that search the commits between two releases; empty if none can be built.
     descend: Sequence[str] = ()
     #: The candidates that change files of the passes whose IR differs.
     marked: frozenset[int] = frozenset()
@@ -58,10 +58,10 @@ class Bisection:
 
     test: str
     axis: Axis
-    #: What was observed, in the order of the axis.
+    #: The observed points, in the order of the axis.
     points: Sequence[Point]
     changes: Sequence[ExplainedChange]
-    #: At the point that ``shown`` returns.
+    #: The commands at the point that ``shown`` returns.
     commands: Commands = field(default_factory=lambda: Commands(steps={}, files={}))
     #: The nearest point where the test passes, and the commands there; None without such a point.
     passing: tuple[int, Commands] | None = None
@@ -86,7 +86,7 @@ class Bisection:
 
 
 def shown(points: Sequence[Point]) -> Observation | None:
-    """Return the observation that a report repeats: the newest failure, else the newest that is known."""
+    """Return the observation that a report repeats: the newest failure, else the newest known one."""
     known = [point.shown for point in reversed(points) if point.known]
     return next((each for each in known if each.signature and not each.signature.passes), known[0] if known else None)
 
@@ -145,7 +145,7 @@ def explain(catalog: Catalog, driver: Driver, read: Callable[[str], bytes], repe
             difference = closer if closer and closer.step else difference
         candidates = result.answer.candidates[:_LISTED]
         step = difference.step if difference and len(candidates) > 1 else ""
-        # Where the compiler is flaky, the points next to the change may have been lucky.
+        # If the compiler is flaky, the points next to the change may have passed by chance.
         varying = [
             changing.get(names[test, point], ()) for point in (change.before, change.after, *sorted(flaky[test]))
         ]
@@ -169,9 +169,9 @@ def explain(catalog: Catalog, driver: Driver, read: Callable[[str], bytes], repe
         chosen, passed = repeated[test], passing[test]
         failing_step = str(chosen.result.step["name"]) if chosen and chosen.result.step else ""
         every = [explained(test, each) for each in changes]
-        # Observations hold what each release prints; only now it is known what differs in spelling alone.
+        # Observations have the text of each release. Only the comparison shows which texts differ only in spelling.
         kept = [each for each in every if each.difference or driver.prober.by.kind != "ir"]
-        spelt = "the IR is the same: releases spell it in another way" if len(kept) < len(every) else ""
+        spelt = "the IR is the same: releases only spell it differently" if len(kept) < len(every) else ""
         yield Bisection(
             test=test,
             axis=axis,
@@ -193,14 +193,14 @@ def _guilty(plan: Plan, failing: TestResult, difference: StepDifference | None) 
 def _again(axis: Axis, chosen: Observation, repeat: Repeat) -> list[str]:
     if axis.noun == "commit":
         return []
-    # The identifier of the result has the shortest name of a release, which another one may take over.
+    # Name the release in full: a later release may take over the short name in the result's identifier.
     pins = f"{axis.component}={axis.names[chosen.point]}"
     name = with_pins(chosen.test, pins) if axis.noun == "release" else chosen.result.id
     return [*repeat.run, name]
 
 
 def _sources(catalog: Catalog, axis: Axis, change: Change[frozenset[Signature]]) -> tuple[str, str] | None:
-    """Return the commits of two releases, where these are known."""
+    """Return the commits of two releases, if these are known."""
     if axis.noun != "release":
         return None
     entry = catalog.components[axis.component]
@@ -209,7 +209,7 @@ def _sources(catalog: Catalog, axis: Axis, change: Change[frozenset[Signature]])
 
 
 def _commits(catalog: Catalog, axis: Axis, change: Change[frozenset[Signature]]) -> str:
-    """Return the page that compares the sources of two releases, where these are on GitHub."""
+    """Return the page that compares the sources of two releases, if these are on GitHub."""
     found = _sources(catalog, axis, change)
     link = (catalog.components[axis.component].document.link or "") if found else ""
     return f"{link}/compare/{'...'.join(found)}" if found and link.startswith("https://github.com/") else ""

@@ -1,4 +1,4 @@
-"""Return commands that show what is wrong with the outputs of a test: they print it beside what is right, and fail."""
+"""Make commands that show the wrong outputs of a test: they print wrong elements beside expected ones, and fail."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from mlir_matrix.plan.planner import Plan
 
 #: Command lines, and the files that they need.
 Checks: TypeAlias = tuple[list[list[str]], dict[str, bytes]]
-#: Of the tools that make kernels, the input that has the code.
+#: The input with the code, by tool that makes kernels.
 _KERNELS = {"link": "object", "compile_jit": "ir"}
-#: The runner's name is another one from this release of LLVM on; one that is not pinned is newer.
+#: The release of LLVM from which on the runner has a new name. A release that is not pinned is newer.
 _LLVM, _RENAMED = re.compile(r"\bllvm=(\d+)"), 20
-#: The library's function, and the end of a module that calls it.
+#: The function of the library, and the end of a module, which calls it.
 _CALLER = "call_kernel"
 _ENTRY_POINT = f"""\
   llvm.func @{_CALLER}(!llvm.ptr)
@@ -38,14 +38,14 @@ def call_and_compare(
 ) -> Checks:
     """Return commands that call a kernel from a C program; ``names``: those of all files.
 
-    The program is linked with the kernel's object; a kernel that MLIR's runner compiles in memory calls it from a library.
+    The program is linked with the kernel's object. If MLIR's runner compiles the kernel in memory, the program is a library.
     """
     from mlir_matrix.compare.c_program import Expected, c_program  # imports NumPy
 
     actions = plan.graph.actions
     made = next((actions[each] for each in run.sources if actions[each].tool in _KERNELS), None)
     judge = _judge(plan, run)
-    # What the driver complains of, such as memory that nobody has written, no other program sees.
+    # Some failures, such as unwritten memory, are visible only to the driver.
     is_seen = result.ok or result.outcome["outcome"] in (Outcome.CRASHED, Outcome.TIMED_OUT)
     if made is None or judge is None or "draws" in run.params or not is_seen:
         return [], {}
@@ -63,7 +63,7 @@ def call_and_compare(
         ]
         text = c_program(ENTRY, arguments, results, data(kernel), caller=_CALLER if in_memory else "")
     except (KeyError, ValueError, EOFError):
-        # A golden of which only a sketch is kept, or a file that is lost.
+        # The golden is stored as a sketch, or a file is lost.
         text = ""
     if not text:
         return [], {}
@@ -78,7 +78,7 @@ def _linked(run: Action, kernel: str, triple: str) -> list[list[str]]:
     own = triple.startswith("x86_64-linux")
     compiler = ["cc"] if own else ["python3", "-m", "ziglang", "cc", "-target", triple]
     return [
-        # The entry point calls the kernel's own main, which is not C's.
+        # Hide the kernel's own main, which the entry point calls, because C has another main.
         ["objcopy" if own else "llvm-objcopy", f"--keep-global-symbol={ENTRY}", kernel],
         [*compiler, "main.c", kernel, "-lm", "-o", "main"],
         [*run.params.get("runner", ()), "./main"],
@@ -86,7 +86,7 @@ def _linked(run: Action, kernel: str, triple: str) -> list[list[str]]:
 
 
 def _in_memory(run: Action, kernel: str) -> list[list[str]]:
-    """Return commands that have MLIR's runner compile a module, to whose end they add the entry point."""
+    """Return commands that add the entry point to a module and run it by MLIR's runner."""
     pinned = _LLVM.search(run.environment)
     runner = "mlir-cpu-runner" if pinned and int(pinned[1]) < _RENAMED else "mlir-runner"
     level = run.params.get("parameters", {}).get("opt-level", 2)

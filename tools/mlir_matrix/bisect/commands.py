@@ -43,7 +43,7 @@ _FLAGS = ("--resume", "--undo", "--log")
 
 
 class Continued(Verb):
-    """A verb whose arguments, where it continues, are those of the bisection before, and what is given now."""
+    """A verb that adds the arguments of the bisection that it continues to those of the command line."""
 
     def __init__(self, *arguments: Any, params: list[click.Parameter], **more: Any) -> None:
         own = [
@@ -64,7 +64,7 @@ class Continued(Verb):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if ctx.resilient_parsing:
-            # Of a shell that completes a word.
+            # A shell completes a word.
             return super().parse_args(ctx, args)
         given = {flag for flag in _FLAGS if flag in args}
         args = [word for word in args if word not in given]
@@ -76,7 +76,7 @@ class Continued(Verb):
         if isinstance(ctx.obj, Past):
             args = [*ctx.obj.arguments, *args]
             if os.path.isdir(ctx.obj.folder):
-                # Folders in the arguments are relative to it.
+                # Folders in its arguments are relative to its working folder.
                 os.chdir(ctx.obj.folder)
         ctx.meta["arguments"] = list(args)
         return super().parse_args(ctx, args)
@@ -111,7 +111,7 @@ def _take_value(args: list[str], option: str) -> str:
 
 def _last() -> Path:
     """Return the log of the last bisection. Raise UsageError."""
-    # One that was killed as it began has an empty log.
+    # A bisection that was killed at its start has an empty log.
     logs = sorted((log for log in bisections().glob(f"*/{LAST}") if _modified(log)), key=_modified)
     if not logs:
         raise UsageError(f"there is no bisection to continue in {bisections()}")
@@ -119,7 +119,7 @@ def _last() -> Path:
 
 
 def _modified(log: Path) -> int:
-    """Return the time of the last event; 0 without any, or where another process has removed it."""
+    """Return the time of the last event; 0 if there is none, or if another process has removed the log."""
     with suppress(FileNotFoundError):
         found = log.stat()
         return found.st_mtime_ns if found.st_size else 0
@@ -127,7 +127,7 @@ def _modified(log: Path) -> int:
 
 
 def _shown(path: Path) -> Iterator[str]:
-    """Return the observations of a log, a line each."""
+    """Return the observations of a log, one line each."""
     past = read_log(path)
     yield str(path)
     for each in past.observed:
@@ -138,7 +138,7 @@ def _shown(path: Path) -> Iterator[str]:
         yield f"{'skipped':<14} {name}"
 
 
-#: What is a release, known or not, and no commit.
+#: A release, known or unknown, and not a commit.
 _NUMBER = re.compile(r"\d{1,4}(\.\d+)*")
 
 
@@ -160,7 +160,7 @@ class Ends:
 
     @property
     def of_commits(self) -> str:
-        """The first option that only commits have; empty if none is given."""
+        """The first option that applies only to commits; empty if none is given."""
         given = {
             "--build-timeout": self.build_timeout,
             "--first-parent": self.first_parent,
@@ -246,7 +246,7 @@ class Ends:
     metavar="P",
     help="End a search when the candidates have this probability.",
 )
-@click.option("--interactive", is_flag=True, help="Ask what to make of each result; implies --search.")
+@click.option("--interactive", is_flag=True, help="Ask for the verdict of each result; implies --search.")
 @options.limits
 @options.session(options.cache, *options.releases, *options.builds)
 @options.events
@@ -265,7 +265,7 @@ def bisect_command(
     ends, find the smallest set of them that makes a test bad, and then the release. Each report is also written as
     Markdown, ready for an issue, and as HTML.
 
-    Exit code: 0 each test has a result at two points or more; 3 for some test, nothing can be told.
+    Exit code: 0 each test has a known result at two points or more; 3 some test has not.
     """
     past = context.obj if isinstance(context.obj, Past) else None
     asked = _Asked(current, tests, how, context.meta["arguments"], past, ends)
@@ -288,7 +288,7 @@ def bisect_command(
 
 @dataclass(frozen=True)
 class _Asked:
-    """What the command line asks for."""
+    """The request of the command line."""
 
     session: Session
     tests: Sequence[str]
@@ -320,7 +320,7 @@ def _bisect_releases(asked: _Asked) -> list[Reported]:
 
 
 def _component_of_commits(asked: _Asked) -> str:
-    """Return the component whose commits are bisected: a repository is named, or an end that is no release. Empty: none."""
+    """Return the component whose commits to bisect, if a repository is named or an end is not a release; else empty."""
     catalog, given = asked.session.catalog, asked.ends
     chosen = given.component or default_component(catalog, asked.tests)
     check_known("component", [chosen], catalog.components, "--component: ")
@@ -357,12 +357,12 @@ def _bisect_commits(asked: _Asked, component: str) -> list[Reported]:
 
 
 def _start(repository: Repository, older: str, newer: str) -> str:
-    """Return the older end, or where both part: releases are often on branches of their own."""
+    """Return the older end, or the fork of both ends, because releases are often on separate branches."""
     ends = [repository.commit(each) for each in (older, newer)]
     base = fork(repository, *ends)
     if not base or base in ends:
         return older
-    note(f"{older} is no ancestor of {newer}: the search begins where they part, {base[:SHORT_COMMIT]}")
+    note(f"{older} is not an ancestor of {newer}: the search begins at their fork, {base[:SHORT_COMMIT]}")
     return base
 
 
@@ -390,19 +390,21 @@ def _bisect_pins(asked: _Asked) -> list[Reported]:
             results = asked.run(of_pins(asked.session, pins, names))
             asked = replace(asked, how=replace(asked.how, events=None))
             found += [*results, *(each for one in results for each in _descend(asked, one.bisection, pins, both))]
-        # A second bisection must not begin the file of events again.
+        # A second bisection must not overwrite the file of events.
         asked = replace(asked, how=replace(asked.how, events=None))
     return found
 
 
 def _by_used(asked: _Asked, pins: MovedPins) -> dict[tuple[str, ...], list[str]]:
-    """Return the tests by the moved components that they use. Raise UsageError where none uses any."""
+    """Return the tests by the moved components that they use. Raise UsageError if none uses any."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for test, components in used_components(asked.session, asked.tests, pins).items():
         groups.setdefault(tuple(components), []).append(test)
     for used, names in groups.items():
         if unused := [name for name in pins.moved if name not in used]:
-            warn(f"{' '.join(names)}: the pins of {' and '.join(unused)} play no part, because nothing there uses them")
+            warn(
+                f"{' '.join(names)}: the pins of {' and '.join(unused)} have no effect, because nothing there uses them"
+            )
     groups.pop((), None)
     if not groups:
         raise UsageError(f"no test that can run at an end uses {' or '.join(pins.moved)}")
@@ -410,7 +412,7 @@ def _by_used(asked: _Asked, pins: MovedPins) -> dict[tuple[str, ...], list[str]]
 
 
 def _descend(asked: _Asked, found: Bisection, pins: MovedPins, both: Mapping[str, str]) -> Iterator[Reported]:
-    """Bisect the releases of each component of a guilty set; the others stay as they are in it."""
+    """Bisect the releases of each component of a guilty set. The other components keep their releases in it."""
     for change in found.changes:
         bad = {**both, **pins.pins(change.change.after)}
         for component in sorted(pins.components(change.change.after)):
@@ -420,7 +422,7 @@ def _descend(asked: _Asked, found: Bisection, pins: MovedPins, both: Mapping[str
 def _bisect_moved(
     asked: _Asked, tests: Sequence[str], component: str, good: Mapping[str, str], bad: Mapping[str, str]
 ) -> Iterator[Reported]:
-    """Bisect the releases of a component between two pin sets, with the others of the bad one."""
+    """Bisect the releases of a component between two pin sets, with the other components at their bad releases."""
     others = {name: release for name, release in bad.items() if name != component}
     axis = make_axis(asked.session.catalog, component, good=good[component], bad=bad[component])
     session = asked.session.with_pins(others)

@@ -66,7 +66,7 @@ def find_source(
     elif os.path.isdir(os.path.expanduser(where)):
         where = os.path.abspath(os.path.expanduser(where))
     if root and os.path.isdir(where):
-        # Not used as it is: the settings of a clone name programs that git runs.
+        # A clone's folder is not used directly, because its settings name programs that git would run.
         where = f"file://{where}"
     changes = {"repository": where, "timeout": limit_s or found.timeout or _LIMIT_S}
     changes |= {"command": build, "folder": "."} if build else {}

@@ -1,4 +1,4 @@
-"""The commits between the ends of a bisection, as a history."""
+"""List the commits between the ends of a bisection, as a history."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.environments.source.repository import GitError, Repository
 
-#: Digits of a commit that people are shown.
+#: How many digits of a commit to show.
 SHORT = 12
 
 
@@ -25,16 +25,16 @@ class Commits:
     #: The indices of the ends.
     good: int
     bad: int
-    #: Each merge stands for all that it merged.
+    #: True if each merge stands for all commits that it merged.
     first_parent: bool
-    #: What a person should know before the search.
+    #: Warnings for the user, before the search.
     warnings: tuple[str, ...] = ()
 
     def touching(self, paths: Iterable[str], *, literal: bool = False) -> frozenset[int]:
         """Return the indices of the commits that change files; ``paths``: files, folders, or patterns unless ``literal``."""
         names = ("--literal-pathspecs",) if literal else ()
         ends = [self.ids[self.bad], "--not", self.ids[self.good]]
-        # A merge changes what a branch did, which has commits of its own, unless it stands for these.
+        # Skip merges, whose changes are in the merged commits, unless a merge stands for these.
         kinds = ("--first-parent",) if self.first_parent else ("--full-history", "--no-merges")
         found = set(self.repository.git(*names, "rev-list", *kinds, *ends, "--", *paths).split())
         return frozenset(index for index, each in enumerate(self.ids) if each in found)
@@ -47,10 +47,10 @@ class Commits:
         try:
             found = self.repository.git("grep", "-l", "-z", "-F", *words, self.ids[self.bad], "--", "*.td")
         except GitError:
-            # Nothing defines them.
+            # No file defines these passes.
             return frozenset()
         folders = {os.path.dirname(each.partition(":")[2]) or "." for each in found.split("\0") if each}
-        # MLIR keeps definitions and sources apart.
+        # In MLIR, definitions and sources are in different folders.
         return self.touching(folders | {re.sub(r"\binclude/mlir/", "lib/", each) for each in folders}, literal=True)
 
 
@@ -63,7 +63,7 @@ def list_commits(repository: Repository, good: str, bad: str, *, first_parent: b
     first, last = repository.commit(good), repository.commit(bad)
     _check_ends(repository, good, first, bad, last)
     only = ("--first-parent",) if first_parent else ()
-    # Without the parents of the good end, but with it.
+    # Exclude the parents of the good end, but not the good end.
     ends = (last, "--not", f"{first}^@")
     text = repository.git("rev-list", "--topo-order", "--reverse", *only, "--format=%P%x09%s", *ends)
     lines = text.split("\n")
@@ -71,7 +71,7 @@ def list_commits(repository: Repository, good: str, bad: str, *, first_parent: b
     listed = {line.removeprefix("commit "): more.partition("\t")[::2] for line, more in pairs}
     _check_depth(repository, listed, first)
     if first not in listed:
-        # It is on a branch that was merged: every commit of the line comes after it.
+        # The good end is on a merged branch, so every commit of the line comes after it.
         listed = {first: ("", repository.git("log", "-1", "--format=%s", first).strip()), **listed}
     places = {commit: index for index, commit in enumerate(listed)}
     before = ((index - 1,) if index else () for index in range(len(listed)))

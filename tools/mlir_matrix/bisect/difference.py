@@ -1,4 +1,4 @@
-"""Find the first step after which the IR of two points differs, and show that difference without noise of the text."""
+"""Find the first step after which the IR of two points differs, and show the difference without differences of spelling."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from mlir_matrix.plan.graph import Action, Produced
 from mlir_matrix.plan.planner import Plan
 
 _VALUE = re.compile(r"%[\w$.-]+(?::\d+|#\d+)?|\^\w+")
-#: Spellings that change without a change of meaning: aliases of attributes, properties in ``<{…}>``, spaces.
+#: Spellings that may change without a change of meaning: aliases of attributes, properties in ``<{…}>``, spaces.
 _SPELLINGS = (
     (re.compile(r"#([a-z_]+)\d+\b"), r"#\1"),
     (re.compile(r"<\{"), "{"),
     (re.compile(r"\}>"), "}"),
     (re.compile(r"\s+"), " "),
 )
-#: By the kind of file, further ones: in LLVM IR numbers of metadata and attributes, labels, comments; so in assembly.
+#: More of them by kind of file: in LLVM IR numbers of metadata and attributes, labels, comments; similarly in assembly.
 _MORE_SPELLINGS = {
     "ll": (
         (re.compile(r"([!#])\d+\b"), r"\1"),
@@ -38,17 +38,17 @@ _MORE_SPELLINGS = {
     ),
 }
 _INTRINSIC, _GROUP = re.compile(r"declare .*@llvm\."), re.compile(r"#\d+")
-#: Which program writes an output of a step that compiles LLVM IR; ``llc`` writes the object, too.
+#: The program that writes an output of a step that compiles LLVM IR. ``llc`` also writes the object.
 _PROGRAMS = {"translated": "mlir-translate", "optimised": "opt", "assembly": "llc"}
-#: Lines around a difference, and lines that are shown in all.
+#: The number of lines to show around a difference, and in all.
 _AROUND, _MOST = 2, 60
-#: By an output of two actions, what one release prints for it, in the forms ``generic`` and ``custom``.
+#: By an output of two actions: its text as printed by one release, in the forms ``generic`` and ``custom``.
 Prints: TypeAlias = Mapping[tuple[Produced, Produced], tuple[Result, Result]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepDifference:
-    """The first step whose output differs, or why that is not known."""
+    """The first step whose output differs, or why it is unknown."""
 
     #: Empty if it is not known.
     step: str = ""
@@ -68,10 +68,9 @@ def first_difference(
     prints: Prints = MappingProxyType({}),
     last: str = "",
 ) -> StepDifference | None:
-    """Compare what the steps of two tests gave, in order, up to ``last``. None if no common step gave anything else.
+    """Compare the outputs of the steps of two tests in order, up to ``last``. Return None if no common step differs.
 
-    What differs only up to a step that gives the same again made no difference. Without ``prints``, IR is compared as each release
-    wrote it.
+    Ignore differences before a step whose outputs are equal again. Without ``prints``, compare IR as each release wrote it.
     """
     if missing := [test for test in tests if test not in plan.verdicts]:
         return StepDifference(problem=f"the plan has no test {' and no test '.join(missing)}")
@@ -94,7 +93,7 @@ def common_steps(plan: Plan, done: Mapping[str, Done], tests: tuple[str, str]) -
 
 
 def _steps(plan: Plan, done: Mapping[str, Done], test: str) -> dict[str, Action]:
-    """Return the finished actions of a test that give something, by label."""
+    """Return the finished actions of a test that have outputs, by label."""
     names = [name for name in plan.needed_by(test) if name in done and done[name].result.ok]
     actions = map(plan.graph.actions.__getitem__, names)
     return {action.label: action for action in actions if action.stage != Stage.JUDGE}
@@ -103,7 +102,7 @@ def _steps(plan: Plan, done: Mapping[str, Done], test: str) -> dict[str, Action]
 def _compare(
     actions: tuple[Action, Action], done: Mapping[str, Done], read: Callable[[str], bytes], prints: Prints
 ) -> Iterator[Callable[[], StepDifference] | None]:
-    """Yield what differs between two actions, or None; of one that runs several programs for each of them."""
+    """Yield the difference between two actions, or None; if an action runs several programs, for each of them."""
     label = actions[0].label
     outputs = [done[action.id].result.outputs for action in actions]
     programs = _PROGRAMS.keys() & outputs[0].keys()
@@ -124,7 +123,7 @@ def _compare(
 def _compare_outputs(
     step: str, kind: str, pairs: Sequence[tuple[str, str]], read: Callable[[str], bytes]
 ) -> Callable[[], StepDifference] | None:
-    """Return what differs between two outputs, of which each pair of digests is another form; None if any form is equal."""
+    """Return the difference of two outputs; None if they are equal in any form. Each pair of digests is one form."""
     if any(left == right for left, right in pairs):
         return None
     if kind not in ("mlir", *_MORE_SPELLINGS):
@@ -147,8 +146,7 @@ def difference(left: str, right: str, kind: str = "mlir") -> list[str]:
     """Return the difference of two modules, operation by operation; empty if only names and spacing differ.
 
     ``kind`` is ``mlir``, ``ll`` for LLVM IR, or ``s`` for assembly.
-    Names of values are left out, because one new operation renames all that follow. Where nothing but operands differs, values
-    are numbered.
+    Names of values are left out, because one new operation renames all later values. If only operands differ, values are numbered.
     """
     for rename in (_anonymous, _numbered):
         before, after = (rename(_lines(text, kind)) for text in (left, right))
@@ -159,12 +157,12 @@ def difference(left: str, right: str, kind: str = "mlir") -> list[str]:
 
 
 def normalised(text: str, kind: str = "mlir") -> str:
-    """Return the text of a module that only differs from another one's if ``difference`` shows something."""
+    """Return a text of a module that is equal for two modules if ``difference`` shows nothing."""
     return "\n".join(_numbered(_lines(text, kind)))
 
 
 def _lines(text: str, kind: str = "mlir") -> Iterator[str]:
-    """Yield the lines of a module, with one spelling for what has several."""
+    """Yield the lines of a module in a uniform spelling."""
     for line in _without_intrinsics(text) if kind == "ll" else text.splitlines():
         words = line.strip()
         for pattern, replacement in (*_MORE_SPELLINGS.get(kind, ()), *_SPELLINGS):
@@ -174,7 +172,7 @@ def _lines(text: str, kind: str = "mlir") -> Iterator[str]:
 
 
 def _without_intrinsics(text: str) -> list[str]:
-    """Return the lines of LLVM IR but for declarations of intrinsics and their attributes: a release has its own."""
+    """Return the lines of LLVM IR without declarations of intrinsics and their attributes, which differ between releases."""
     lines = [line for line in text.splitlines() if not _INTRINSIC.match(line)]
     used = {group for line in lines if not line.startswith("attributes") for group in _GROUP.findall(line)}
     return [line for line in lines if not line.startswith("attributes") or used & set(_GROUP.findall(line))]

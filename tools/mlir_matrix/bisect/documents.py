@@ -15,9 +15,9 @@ class ObservedPoint(TypedDict):
 
     release: str
     behaviour: str | None
-    """The letter of its behaviour, several with ``/`` between them where it is flaky; null if nothing can be told."""
+    """The letter of its behaviour; several, separated by ``/``, if it is flaky; null if it is unknown."""
     observations: dict[str, int]
-    """How often each behaviour was seen."""
+    """The number of times of each behaviour."""
     outcome: Outcome
     reason: str
     duration_s: float
@@ -34,7 +34,7 @@ class ObservedBehaviour(TypedDict):
 
 
 class BehaviourChange(TypedDict):
-    """Two releases that behave differently, and what lies between."""
+    """Two releases with different behaviours, and the points between them."""
 
     kind: Literal["broke", "fixed", "differs"]
     """``broke``: from a pass to a failure; ``fixed``: back; ``differs``: from one failure to another."""
@@ -66,7 +66,7 @@ class BisectedTest(TypedDict):
     scaled: str
     """Of a program that was too large for a test: which of its numbers were made smaller; else empty."""
     points: list[ObservedPoint]
-    """What was observed, the oldest release or commit first."""
+    """The observations, the oldest release or commit first."""
     behaviours: list[ObservedBehaviour]
     changes: list[BehaviourChange]
     problem: str

@@ -1,6 +1,6 @@
-"""Drive probes: scan a short axis whole and find where behaviour changes, or search a long one for the change of each test.
+"""Drive probes: scan all points of a short axis for changes of behaviour, or search a long axis for a change of each test.
 
-The searches of several tests share probes: what one asks for is observed for all.
+The searches of several tests share probes: a point that one search needs is observed for all tests.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from mlir_matrix.bisect.search.history import History, Line, history
 from mlir_matrix.bisect.search.search import Answer, ContradictionError, Search, Verdict
 from mlir_matrix.results.signature import Signature, alike
 
-#: A longer axis is searched, and not scanned.
+#: The most points of an axis that is scanned and not searched.
 SHORT = 32
-#: Repeated probes of one round.
+#: The most repeated probes of one round.
 _AGAIN = 6
-#: Of a scan: the least time limit of actions in seconds, and how many times what the fastest release took others get.
+#: For a scan: the least time limit of actions in seconds, and the factor of the fastest release's time for other releases.
 _LEAST_S, _TIMES = 20.0, 10
 Find = Literal["change", "broke", "fixed"]
 _Ends: TypeAlias = tuple[int, int]
-#: Yields the points that a test wants next; one that was observed is observed again.
+#: Yields the points that a test needs next. An observed point is observed again.
 _Probes: TypeAlias = Generator[Sequence[int], None, None]
 _ProbesForEnds: TypeAlias = Generator[Sequence[int], None, _Ends | None]
 _ProbesForPoint: TypeAlias = Generator[Sequence[int], None, int | None]
@@ -36,25 +36,25 @@ _ProbesForPoint: TypeAlias = Generator[Sequence[int], None, int | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Strategy:
-    """How to look for changes."""
+    """How to search for changes."""
 
     scan: bool
     jobs: int
     find: Find = "change"
     confidence: float = 0.95
-    #: In a scan, of each point; in a search, of the last candidates and what is before them.
+    #: Repeated probes: in a scan, of each point; in a search, of the last candidates and the points before them.
     repeats: int = 0
     #: A weight for each point.
     prior: Sequence[float] | None = None
     #: Points that are not probed.
     skipped: frozenset[int] = frozenset()
-    #: Asks a person what to make of new observations.
+    #: A function that asks a person for the verdicts of new observations.
     review: Callable[[Observations, Sequence[Observation]], None] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What a search found for a test: where the behaviour ``old`` becomes ``new``."""
+    """The result of a search for a test: the points at which the behaviour ``old`` becomes ``new``."""
 
     old: Signature
     new: Signature
@@ -79,9 +79,9 @@ class Driver:
     found: dict[str, Found] = field(default_factory=dict)
     #: By test, why its search ended without an answer.
     problems: dict[str, str] = field(default_factory=dict)
-    #: By test, why there is nothing to find between the ends that were named.
+    #: By test: why there is nothing to find between the given ends.
     wrong_ends: dict[str, str] = field(default_factory=dict)
-    #: How often something was probed, and by test the candidates that are left, for whoever shows the progress.
+    #: For the display of progress: the number of rounds, and the remaining candidates by test.
     rounds: int = 0
     left: dict[str, int] = field(default_factory=dict)
     _history: History[Any] = field(init=False)
@@ -122,7 +122,7 @@ class Driver:
                 self._probe(self._shared(wanted))
 
     def changes(self, test: str) -> list[FoundChange]:
-        """Return the changes of a test: all that a scan finds, or the one that was searched."""
+        """Return the changes of a test: all that a scan finds, or the one that a search finds."""
         points = self.prober.observations.points(test)
         if not self.strategy.scan:
             return [self._between(self.found[test], points)] if test in self.found else []
@@ -139,7 +139,7 @@ class Driver:
         points = [point for point in range(len(self.axis)) if point not in self.strategy.skipped]
         self._probe_briefly({test: [point for point in points if not observations.at(test, point)] for test in tests})
         for number in range(self.strategy.repeats):
-            # What tells nothing once is not asked again.
+            # A point with an unknown result is not probed again.
             seen = {test: [each for each in observations.points(test) if each.known] for test in tests}
             few = {
                 test: [each.index for each in of if len(each.observations) < number + 2] for test, of in seen.items()
@@ -151,7 +151,7 @@ class Driver:
                 self._has_ends(test, self.axis.good, self.axis.bad)
 
     def _probe_briefly(self, wanted: Mapping[str, Sequence[int]]) -> None:
-        """Probe under a limit that costs little where many points hang, and in full again where a time-out decides."""
+        """Probe under a small limit, because many points may hang. Probe again in full if a time-out decides."""
         observations, full_s = self.prober.observations, self.prober.limits.timeout_s
         self._probe(wanted, self._brief_s(wanted))
         while True:
@@ -159,25 +159,25 @@ class Driver:
             if not any(late.values()):
                 break
             self._probe(late, full_s)
-            # What was late when no point had ended yet may need more.
+            # Before any point has ended, the limit may have been too small.
             brief_s = self._brief_s(wanted)
             self._probe(
                 {test: observations.forget_late(test, range(len(self.axis)), brief_s) for test in wanted}, brief_s
             )
 
     def _brief_s(self, tests: Iterable[str]) -> float:
-        """Return a time limit of actions: ten times what the fastest point took that ended."""
+        """Return a time limit of actions: ten times the time of the fastest point that has ended."""
         limit_s = _LEAST_S
         for test in tests:
             seen = [each for point in self.prober.observations.points(test) for each in point.observations]
             ended = [each for each in seen if each.signature and each.result.outcome != Outcome.TIMED_OUT]
             limit_s = max(limit_s, _TIMES * min((each.result.duration_s for each in ended), default=0.0))
-        # A person judges each observation once.
+        # With --interactive, a person judges each observation only once.
         full_s = self.prober.limits.timeout_s
         return full_s if self.strategy.review is not None else min(full_s, limit_s)
 
     def _deciding(self, test: str) -> set[int]:
-        """Return the points on which an answer rests: both sides of changes, the ends, and the newest that is known."""
+        """Return the points that decide an answer: both sides of changes, the ends, and the newest known point."""
         sides = {point for each in self.changes(test) for point in (each.change.before, each.change.after)}
         known = [point.index for point in self.prober.observations.points(test) if point.known]
         return sides | {point for point in (self.axis.good, self.axis.bad, *known[-1:]) if point is not None}
@@ -199,7 +199,7 @@ class Driver:
             self.strategy.review(observations, new)
 
     def _shared(self, wanted: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
-        """Return what to probe in one round: as many new points as there are jobs, each for all tests, and what to run again."""
+        """Return the probes of one round: as many new points as jobs, each for all tests, and points to repeat."""
         fresh = [self._unseen(test, list(dict.fromkeys(points))) for test, points in wanted.items()]
         turns = chain.from_iterable(zip_longest(*fresh))
         chosen = list(dict.fromkeys(point for point in turns if point is not None))[: self.strategy.jobs]
@@ -208,7 +208,7 @@ class Driver:
         }
 
     def _repeats(self, test: str, points: Sequence[int], chosen: Sequence[int]) -> list[int]:
-        """Return the points that a test knows, or gets to know, and wants once more."""
+        """Return the points that a test knows, or will know after this round, and needs again."""
         seen = {point for point in points if not self._unseen(test, [point])}
         found = []
         for point in points:
@@ -219,14 +219,14 @@ class Driver:
         return found
 
     def _between(self, found: Found, points: Sequence[Point]) -> FoundChange:
-        """Return the change that a search found, between the observed points that are nearest to the likeliest candidate."""
+        """Return the change that a search found, between the observed points nearest to the most likely candidate."""
         culprit = found.answer.candidates[0]
         older = set(self._history.listed(self._history.between((), culprit)))
         old, new = (
             [point for point in points if any(verdict(each, found.old, found.new) == side for each in point.behaviours)]
             for side in (Verdict.GOOD, Verdict.BAD)
         )
-        # A flaky test may show both, also at its good end.
+        # A flaky test may show both behaviours, also at its good end.
         old = [point for point in old if point not in new] or old
         before = [point for point in old if point.index in older and point.index != culprit] or old[:1]
         after = [point for point in new if point.index >= culprit and self._is_after(point.index, culprit)] or new[-1:]
@@ -236,7 +236,7 @@ class Driver:
         return culprit in self._history.listed(self._history.between((), point))
 
     def _search(self, test: str) -> _Probes:
-        """Yield the points that the search for one test wants."""
+        """Yield the points that the search for one test needs."""
         ends = yield from self._find_ends(test)
         if ends is None:
             return
@@ -261,7 +261,7 @@ class Driver:
                         search.observe(known.index, verdict(seen.signature, old, new))
                 wanted, self.left[test] = search.next(self.strategy.jobs), search.left
                 if wanted and not self._unseen(test, wanted):
-                    # What is there costs little to run again.
+                    # An installed point takes little time to run again.
                     more = search.next(max(self.strategy.jobs, _AGAIN))
                     wanted = [point for point in more if not self._unseen(test, [point])] or wanted
                 if not wanted:
@@ -288,7 +288,7 @@ class Driver:
         if good is not None and bad is not None:
             yield from self._observed(test, [good, bad])
             for _ in range(self.strategy.repeats):
-                # The bad end of a flaky test may have passed by chance.
+                # A flaky test may have passed at its bad end by chance.
                 known = self._known(test, good), self._known(test, bad)
                 if not all(known) or not alike(*known):
                     break
@@ -296,7 +296,7 @@ class Driver:
             return (min(good, bad), max(good, bad)) if self._has_ends(test, good, bad) else None
         newest = yield from self._newest_known(test)
         if newest is None:
-            self.problems[test] = f"nothing can be told at any {self.axis.noun}"
+            self.problems[test] = f"no {self.axis.noun} has a known result"
             return None
         if good is not None and good != newest:
             yield from self._observed(test, [good])
@@ -311,7 +311,7 @@ class Driver:
         return [point for point in points if not self.prober.observations.at(test, point)]
 
     def _newest_known(self, test: str) -> _ProbesForPoint:
-        """Yield points from the newest on until something can be told; return that point, or None."""
+        """Yield points from the newest on until one has a known result. Return that point, or None."""
         for point in range(len(self.axis) - 1, -1, -1):
             if point in self.strategy.skipped:
                 continue
@@ -321,7 +321,7 @@ class Driver:
         return None
 
     def _gallop(self, test: str, newest: int) -> _ProbesForEnds:
-        """Yield points ever farther back; return the nearest pair with the change that is looked for, or None."""
+        """Yield points with growing distance. Return the nearest pair with the wanted change, or None."""
         older = sorted({max(0, newest - (1 << power)) for power in range(newest.bit_length() + 1)}, reverse=True)
         older = [point for point in older if point < newest and point not in self.strategy.skipped]
         newer = newest
@@ -332,9 +332,9 @@ class Driver:
                 old, new = self._signatures(test, point, newer)
                 if not old.alike(new) and self.strategy.find in ("change", word({old}, {new})):
                     return point, newer
-                # A crash without a frame is like several that are not alike.
+                # A crash without a frame may be the same as several different crashes.
                 newer = newer if old.alike(new) and new.frame and not old.frame else point
-        self.problems[test] = f"no such change between the {self.axis.noun}s that were probed"
+        self.problems[test] = f"no such change between the probed {self.axis.noun}s"
         return None
 
     def _has_ends(self, test: str, good: int, bad: int) -> bool:
@@ -352,11 +352,11 @@ class Driver:
         at = [each.known if each else None for each in known]
         for end, point, found in zip(ends, known, at, strict=True):
             if found is None and self.strategy.scan:
-                # What is between may tell enough.
+                # Points between the ends may be sufficient.
                 return ""
             if found is None:
                 why = point.shown.result.reason if point else "it is skipped"
-                return f"nothing can be told of {test} at {end} ({why}); choose another end"
+                return f"{test} has no known result at {end} ({why}); choose another end"
         words = [" or ".join(sorted(map(str, found or ()))) for found in at]
         if [{each.passes for each in found or ()} for found in at] == [{False}, {True}]:
             return f"{test} passes at {ends[1]} and not at {ends[0]} ({words[0]}); swap them"
@@ -381,7 +381,7 @@ def word(was: Set[Signature], becomes: Set[Signature]) -> Literal["broke", "fixe
 
 
 def verdict(seen: Signature | None, old: Signature, new: Signature) -> Verdict:
-    """Return what a behaviour says in a search for a change from ``old`` to ``new``; a third one says nothing."""
+    """Return the verdict of a behaviour in a search for a change from ``old`` to ``new``; a third behaviour has none."""
     is_old, is_new = (seen is not None and seen.alike(each) for each in (old, new))
     if is_old == is_new:
         return Verdict.CANNOT_TELL
@@ -410,12 +410,12 @@ class Change(Generic[Behaviour]):
 def changes(
     behaviours: Sequence[Behaviour | None], alike: Callable[[Behaviour, Behaviour], bool] = operator.eq
 ) -> list[Change[Behaviour]]:
-    """Return every change along an axis; None is a point of which nothing is known.
+    """Return every change along an axis. None is a point with an unknown result.
 
-    ``alike`` need not be transitive: a point that is like what is before and after a change may have either behaviour.
+    ``alike`` need not be transitive: a point that is like those before and after a change may have either behaviour.
     """
     found: list[Change[Behaviour]] = []
-    #: What was seen since the last change.
+    #: The behaviours since the last change.
     since: list[tuple[int, Behaviour]] = []
     for after, becomes in enumerate(behaviours):
         if becomes is None:

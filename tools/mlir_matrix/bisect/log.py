@@ -1,6 +1,6 @@
-"""The log of a bisection: each observation is written before the next one is made. A bisection continues from its log.
+"""Write and read the log of a bisection, from which it can continue. Each observation is written before the next is made.
 
-Each line ends with a digest of itself. The next writer removes what a killed process left half written.
+Each line ends with its digest. The next writer removes an incomplete line of a killed process.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from mlir_matrix.bisect.signature import By, signature
 from mlir_matrix.results.results import TestResult
 from mlir_matrix.results.signature import Signature
 
-#: What a result alone does not tell.
+#: Criteria that need more than a result.
 _OF_OUTPUTS = ("output", "ir", "time")
 SCHEMA = "mlir-matrix/bisect-log/v2"
-#: Told behaviours apart by the number of wrong elements, and took what a release cannot read for one.
+#: A version that distinguished behaviours by the number of wrong elements, and took an unreadable program for a behaviour.
 _OLDER = "mlir-matrix/bisect-log/v1"
-#: Between an event and the first digits of its SHA-256.
+#: The text between an event and the first digits of its SHA-256.
 _SEAL = b', "digest": "'
 _DIGITS = 16
 #: The name of a log in the folder of its bisection.
@@ -46,7 +46,7 @@ class Log:
         self.path, self._names = path, names
 
     def begin(self, arguments: Sequence[str], component: str, tests: Iterable[str]) -> None:
-        """Write what is bisected, at each start. Raise InfrastructureError."""
+        """Write the subject of the bisection, at each start. Raise InfrastructureError."""
         self._write(
             "begin",
             schema=SCHEMA,
@@ -58,7 +58,7 @@ class Log:
         )
 
     def observed(self, seen: Observation, by: By) -> None:
-        """Write an observation and what its behaviour is made of. Raise InfrastructureError."""
+        """Write an observation with the data of its behaviour. Raise InfrastructureError."""
         self._write(
             "observed",
             test=seen.test,
@@ -76,7 +76,7 @@ class Log:
         self._write("judged", test=seen.test, release=self._names[seen.point], number=number, behaviour=behaviour)
 
     def skipped(self, names: Iterable[str]) -> None:
-        """Write that points are not probed. Raise InfrastructureError."""
+        """Write which points are skipped. Raise InfrastructureError."""
         for name in names:
             self._write("skipped", release=name)
 
@@ -108,7 +108,7 @@ def _opened(line: bytes) -> bytes | None:
 
 
 def _remove_torn_line(file: io.FileIO) -> None:
-    """Remove the end of a file that is not a whole line."""
+    """Remove an incomplete line at the end of a file."""
     end = file.seek(0, os.SEEK_END)
     if end and os.pread(file.fileno(), 1, end - 1) != b"\n":
         text = os.pread(file.fileno(), end, 0)
@@ -117,7 +117,7 @@ def _remove_torn_line(file: io.FileIO) -> None:
 
 @dataclass(kw_only=True)
 class Past:
-    """What a log tells of a bisection."""
+    """The content of the log of a bisection."""
 
     path: Path
     arguments: Sequence[str]
@@ -125,15 +125,15 @@ class Past:
     skipped: set[str] = field(default_factory=set)
     #: The working folder of its last start.
     folder: str = ""
-    #: Whether the bisection goes on in the same folder, and whether its last observation is to be forgotten.
+    #: Whether the bisection continues in the same folder, and whether to forget its last observation.
     resumed: bool = False
     undo: bool = False
 
     def observations(self, axis: Axis, tests: Iterable[str], limit_s: float, by: By) -> list[Observation]:
-        """Return what was observed and still counts.
+        """Return the observations that still count.
 
-        Failures of the infrastructure do not, nor time-outs under a smaller limit, nor what is not on the axis. A behaviour that
-        was made of something else is made of its result, where that is enough.
+        Leave out infrastructure errors, time-outs under a smaller limit, and points that are not on the axis. If the criterion has
+        changed, compute the behaviour from the result, if that is enough.
         """
         places, known = {name: index for index, name in enumerate(axis.names)}, set(tests)
         found = []
@@ -149,20 +149,20 @@ class Past:
                     continue
                 seen = replace(seen, signature=signature(seen.result, by))
                 if seen.signature is None:
-                    # A result alone does not tell whether a release wrote what it cannot read.
+                    # The result does not say whether the release itself wrote the unreadable text.
                     continue
             found.append(seen)
         return found
 
 
 def read_log(path: Path) -> Past:
-    """Read a log. Raise UsageError where it is none, or where a line is not as it was written."""
+    """Read a log. Raise UsageError if it is none, or where a line is not as it was written."""
     try:
         *lines, torn = path.read_bytes().split(b"\n")
     except OSError as error:
         raise UsageError(f"the log {path} cannot be read: {error.strerror}") from None
     if _opened(torn[:-1]) is not None:
-        # Not torn: what follows the whole line was its line feed.
+        # The line is complete, only its line feed is missing.
         lines.append(torn)
     past: Past | None = None
     for number, line in enumerate(lines, 1):
@@ -175,18 +175,18 @@ def read_log(path: Path) -> Past:
         try:
             past = _take(past, path, json.loads(event))
         except (ValueError, LookupError, TypeError) as error:
-            raise UsageError(f"{path}:{number}: no event of a bisection: {error!r}") from None
+            raise UsageError(f"{path}:{number}: not an event of a bisection: {error!r}") from None
     if past is None:
-        raise UsageError(f"{path} is no log of a bisection: it does not begin with the event begin of {SCHEMA}")
+        raise UsageError(f"{path} is not the log of a bisection: it does not begin with the event begin of {SCHEMA}")
     return past
 
 
 def _take(past: Past | None, path: Path, event: Mapping[str, Any]) -> Past:
-    """Return what is known after an event."""
+    """Return the content of the log after an event."""
     kind = event["event"]
     if kind == "begin" and event["schema"] == _OLDER:
         raise UsageError(
-            f"{path}: an older version of this program wrote this log, and told behaviours apart in another way; "
+            f"{path}: an older version of this program wrote this log, and distinguished behaviours differently; "
             f"begin anew: {shlex.join([launcher(), 'bisect', *event['arguments']])}"
         )
     if past is None or kind == "begin":

@@ -1,4 +1,4 @@
-"""Hold what is known of tests at the points of an axis: each observation, and the behaviours of a point."""
+"""Hold the observations of tests at the points of an axis, and the behaviours of each point."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Observation:
     test: str
     #: The index of the point.
     point: int
-    #: None if nothing can be told.
+    #: None if the result says nothing about the code under test.
     signature: Signature | None
     result: TestResult
-    #: The time limit of its actions. Seconds.
+    #: The time limit of its actions, in seconds.
     limit_s: float
-    #: Whether the signature is what a person chose, not what was computed.
+    #: Whether a person chose the signature. Otherwise it was computed.
     judged: bool = False
 
 
@@ -35,7 +35,7 @@ class Point:
 
     @property
     def behaviours(self) -> Mapping[Signature, int]:
-        """Return how often each behaviour was seen; several: the test is flaky here."""
+        """Return how often each behaviour was seen. With several behaviours, the test is flaky here."""
         counts: dict[Signature, int] = {}
         for each in self.observations:
             if each.signature is not None:
@@ -44,12 +44,12 @@ class Point:
 
     @property
     def known(self) -> frozenset[Signature] | None:
-        """Return the behaviours, None if nothing is known."""
+        """Return the behaviours; None if none is known."""
         return frozenset(self.behaviours) or None
 
     @property
     def shown(self) -> Observation:
-        """Return the observation that stands for the point: the first that tells something, a failure if there is one."""
+        """Return the observation that represents the point: the first failure, else the first known one."""
         telling = [each for each in self.observations if each.signature is not None] or self.observations
         return next((each for each in telling if each.result.outcome != "pass"), telling[0])
 
@@ -68,14 +68,14 @@ class Observations:
         self._found[seen.test].setdefault(seen.point, []).append(seen)
 
     def replace(self, old: Observation, new: Observation) -> int:
-        """Put an observation in the place of another one of the same test and point; return which one it is there."""
+        """Replace an observation by another one of the same test and point. Return its index there."""
         found = self._found[old.test][old.point]
         place = next(number for number, each in enumerate(found) if each is old)
         found[place] = new
         return place
 
     def forget_late(self, test: str, points: Iterable[int], limit_s: float) -> list[int]:
-        """Forget time-outs at points that were seen under smaller limits; return their points, one for each."""
+        """Forget time-outs under smaller limits. Return their points, one for each time-out."""
         seen = [each for point in points for each in self._found[test].get(point, ())]
         late = [
             each
@@ -87,7 +87,7 @@ class Observations:
         return [each.point for each in late]
 
     def at(self, test: str, point: int) -> Point | None:
-        """Return what is known of a test at a point, None if it was not observed there."""
+        """Return the observations of a test at a point; None if there are none."""
         found = self._found[test].get(point)
         return Point(point, found) if found else None
 

@@ -1,4 +1,4 @@
-"""Find what tests computed at a point: digests of outputs and of the IR after a step, and levels of times apart from noise."""
+"""Compute digests of outputs and of the IR after a step at a point, and levels of times that differ by more than noise."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def check_step(plan: Plan, by: By) -> None:
 
 
 def outputs_of(plan: Plan, done: Mapping[str, Done], test: str, by: By, read: Callable[[str], bytes]) -> dict[str, str]:
-    """Return the digests that ``signature`` needs; empty where the test did not compute them.
+    """Return the digests for ``signature``; empty if the test did not compute them.
 
-    IR that differs in names of values and spelling alone has one digest.
+    IR that differs only in names of values and spelling has the same digest.
     """
     if by.kind == "output":
         action = plan.graph.actions.get(plan.verdicts.get(test, ""))
@@ -69,7 +69,7 @@ def step_of(plan: Plan, test: str, by: By) -> str:
 
 
 def wrote_it(plan: Plan, result: TestResult) -> bool:
-    """Return whether the step that decided a result read what its own environment wrote."""
+    """Return whether the step that decided a result read text that its own environment wrote."""
     action = plan.graph.actions.get(str(result.step["action"])) if result.step else None
     refs = [ref for ref in action.inputs.values() if isinstance(ref, Produced)] if action else []
     return action is not None and action.environment in {plan.graph.actions[ref.action].environment for ref in refs}
@@ -89,7 +89,7 @@ def _actions(plan: Plan, test: str) -> Iterator[Action]:
 
 
 def repeated(plan: Plan, count: int) -> Plan:
-    """Return a plan whose kernels are called so many times, each call measured."""
+    """Return a plan that calls each kernel this many times and measures each call."""
     actions = dict(plan.graph.actions)
     for name, action in actions.items():
         if action.tool == "run" and "draws" not in action.params:
@@ -99,31 +99,31 @@ def repeated(plan: Plan, count: int) -> Plan:
 
 
 def seconds(plan: Plan, done: Mapping[str, Done], test: str) -> list[float]:
-    """Return the time of each call of a test's kernel; where a runtime does not measure that, the time that it ran."""
+    """Return the time of each call of a test's kernel; if a runtime does not measure calls, the time of the run."""
     found: list[float] = []
     for action in _actions(plan, test):
         if action.stage == Stage.RUN and action.id in done and done[action.id].result.ok:
             result = done[action.id].result
             times = result.metrics.get("kernel_ns")
-            # The code under test can write anything there.
+            # The code under test can write any value there.
             measured = [each * 1e-9 for each in (times if isinstance(times, list) else ()) if isinstance(each, int)]
             found += measured or [result.usage["wall_s"]]
     return found
 
 
-#: Samples that a point needs: of fewer, the noise is not known.
+#: The fewest samples of a point. With fewer, the noise is unknown.
 FEWEST = 5
 
 
-#: Smaller differences are never told apart: clocks are not finer for short kernels.
+#: The least relative difference between levels, because clocks are too coarse for short kernels.
 _LEAST = 0.02
 
 
 def time_levels(samples: Mapping[int, Sequence[float]]) -> dict[int, Signature]:
-    """Return the behaviours of the points of an axis by their samples in seconds; points with few samples are left out.
+    """Return the behaviours of the points of an axis by their samples in seconds. Leave out points with few samples.
 
-    Neighbours become one level, the most similar first, unless their medians differ by more than three times the noise. That is the
-    distance of a point's median from its fastest sample: what disturbs a program only makes it slower.
+    Neighbours join one level, the most similar first, unless their medians differ by more than three times the noise. The noise is
+    the distance of a point's median from its fastest sample, because disturbances only make a program slower.
     """
     known = {point: sorted(samples[point]) for point in sorted(samples) if len(samples[point]) >= FEWEST}
     levels = [[point] for point in known]

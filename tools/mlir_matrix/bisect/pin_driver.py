@@ -1,4 +1,4 @@
-"""Search the pins that moved between a good and a bad pin set for those that make tests bad."""
+"""Search the pins that differ between a good and a bad pin set for those that make tests bad."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.select import choose
 from mlir_matrix.plan.session import plan_tests
 
-#: Pins that may move at once: an axis has a point for each set of them.
+#: The most pins that may differ, because an axis has a point for each set of them.
 MOST_PINS = 12
 
 
 @dataclass(frozen=True)
 class MovedPins:
-    """The pins that differ. A point is a set of them, as a number with a bit for each: those that are moved to the bad end."""
+    """The pins that differ. A point is the set of pins that have their bad release, as a number with a bit for each pin."""
 
     #: The good and the bad release by component.
     moved: Mapping[str, tuple[str, str]]
@@ -45,11 +45,11 @@ class MovedPins:
         return [f"{name} {good} → {bad}" for name, (good, bad) in self.moved.items() if name in components]
 
     def point(self, components: Collection[str]) -> int:
-        """Return the point at which these components are moved."""
+        """Return the point at which these components have their bad releases."""
         return sum(1 << number for number, name in enumerate(self.moved) if name in components)
 
     def components(self, point: int) -> frozenset[str]:
-        """Return the components that are moved at a point."""
+        """Return the components that have their bad releases at a point."""
         return frozenset(name for number, name in enumerate(self.moved) if point >> number & 1)
 
     def pins(self, point: int) -> dict[str, str]:
@@ -58,7 +58,7 @@ class MovedPins:
 
 
 def used_components(session: Session, names: Sequence[str], pins: MovedPins) -> dict[str, list[str]]:
-    """Return the tests that can run at an end, with the moved components that they use there; empty lists: none."""
+    """Return the tests that can run at an end, each with the moved components that it uses there."""
     found: dict[str, set[str]] = {}
     for end in (0, pins.point(pins.moved)):
         there = session.with_pins(pins.pins(end))
@@ -94,14 +94,14 @@ class PinDriver(Driver):
         for test, search in searches.items():
             answer = self.answers[test] = search.answer()
             unknown = "; ".join(" with ".join(self.pins.changes(each)) for each in answer.unknown)
-            problems = [f"nothing could be told of {unknown}"] if unknown else []
-            problems += [] if answer.complete else [f"there may be more than what {MOST} probes found"]
+            problems = [f"{unknown} had no known result"] if unknown else []
+            problems += [] if answer.complete else [f"there may be more causes than {MOST} probes found"]
             if problems:
                 self.problems[test] = "; ".join(problems)
         self._check_some()
 
     def _repeat(self, wanted: Mapping[str, Sequence[int]]) -> None:
-        """Probe sets, and those that were not bad again: a flaky test may pass by chance."""
+        """Probe sets. Probe those that were not bad again, because a flaky test may pass by chance."""
         observations, bad = self.prober.observations, len(self.axis) - 1
         self._probe({test: self._unseen(test, points) for test, points in wanted.items()})
         again: dict[str, list[int]] = {}
@@ -116,7 +116,7 @@ class PinDriver(Driver):
             self._probe(again)
 
     def _feed(self, test: str, search: PinSets) -> None:
-        """Give a search what was observed: a set that was ever bad is bad."""
+        """Pass the observations to a search. A set that was bad once is bad."""
         old, new = self._signatures(test, 0, len(self.axis) - 1)
         for point in self.prober.observations.points(test):
             if 0 < point.index < len(self.axis) - 1:

@@ -1,4 +1,4 @@
-"""Probe points of an axis: run tests there, keep how each ended, and print objects and IR again for a comparison."""
+"""Probe points of an axis: run tests there, keep their results, and print objects and IR again for comparison."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from mlir_matrix.results.results import TestDone, TestResult
 from mlir_matrix.results.run_plan import run_graph, run_plan
 from mlir_matrix.results.signature import PASS
 
-#: How often a kernel is called to measure its time.
+#: How often to call a kernel to measure its time.
 _CALLS = 50
 
 
-#: Returns the session and the tests at points: by the name of a test, then by point.
+#: A function that returns the session and the tests at points: by the name of a test, then by point.
 TestsAt: TypeAlias = Callable[[Sequence[int]], tuple[Session, Mapping[str, Mapping[int, Test]]]]
 
 
@@ -41,20 +41,20 @@ class Prober:
     observations: Observations
     by: By
     limits: Limits
-    #: Gets each observation as soon as it is made.
+    #: A function that gets each observation as soon as it is made.
     keep: Callable[[Observation], object]
     listener: Listener = ignore
     #: All finished actions.
     done: dict[str, Done] = field(default_factory=dict)
-    #: What their steps gave, in all runs.
+    #: The outputs of their steps in all runs.
     made: Made = field(default_factory=dict)
-    #: What is being probed.
+    #: The tests and points that are being probed.
     running: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    #: With ``by`` time: what the calls of a kernel took, in seconds, by test and point.
+    #: With ``by`` time: the seconds of a kernel's calls, by test and point.
     samples: dict[str, dict[int, list[float]]] = field(default_factory=dict)
 
     def probe(self, wanted: Mapping[str, Sequence[int]], limit_s: float) -> None:
-        """Run tests at points. What was observed, or is named twice, is executed anew. Raise the interruption of a run.
+        """Run tests at points. A point that was observed, or is given twice, is executed again. Raise interruptions of a run.
 
         ``limit_s``: the time limit of an action, in seconds.
         """
@@ -70,7 +70,7 @@ class Prober:
             self.running = {}
 
     def plan(self, wanted: Mapping[str, Sequence[int]]) -> Plan:
-        """Return the plan of tests that were probed, whose actions are all in ``done``."""
+        """Return the plan of probed tests. All of its actions are in ``done``."""
         session, tests = self._select(wanted)
         plan = self._plan(session, tests)
         if not plan.graph.actions.keys() <= self.done.keys():
@@ -81,9 +81,9 @@ class Prober:
         return plan
 
     def listings(self, plan: Plan, places: Mapping[str, int]) -> tuple[Plan, Mapping[str, Done]]:
-        """Return a plan of tests up to their objects, with what each program makes, and its results; ``places``: their points.
+        """Return a plan of tests up to their objects, with outputs of each program, and its results. ``places``: their points.
 
-        Objects that could not be compiled are not tried again.
+        Objects that could not be compiled are not compiled again.
         """
         session, _ = self.tests_at(sorted(set(places.values())))
         objects = (name for name, action in plan.graph.actions.items() if action.tool == "object")
@@ -98,7 +98,7 @@ class Prober:
         return with_prints(session, plan, self.done, pairs, self.limits)
 
     def level_times(self) -> None:
-        """Tell passes apart by their times, once all points are known."""
+        """Distinguish passes by their times, once all points are known."""
         for test, samples in self.samples.items():
             levels = time_levels(samples)
             for point in self.observations.points(test):
@@ -116,7 +116,7 @@ class Prober:
         return session, [found[test][point] for test, points in wanted.items() for point in points]
 
     def _run(self, session: Session, plan: Plan, places: Mapping[str, tuple[str, int]], limits: Limits) -> None:
-        """Run a plan; ``places``: the test and the point of each identifier without the number of a copy."""
+        """Run a plan. ``places``: the test and the point of each identifier without the number of a copy."""
         runnable = [places[without_copy(test)] for test in plan.verdicts]
         self.running = {test: [point for name, point in runnable if name == test] for test, _ in runnable}
         waiting = {test.id for test in plan.tests}
@@ -140,7 +140,7 @@ class Prober:
                 self.done[event.action.id] = event.done
             if isinstance(event, TestDone):
                 note(event.result)
-                # What a suite expects plays no part.
+                # Expectations of suites do not matter here.
                 name = without_copy(event.result.id)
                 event = TestDone(replace(event.result, id=name, expected=True, expectation=None))
             self.listener(event)
@@ -148,7 +148,7 @@ class Prober:
         run = run_plan(session, plan, limits=limits, fail_fast=False, listener=listen)
         note_outputs(self.made, plan, run.done)
         if run.interruption is not None:
-            # What is not noted by now was not run.
+            # Results that are not noted by now do not exist.
             raise run.interruption
         for result in run.results:
             if result.id in waiting:
@@ -162,9 +162,9 @@ def _without_results(listener: Listener) -> Listener:
 def with_listings(
     session: Session, plan: Plan, tests: Collection[str], limits: Limits
 ) -> tuple[Plan, Mapping[str, Done]]:
-    """Run tests up to their objects, which keep LLVM IR and assembly; return that plan, and its results for ``first_difference``.
+    """Run tests up to their objects, with LLVM IR and assembly. Return that plan, and its results for ``first_difference``.
 
-    Only objects that ``mlir-translate``, ``opt`` and ``llc`` make are compiled again. All before is in the cache.
+    Only objects that ``mlir-translate``, ``opt`` and ``llc`` make are compiled again. Earlier results come from the cache.
     """
     kept = _keep(plan, tests)
     run = run_plan(session, kept, limits=limits, fail_fast=False)
@@ -188,12 +188,12 @@ def _keep(plan: Plan, tests: Collection[str]) -> Plan:
 def with_prints(
     session: Session, plan: Plan, done: Mapping[str, Done], pairs: Iterable[tuple[str, str]], limits: Limits
 ) -> Prints:
-    """Print the IR after the common steps of older and newer tests by the newer release: each spells it in another way.
+    """Print the IR after the common steps of older and newer tests by the newer release, because releases differ in spelling.
 
-    The older release hands its IR over in the generic form; where an operation has got other attributes since, as it wrote it.
+    The older release provides its IR in the generic form, or as it wrote it if the attributes of an operation have changed since.
     """
     graph, added = Graph({**plan.graph.actions}), dict[tuple[Produced, Produced], tuple[str, str, str]]()
-    # A command of a catalog has none of its own: it may be any program.
+    # A catalog's command has no backend, because it may be any program.
     backends = {
         each.environment: {key: each.params[key] for key in ("backend", "bindings") if key in each.params}
         for each in plan.graph.actions.values()

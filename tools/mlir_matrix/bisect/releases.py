@@ -1,4 +1,4 @@
-"""The releases of a component as the axis of a bisection, and the tests at each of them."""
+"""Make an axis of the releases of a component, and find the tests at each of them."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ class Axis:
     """Releases or commits of a component, the oldest first."""
 
     component: str
-    #: The releases; of commits, those that are made for them.
+    #: The releases; for commits, the releases that are built from them.
     names: tuple[str, ...]
     noun: str = "release"
-    #: The indices of the parents of each point; None: it is a line.
+    #: The indices of the parents of each point; None for a line.
     parents: Sequence[Sequence[int]] | None = None
-    #: What people read besides the name: the subject of a commit.
+    #: Text for users beside the name: the subject of a commit.
     titles: tuple[str, ...] = ()
-    #: The indices of ``--good`` and ``--bad``, where they are given.
+    #: The indices of ``--good`` and ``--bad``, if given.
     good: int | None = None
     bad: int | None = None
-    #: Of releases that share one number, those left out: programs are compared with programs only.
+    #: Releases that are left out because they come as Python bindings, and others as programs.
     left_out: tuple[str, ...] = field(default=())
-    #: Of commits: returns those that change files of passes.
+    #: For commits: a function that returns those that change files of passes.
     of_passes: Callable[[Collection[str]], frozenset[int]] = field(default=lambda _: frozenset(), repr=False)
 
     def __len__(self) -> int:
         return len(self.names)
 
     def labels(self) -> list[str]:
-        """Return the shortest names that tell the points apart."""
+        """Return the shortest names that distinguish the points."""
         if self.noun != "release":
             return list(self.names)
         names = [release.partition("+")[0].split(".") for release in self.names]
@@ -65,7 +65,7 @@ class Axis:
 
 
 def point_name(axis: Axis, point: int) -> str:
-    """Return a point as people name it: a release, or a commit with its subject."""
+    """Return the name of a point for messages: a release, or a commit with its subject."""
     return f"{axis.names[point]} {axis.titles[point]}" if axis.titles else axis.names[point]
 
 
@@ -101,7 +101,7 @@ def make_axis(
 
 
 def find_place(catalog: Catalog, axis: Axis, name: str, what: str) -> int:
-    """Return the index of a release. Raise UsageError where it is not on the axis."""
+    """Return the index of a release. Raise UsageError if it is not on the axis."""
     found = name if name in axis.names else find_release(catalog.components[axis.component], name).release
     if found not in axis.names:
         raise UsageError(f"{what} {name}: not between {axis.names[0]} and {axis.names[-1]}")
@@ -109,7 +109,7 @@ def find_place(catalog: Catalog, axis: Axis, name: str, what: str) -> int:
 
 
 def as_glob(name: str) -> str:
-    """Return a glob for one test: a test that is named must be able to run, and what a glob matches need not."""
+    """Return a glob that matches only one test. A named test must be able to run, but tests that a glob matches need not."""
     return name if is_glob(name) else f"{name[:-1]}[{name[-1:]}]"
 
 
@@ -124,7 +124,7 @@ def default_component(catalog: Catalog, tests: Sequence[str]) -> str:
             if document.tools:
                 found[name] = len(document.releases)
     if not found:
-        choose(catalog, tests)  # raises for names that are unknown
+        choose(catalog, tests)  # raises UsageError for unknown names
         raise UsageError(f"no compiler to bisect in the steps of {' '.join(tests)}; name one: --component COMPONENT")
     return max(sorted(found), key=lambda name: found[name])
 

@@ -1,4 +1,4 @@
-"""Run a bisection in a folder of its own, which has its log and its reports; ask a person what to make of results if wanted."""
+"""Run a bisection in a separate folder with its log and reports, and ask a person for verdicts if requested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tell results apart by what a bisection asks for: behaviour, outcome, outputs, a metric."""
+"""Distinguish results by the criterion of a bisection: behaviour, outcome, outputs, a metric."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from mlir_matrix.base.names import did_you_mean, printable
 from mlir_matrix.results.results import TestResult
 from mlir_matrix.results.signature import PASS, UNKNOWN, Signature, behaviour
 
-#: What signatures are made of: everything that is known of a failure, the outcome alone, the bytes of the outputs, or times.
+#: Criteria of signatures: all details of a failure, only the outcome, the bytes of the outputs, or times.
 Whole = Literal["behaviour", "outcome", "output", "time"]
 BY: tuple[Whole, ...] = get_args(Whole)
-#: What verdicts measure: of errors the largest of all outputs, and numbers of elements, operations and poisons.
+#: Metrics of verdicts: the largest errors of all outputs, and numbers of elements, operations and poisons.
 METRICS = ("max_ulp", "max_abs", "max_rel", "error_used", "wrong", "elements", "operations", "poisons")
-#: As tools and importers say that a release does not take the text of a program.
+#: What tools and importers print if a release cannot parse a program.
 _UNREADABLE = re.compile(r"(?:[^:]*: )?the (?:file|IR|source) does not parse\b")
 _CRITERION = re.compile(r"(?:(?P<step>ir:)(?P<name>.+)|(?P<metric>\w+)\s*(?:(?P<sign>[<>]=?)\s*(?P<bound>[^\s<>=]+))?)")
 
 
 @dataclass(frozen=True)
 class By:
-    """What tells results apart."""
+    """The criterion that distinguishes results."""
 
     kind: Literal[Whole, "ir", "metric"] = "behaviour"
     #: The step or its number; the metric.
@@ -71,10 +71,10 @@ def signature(
     *,
     wrote_it: bool = False,
 ) -> Signature | None:
-    """Return the signature of a result; None if nothing can be told from it.
+    """Return the signature of a result; None if the result says nothing about the code under test.
 
-    ``outputs``: digests of what the test computed, or, of ``ir:STEP``, of the IR after the step, by its name.
-    A release that cannot read a program says nothing of what it would make of it, unless ``wrote_it``: it wrote that itself.
+    ``outputs``: digests of the outputs by name, or, for ``ir:STEP``, of the IR after the step. If a release cannot read a program,
+    the result says nothing, unless the release itself wrote that text (``wrote_it``).
     """
     if result.outcome in UNKNOWN:
         return None
@@ -85,7 +85,7 @@ def signature(
         return None
     if by.kind in ("output", "ir") and outputs:
         digests = tuple(f"{name} {digest[:12]}" for name, digest in sorted(outputs.items()))
-        # The IR counts whatever becomes of it.
+        # The IR counts even if a later step fails.
         return Signature(outcome=result.outcome if by.kind == "output" else Outcome.PASS, details=digests)
     if by.kind == "metric" and result.stage == Stage.JUDGE:
         return _measured(result, by)

@@ -1,6 +1,6 @@
-"""Run ``matrix`` as builds of Buildbot: a ``master.cfg`` imports this, and nothing else of the program does.
+"""Run ``matrix`` as builds of Buildbot. Only a ``master.cfg`` imports this package.
 
-One build runs ``matrix run`` once. What it reports becomes a step for each cell, while it runs.
+One build runs ``matrix run`` once. While it runs, its events become a step for each cell.
 """
 
 from mlir_matrix.buildbot.config import BisectFactory, MatrixFactory, configure

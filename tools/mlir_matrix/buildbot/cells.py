@@ -1,4 +1,4 @@
-"""The step of a cell: made in the database while another step runs, because Buildbot itself runs one step at a time."""
+"""Show cells as steps. They are created in the database while another step runs: Buildbot runs one step at a time."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from mlir_matrix.results.report.failure_text import failure_text, headline
 
 #: Seconds between changes of the text of a running step.
 _EVERY_S = 2.0
-#: Logs of a cell. All further failures are in one.
+#: The most logs of a cell. One more log has all further failures.
 _MOST_LOGS = 50
 
 
 class CellStep:
-    """A step that shows a cell: its text, its result, and a log for each test that is not as expected."""
+    """A step that shows a cell: its text, its result, and a log for each test with an unexpected outcome."""
 
     def __init__(self, parent: BuildStep, cell: Cell) -> None:
         self._parent = parent
@@ -32,11 +32,11 @@ class CellStep:
         self._said = ""
         self._at = 0.0
         self._result: int | None = None
-        #: By test: the log, while it waits for the whole entry; None: complete.
+        #: By test: the log that waits for the complete entry; None if the log is complete.
         self._logs: dict[str, int | None] = {}
 
     async def start(self, at: int | None) -> None:
-        """Begin the step; ``at``: seconds since 1970, if not now."""
+        """Begin the step. ``at``: seconds since 1970; default: now."""
         build = self._parent.build
         name = build.setUniqueStepName(abridged(harmless(self.cell.name)))
         self._id, _, _ = await self._data.addStep(build.buildid, name)
@@ -44,7 +44,7 @@ class CellStep:
         await self._say()
 
     async def add(self, entry: Entry, *, whole: bool) -> None:
-        """Add a test; of one that is not as expected, begin the log. Not whole: a part of the entry is missing."""
+        """Add a test, and begin its log if the outcome is unexpected. ``whole``: whether the entry is complete."""
         self.cell.add(entry)
         if not entry["expected"] and entry["id"] not in self._logs:
             await self._begin_log(entry, whole=whole)
@@ -52,7 +52,7 @@ class CellStep:
             await self._say()
 
     async def complete(self, entry: Entry) -> None:
-        """Take the entry of the results, which is whole."""
+        """Add the complete entry from the results document."""
         self.cell.add(entry)
         if entry["expected"]:
             return
@@ -62,7 +62,7 @@ class CellStep:
             await self._end_log(entry["id"], log, failure_text(entry))
 
     async def finish(self, result: int | None = None) -> None:
-        """End the step with the result of its tests, or with another one; a later result replaces an earlier one."""
+        """End the step with the result of its tests, or with a given one. A later result replaces an earlier one."""
         wanted = self.cell.result if result is None else result
         await self._say()
         if wanted != self._result:
@@ -70,7 +70,7 @@ class CellStep:
             await self._data.finishStep(self._id, wanted, False)
 
     async def end(self, lost: int | None) -> None:
-        """End what is still open; ``lost``: the result of a cell that has not ended, None if all have."""
+        """End open logs and steps. ``lost``: the result of a cell that has not ended; None if all have."""
         for test, log in list(self._logs.items()):
             if log is not None:
                 await self._end_log(test, log, "the run ended before the rest was read\n")
@@ -80,7 +80,7 @@ class CellStep:
             await self.finish()
 
     async def add_page(self, name: str, html: str) -> None:
-        """Add a log that is a page."""
+        """Add a log with an HTML page."""
         await self._write(await self._data.addLog(self._id, name, "h"), framed(html))
 
     async def add_link(self, name: str, url: str) -> None:
@@ -113,12 +113,12 @@ class CellStep:
 
 
 def framed(html: str) -> str:
-    """Return the HTML of a log that is a page: nothing in it is executed, nor changes what is around it."""
+    """Return the HTML of a page for a log. The page can run no script and cannot change its surroundings."""
     return f'<iframe sandbox="" style="width:100%;height:75vh;border:0" srcdoc="{escape(html)}"></iframe>\n'
 
 
 def test_name(entry: Entry) -> str:
-    """Return what a test is called within its step."""
+    """Return the name of a test within its step."""
     test = TestId.parse(entry["id"])
     return f"{test.pipeline}/{test.called}" if test.is_ir else test.called
 
@@ -129,7 +129,7 @@ def data_name(number: int, entry: Entry) -> str:
 
 
 def pictures(files: Mapping[str, bytes]) -> str:
-    """Return a page with pictures. As images they cannot run scripts."""
+    """Return a page with pictures. They are embedded as images, which cannot run scripts."""
     images = (
         f'<h1>{escape(name)}</h1><img alt="" src="data:image/svg+xml;base64,{base64.b64encode(data).decode()}">'
         for name, data in sorted(files.items())

@@ -1,4 +1,4 @@
-"""What a ``master.cfg`` is made of: factories of builds, and a whole configuration."""
+"""Make factories of builds, and a whole configuration, for a ``master.cfg``."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from twisted.internet import defer
 from mlir_matrix.buildbot.state import CANCELLED, RETRY
 from mlir_matrix.buildbot.steps import MatrixBisect, MatrixRun
 
-#: Words of a form: patterns and releases, and no options.
+#: Words that a form accepts: patterns and releases, but no options.
 _WORDS = r"(?:(?:^|\s+)[A-Za-z0-9*?\[{][A-Za-z0-9_.+*?\[\]{},!=:@/~-]*)*\s*\Z"
 _PINS = r"(?:(?:^|\s+)[A-Za-z][A-Za-z0-9_.+-]*=[A-Za-z0-9_.+-]+)*\s*\Z"
 _WORD = r"[A-Za-z0-9_.+=,-]*\Z"
 
 
 class MatrixBuild(Build):  # type: ignore[misc]
-    """A build that has the result with which it was stopped, so that a master that restarts builds again."""
+    """A build whose result is that with which it was stopped, so that a restarted master builds again."""
 
     #: The result of a stopped build. If nobody stops it, its worker was lost.
     stop_result = RETRY
@@ -36,15 +36,15 @@ class MatrixBuild(Build):  # type: ignore[misc]
         return super().stopBuild(reason, results)
 
     def stepDone(self, results: Any, step: BuildStep) -> defer.Deferred[bool]:  # noqa: N802
-        # A stopped step is CANCELLED. That counts as worse than RETRY, which a master asks for when it ends.
+        # A stopped step is CANCELLED, which counts as worse than RETRY, the result that an ending master sets.
         return super().stepDone(self.stop_result if self.stopped and results == CANCELLED else results, step)
 
 
 class MatrixFactory(util.BuildFactory):  # type: ignore[misc]
-    """Builds that check a repository out and run tests of it, with a step for each cell.
+    """A factory of builds that check out a repository and run its tests, with a step for each cell.
 
-    ``tests`` are the arguments of ``matrix run``, tests before options: ``"nightly --catalog ."``. Properties of a build
-    change them: ``tests`` has other suites and patterns, ``pins`` releases.
+    ``tests``: the arguments of ``matrix run``, tests before options: ``"nightly --catalog ."``. Properties of a build override
+    them: ``tests`` with other suites and patterns, ``pins`` with releases.
     """
 
     buildClass = MatrixBuild  # noqa: N815 - Buildbot's name
@@ -64,7 +64,7 @@ class MatrixFactory(util.BuildFactory):  # type: ignore[misc]
 
 
 class BisectFactory(util.BuildFactory):  # type: ignore[misc]
-    """Builds that bisect the test in the property ``test``; ``good``, ``bad`` and ``component`` may be properties, too."""
+    """A factory of builds that bisect the test in the property ``test``. ``good``, ``bad`` and ``component`` are optional."""
 
     buildClass = MatrixBuild  # noqa: N815 - Buildbot's name
 
@@ -167,7 +167,7 @@ def _words(given: str | Sequence[str]) -> list[str]:
 
 @util.renderer  # type: ignore[untyped-decorator]
 def _forced(properties: Properties, command: Sequence[str]) -> list[str]:
-    """Return ``matrix run …`` with the tests and pins of a form; what begins with a dash is no option there."""
+    """Return ``matrix run …`` with the tests and pins of a form. A word of the form cannot become an option."""
     verb, words = command[:2], command[2:]
     first = next((at for at, word in enumerate(words) if word.startswith("-")), len(words))
     tests = str(properties.getProperty("tests") or "").split() or words[:first]

@@ -1,4 +1,4 @@
-"""What a build knows of its run: events, the counts of each cell, and what failed before. Imports nothing of Buildbot."""
+"""Hold the state of a build: events, the counts of each cell, and earlier failures. This module does not import Buildbot."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from mlir_matrix.results.results import NOT_RUN, SCHEMA
 EVENTS = "mlir-matrix/events/v1"
 #: Results of a step, in Buildbot's numbers.
 SUCCESS, WARNINGS, FAILURE, SKIPPED, EXCEPTION, RETRY, CANCELLED = range(7)
-#: The result of a build by the exit code of ``matrix run``. Ended by SIGHUP, SIGINT or SIGTERM, it is repeated.
+#: The result of a build by the exit code of ``matrix run``. After SIGHUP, SIGINT or SIGTERM, the build is repeated.
 _BY_EXIT_CODE = {0: SUCCESS, 1: FAILURE, 2: FAILURE, 129: RETRY, 130: RETRY, 143: RETRY}
-#: How the text of a cell names what is not plain, in its order.
+#: Suffixes of outcomes in the text of a cell, in their order.
 _STATES = (" UNEXPECTED", " (in quarantine)", "", " (expected)")
 #: Outcomes after which a test that failed before still counts as failing.
 _UNDECIDED = frozenset({Outcome.SKIPPED, Outcome.INFRA_ERROR})
-#: Test identifiers that a property lists.
+#: The most test identifiers that a property lists.
 _LISTED = 200
 
 Entry = Mapping[str, Any]
@@ -33,10 +33,10 @@ def result_of(code: int | None) -> int:
 
 
 def read_event(line: str) -> dict[str, Any]:
-    """Parse a line of ``--events``. Raise ValueError if it is none, or one of another version."""
+    """Parse a line of ``--events``. Raise ValueError if it is not an event, or an event of another version."""
     event = _parsed(line)
     if not isinstance(event, dict) or not isinstance(event.get("event"), str):
-        raise ValueError("it is no event")
+        raise ValueError("it is not an event")
     if event["event"] == "planned" and event.get("schema") != EVENTS:
         raise ValueError(f"its schema is {event.get('schema')!r}; expected {EVENTS}")
     if event["event"] == "finished":
@@ -66,7 +66,7 @@ def _parsed(text: str) -> Any:
 
 
 def check_entry(entry: object) -> None:
-    """Raise ValueError if an entry lacks what is read of it."""
+    """Raise ValueError if an entry lacks a key that this module reads."""
     names = ("id", "framework", "pipeline", "target", "outcome", "reason")
     if not (
         isinstance(entry, dict) and all(isinstance(entry.get(name), str) for name in names) and "expected" in entry
@@ -89,7 +89,7 @@ class Cell:
 
     @property
     def result(self) -> int:
-        """The result of its step; as for the exit code, a failure counts more than a failure of the infrastructure."""
+        """Return the result of the step. As in the exit code, a failure takes precedence over an infrastructure error."""
         wrong = {entry["outcome"] for entry in self.entries.values() if fails(entry)}
         if wrong:
             return EXCEPTION if wrong == {Outcome.INFRA_ERROR} else FAILURE
@@ -99,7 +99,7 @@ class Cell:
 
     @property
     def text(self) -> str:
-        """``26 pass, 1 mismatch (expected)``; before its end also how many tests there are."""
+        """Return ``26 pass, 1 mismatch (expected)``; before the end also the number of remaining tests."""
         counts = Counter((_state(entry), entry["outcome"]) for entry in self.entries.values())
         words = [
             f"{number} {harmless(outcome)}{state}" for (state, outcome), number in sorted(counts.items(), key=_order)
@@ -127,19 +127,19 @@ def _order(item: tuple[tuple[str, str], int]) -> tuple[int, bool, str]:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a build found, beside the build before with the same command."""
+    """The failures of a build, compared with the previous build with the same command."""
 
     summary: Mapping[str, Any]
     pins: Mapping[str, str]
     failing: Sequence[str]
     new: Sequence[str]
     fixed: Sequence[str]
-    #: Failing before, and not decided now: over the budget, skipped, or the infrastructure failed.
+    #: Tests that failed before and are not decided now: over the budget, skipped, or the infrastructure failed.
     still_failing: Sequence[str]
 
     @property
     def known(self) -> list[str]:
-        """What the next build compares with."""
+        """Return the failures with which the next build compares."""
         return [*self.failing, *self.still_failing]
 
     @property
@@ -160,7 +160,7 @@ class Verdict:
 
     @property
     def text(self) -> str:
-        """What a person wants to know first: ``2 failing: a, b; 1 new: b``."""
+        """Return the summary: ``2 failing: a, b; 1 new: b``."""
         lists = {
             "failing": self.failing,
             "new": self.new,
@@ -171,7 +171,7 @@ class Verdict:
 
 
 def judge(document: Mapping[str, Any], before: Iterable[str] | None) -> Verdict:
-    """Compare results with what failed before; None: nothing is known of it."""
+    """Compare results with earlier failures. ``before`` is None if no earlier failures are known."""
     outcomes = {entry["id"]: entry for entry in document["tests"]}
     failing = [name for name, entry in outcomes.items() if _fails(entry)]
     known = dict.fromkeys(before or ())

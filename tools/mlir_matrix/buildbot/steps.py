@@ -1,4 +1,4 @@
-"""The steps of a build: ``matrix run``, whose events become steps of cells, and ``matrix bisect``."""
+"""Define the steps of a build: ``matrix run``, whose events become steps of cells, and ``matrix bisect``."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from mlir_matrix.buildbot.state import (
 )
 from mlir_matrix.results.report.markdown import page
 
-#: Bytes of a results document, of the files of one failure, and of its pictures.
+#: The most bytes of a results document, of the files of one failure, and of its pictures.
 _MOST_RESULTS = 256 << 20
 _MOST_FILES = 8 << 20
 _MOST_PICTURES = 2 << 20
-#: Failures whose files are fetched.
+#: How many failures' files to fetch.
 _FETCHED = 10
-#: Lines of stdout that are no events and are shown.
+#: How many lines of stdout that are not events to show.
 _ODD_LINES = 20
-#: Builds in which the one before with the same command is looked for.
+#: How many earlier builds to search for one with the same command.
 _BACK = 300
 _STATE = "matrix-state"
 #: Seconds between SIGTERM, after which results are still written, and SIGKILL.
@@ -51,7 +51,7 @@ _TERM_S = 60
 
 
 class _Command(remotecommand.RemoteShellCommand):  # type: ignore[misc]
-    """A command whose lines on stdout go to a function. The log has stderr, which Buildbot would show in red."""
+    """A command whose lines on stdout go to a function. The log has its stderr without Buildbot's red colour."""
 
     def __init__(self, on_lines: Callable[[str], Awaitable[None]], *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -73,7 +73,7 @@ class _MatrixStep(BuildStep):  # type: ignore[misc]
     def __init__(
         self, command: Any, *, env: Mapping[str, str] | None = None, timeout_s: float = 3600, **options: Any
     ) -> None:
-        """``timeout_s``: the most seconds without a line."""
+        """Make the step. ``timeout_s``: the most seconds without a line."""
         super().__init__(**options)
         self.command, self.env, self._timeout_s = command, dict(env or {}), timeout_s
         self._verdict = self._news = ""
@@ -88,7 +88,7 @@ class _MatrixStep(BuildStep):  # type: ignore[misc]
     async def _call(self, words: Sequence[str], on_lines: Callable[[str], Awaitable[None]]) -> int | None:
         """Run a command; return its exit code. Raise ConnectionLost."""
         self._stdio: Log = await self.addLog("stdio")
-        # A worker that is killed repeats the build, and two runs would share a checkout.
+        # If a worker is killed, the build is repeated. The old run must end, because both share a checkout.
         env = {"MATRIX_END_WITH_PARENT": "1", **await self.build.render(self.build.env), **self.env}
         command = _Command(
             on_lines, self.workdir, list(words), env=env, timeout=self._timeout_s, sigtermTime=_TERM_S, logEnviron=False
@@ -107,7 +107,7 @@ class _MatrixStep(BuildStep):  # type: ignore[misc]
         return {"step": text, "build": build} if build else {"step": text}
 
     async def _keep(self, name: str, data: bytes, url_of: Callable[[str, str], Awaitable[None]], called: str) -> None:
-        """Keep bytes with the build, and link to them; a browser stores them as a file."""
+        """Store bytes with the build, and link to them as a download."""
         await self.master.data.updates.setBuildData(self.build.buildid, name, data, self.name)
         base = self.master.config.buildbotURL
         await url_of(called, f"{base}api/v2/builds/{self.build.buildid}/data/{name}/value")
@@ -119,7 +119,7 @@ class MatrixRun(_MatrixStep):
     name = "matrix run"
 
     def __init__(self, command: Any, *, results: str = "../results.json", **options: Any) -> None:
-        """``results``: the file on the worker, beside the checkout."""
+        """Make the step. ``results``: the file on the worker, beside the checkout."""
         super().__init__(command, **options)
         self._file = results
         self._steps: dict[str, CellStep] = {}
@@ -135,19 +135,19 @@ class MatrixRun(_MatrixStep):
         try:
             code = await self._call(words, self._take)
             result = lost = self.build.stop_result if self.stopped else result_of(code)
-            # All events that came before are handled first.
+            # Wait until all earlier events are handled.
             await self._lock.run(lambda: None)
             verdict = await self._take_results(result)
             if verdict is not None:
                 lost = None
                 result = FAILURE if result == SUCCESS and verdict.still_failing else result
             elif result == SUCCESS:
-                # Whether earlier failures are fixed is unknown.
+                # Without results, it is unknown whether earlier failures are fixed.
                 result = lost = EXCEPTION
         finally:
-            # Lines that are still being read may begin cells.
+            # Take the lock, because lines that are still being handled may begin cells.
             await self._lock.run(lambda: defer.ensureDeferred(self._end_steps(lost)))
-        # Also where the connection was lost between two commands.
+        # The connection may also be lost between two commands.
         return RETRY if self.build.conn is None else result
 
     async def _end_steps(self, lost: int | None) -> None:
@@ -162,7 +162,7 @@ class MatrixRun(_MatrixStep):
     async def _take_lines(self, text: str) -> None:
         for line in text.splitlines():
             if self.build.conn is None:
-                return  # The next build shows them.
+                return  # the repeated build shows them
             try:
                 await self._on(read_event(line))
             except (ValueError, KeyError, TypeError) as error:
@@ -171,9 +171,9 @@ class MatrixRun(_MatrixStep):
     async def _odd_line(self, line: str, error: Exception) -> None:
         self._odd += 1
         if self._odd <= _ODD_LINES:
-            await self._stdio.addStderr(f"buildbot: no event ({error}): {harmless(line[:500])}\n")
+            await self._stdio.addStderr(f"buildbot: not an event ({error}): {harmless(line[:500])}\n")
         elif self._odd == _ODD_LINES + 1:
-            await self._stdio.addStderr("buildbot: further lines that are no events are not shown\n")
+            await self._stdio.addStderr("buildbot: further lines that are not events are left out\n")
 
     async def _on(self, event: Entry) -> None:
         kind = event["event"]
@@ -207,14 +207,14 @@ class MatrixRun(_MatrixStep):
         return self._steps[name]
 
     def _time(self, event: Entry) -> int:
-        """Return when an event happened: a worker sends lines every 5 s. Its clock may be wrong."""
+        """Return the time of an event: a worker sends lines only every 5 s. Do not trust a wrong clock of the worker."""
         now = self.master.reactor.seconds()
         return int(min(max(datetime.fromisoformat(str(event["time"])).timestamp(), self._began), now))
 
     # results
 
     async def _take_results(self, result: int) -> Verdict | None:
-        """Read the results document, which decides. None: there is none, and what the events have shown stays."""
+        """Read the results document, which decides. Return None if there is none; then the events decide."""
         data = await worker_files.read(self, self._file, _MOST_RESULTS)
         if data is None:
             await self._stdio.addStderr("buildbot: the run has written no results\n")
@@ -238,13 +238,13 @@ class MatrixRun(_MatrixStep):
             self.setProperty(name, value, self.name)
         self._verdict, self._news = verdict.counts, verdict.text
         if result != RETRY:
-            # The build that repeats this one compares with what this one does.
+            # A repeated build compares with the same earlier build as this one.
             state = json.dumps({**about, "failing": verdict.known}).encode()
             await self.master.data.updates.setBuildData(self.build.buildid, _STATE, state, self.name)
         return verdict
 
     async def _failed_before(self, about: Entry) -> list[str] | None:
-        """Return what failed in the last build of this builder, with the same command and branch, that has results."""
+        """Return the failures of this builder's last build with results, with the same command and branch."""
         builder, number = await self.build.getBuilderId(), self.build.number
         get = self.master.data.get
         builds = await get(
@@ -301,5 +301,5 @@ class MatrixBisect(_MatrixStep):
         heading = re.sub(r"\\(.)", r"\1", report.partition("\n")[0].removeprefix("# "))
         self._verdict = "; ".join(filter(None, (self._verdict, harmless(heading))))
         await self.addCompleteLog(f"report{number}.md", harmless(report))
-        # The page is made here, of text: a worker cannot put anything into it.
+        # The master makes the page from text, so that a worker cannot insert HTML.
         await self.addHTMLLog(f"report{number}", framed(page(report)))

@@ -1,4 +1,4 @@
-"""Read files of a worker, up to a size, into memory: what a worker sends is never unpacked or written here."""
+"""Read files of a worker, up to a size, into memory. The master never unpacks or writes them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from buildbot.process import remotecommand
 from buildbot.process.buildstep import BuildStep
 from buildbot.worker.protocols.base import FileWriterImpl
 
-#: Each block waits for an answer; the protocol takes 640 KiB at most.
+#: Bytes of a block. Each block waits for an answer, and the protocol allows at most 640 KiB.
 _BLOCK = 512 << 10
 
 
 class _Buffer(FileWriterImpl):  # type: ignore[misc]
-    """Collects what a worker sends, up to a number of bytes."""
+    """Collects data from a worker, up to a number of bytes."""
 
     def __init__(self, most: int) -> None:
         self.data = bytearray()
@@ -30,10 +30,10 @@ class _Buffer(FileWriterImpl):  # type: ignore[misc]
         self.data += data[:room]
 
     def remote_close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no file is open."""
 
     def remote_unpack(self) -> None:
-        """Nothing is unpacked."""
+        """Do nothing: archives are not unpacked."""
 
 
 async def remove(step: BuildStep, path: str) -> None:
@@ -42,31 +42,31 @@ async def remove(step: BuildStep, path: str) -> None:
 
 
 async def read(step: BuildStep, path: str, most: int) -> bytes | None:
-    """Return the bytes of a file of the worker. None: it is not there, or has more."""
+    """Return the bytes of a file of the worker; None if it does not exist or has more bytes."""
     return await _transfer(step, "uploadFile", {"workersrc": path}, most)
 
 
 async def read_folder(step: BuildStep, path: str, most: int) -> bytes | None:
-    """Return a folder of the worker as a compressed tar archive. None: it is not there, or has more bytes."""
+    """Return a folder of the worker as a compressed tar archive; None if it does not exist or has more bytes."""
     return await _transfer(step, "uploadDirectory", {"workersrc": path, "compress": "gz"}, most)
 
 
 async def _transfer(step: BuildStep, command: str, args: dict[str, Any], most: int) -> bytes | None:
     buffer = _Buffer(most)
-    # One byte more tells a longer file from one of this length.
+    # One byte more, to distinguish a longer file from one of this length.
     common = {"workdir": step.workdir, "writer": buffer, "maxsize": most + 1, "blocksize": _BLOCK}
     remote = remotecommand.RemoteCommand(command, {**args, **common}, decodeRC={None: 0, 0: 0})
     await step.runCommand(remote)
-    # A step that is stopped runs no command.
+    # A stopped step runs no command.
     return None if step.stopped or remote.didFail() or not buffer.whole else bytes(buffer.data)
 
 
 def members(archive: bytes, ending: str, most: int) -> dict[str, bytes]:
-    """Return files directly in a compressed archive whose names end so, while they have together at most ``most`` bytes."""
+    """Return top-level files of a compressed archive whose names end with a suffix, at most ``most`` bytes in all."""
     found: dict[str, bytes] = {}
     left = most
     try:
-        # What is read is bounded, whatever the headers in the archive promise.
+        # Limit the bytes to read, because headers in the archive may be false.
         with gzip.open(io.BytesIO(archive)) as unpacked, tarfile.open(fileobj=unpacked, mode="r|") as tar:
             for member in tar:
                 name = member.name.removeprefix("./")

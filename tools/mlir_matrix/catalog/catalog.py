@@ -156,6 +156,6 @@ LINKING = frozenset({"run", "run_jit"})
 
 
 def is_linked(target: Entry[Target]) -> bool:
-    """Return whether a target links kernels with the driver; one with a tool of its own does so if it has a triple."""
+    """Return whether a target links kernels with the driver. A target with its own tool does so if it has a triple."""
     tool = target.document.tool_name(target.files)
     return tool in LINKING or (tool == PYTHON_FILE and target.document.triple is not None)

@@ -1,4 +1,4 @@
-"""Compare numbers as ``matrix`` does: arrays, files, folders, texts; with a census of what is wrong.
+"""Compare numbers as ``matrix`` does: arrays, files, folders and texts, with a census of wrong elements.
 
 >>> import numpy as np
 >>> from mlir_matrix.compare import compare
@@ -6,7 +6,7 @@
 >>> result.passed, result.wrong
 (False, 1)
 
-In a test, one call says it all: ``assert_close(actual, expected, rtol=1e-6)``.
+In a test, one call is enough: ``assert_close(actual, expected, rtol=1e-6)``.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ def compare(  # noqa: PLR0913 - each is a bound or a policy that a person may gi
 ) -> Comparison:
     """Compare two arrays of one dtype and shape. Another dtype or shape, or no elements, is a mismatch.
 
-    An element is right when ``|actual - expected| <= atol + rtol * |expected|``, or when at most ``max_ulp`` numbers of its dtype
-    lie between the two; one bound that holds is enough, and those not given are 0. With none given elements must be equal. The
-    others bound the output as a whole, and all that are given must hold: ``l1``, ``l2``, ``max_norm`` bound that norm of the error
-    by the same norm of what is expected, ``cosine`` is the least of the angle between the two. Given only these, elements are not
-    bounded one by one, but NaN and infinities still are.
+    An element is right if ``|actual - expected| <= atol + rtol * |expected|``, or if it is within ``max_ulp`` numbers of its dtype.
+    One of the two is enough. Missing bounds are 0; without any bound, elements must be equal. The other bounds apply to the output
+    as a whole, and all of them must hold. ``l1``, ``l2`` and ``max_norm`` bound a norm of the error relative to the same norm of
+    the expected values. ``cosine`` is the least cosine similarity. With only these bounds, single elements are not bounded, except
+    NaN and infinities.
 
     Args:
-        actual: An array, or what NumPy makes one of; any shape.
+        actual: An array, or a value that NumPy can convert to one; any shape.
         expected: The same, of the same dtype and shape.
         rtol: Relative bound, of ``|expected|``; a number or, like all bounds, an expression: ``"8*eps(f32)"``.
         atol: Absolute bound, in the unit of the elements.
@@ -59,21 +59,21 @@ def compare(  # noqa: PLR0913 - each is a bound or a policy that a person may gi
         l2: Largest ``sqrt(sum|a - e|^2 / sum|e|^2)``.
         max_norm: Largest ``max|a - e| / max|e|``.
         cosine: Least ``<a, e> / (|a| |e|)``.
-        nan: ``same``: NaN is right where NaN is expected; ``refuse``: nowhere. Nothing but NaN expected is never right.
+        nan: ``same``: NaN is right where NaN is expected; ``refuse``: nowhere. An expected output of only NaN is never right.
         inf: The same for infinities, which must have the expected sign.
         zeros: ``same``: 0 and -0 are equal; ``distinct``: they are not.
         subnormals: ``keep``, or ``flush``: they count as 0 on both sides.
-        dtype: What the elements are, by MLIR's name, where arrays hold bits that NumPy has no type for: ``bf16``, ``f8E4M3FN``, …
-        golden: ``expected`` holds doubles, a reference that ``actual`` is to be near.
-        name: What the report calls it.
-        full: Take the whole census of large arrays also where nothing is wrong.
+        dtype: MLIR's name of the elements' type, if arrays hold bits for which NumPy has no type: ``bf16``, ``f8E4M3FN``, …
+        golden: True if ``expected`` is a reference in doubles, whatever the dtype of ``actual``.
+        name: The name of the output in the report.
+        full: Take the whole census of large arrays even if nothing is wrong.
 
     Returns:
-        A result that is true where they agree. It has the census as attributes (``wrong``, ``max_abs``, ``max_rel``, ``max_ulp``,
+        A result that is true if they agree. It has the census as attributes (``wrong``, ``max_abs``, ``max_rel``, ``max_ulp``,
         ``error_used``, ``worst``, ``where``, …), ``report()`` as text and ``picture(path)``.
 
     Raises:
-        ValueError: Something is no array of numbers, or no bound.
+        ValueError: An argument is not an array of numbers, or not a valid bound.
     """
     asked = rules(
         atol=_bound("atol", atol), rtol=_bound("rtol", rtol), max_ulp=_bound("max_ulp", max_ulp), l1=_bound("l1", l1),
@@ -91,7 +91,7 @@ def _bound(name: str, value: float | str | None) -> float | None:
 
 
 def assert_close(actual: object, expected: object, **bounds: Any) -> None:
-    """Compare, and raise AssertionError with the census for a mismatch. Arguments as for :func:`compare`."""
+    """Compare, and raise AssertionError with the census for a mismatch. The arguments are those of :func:`compare`."""
     __tracebackhide__ = True
     result = compare(actual, expected, **bounds)
     if not result:

@@ -1,4 +1,4 @@
-"""Compare several computations of one output with each other: which pairs agree, and on which elements they differ most."""
+"""Compare several computations of one output with each other: find pairs that agree, and elements that differ most."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 _SHOWN = 5
 Files = Mapping[str, str | Path]
-#: The bounds of a witness: those of the output, and the file with that of each element, if there is one.
+#: The bounds of a witness: those of the output, and the file with bounds of single elements, if there is one.
 Bound = tuple["JudgedOutput", "str | Path | None"]
-#: A number as JSON has it, whose type is wider than that of the documents.
+#: Converts a number to JSON. Its type is wider than that of the documents.
 _plain: Any = plain
 
 
 def unfit(path: str | Path, spec: JudgedOutput, *, golden: bool = False) -> str:
-    """Return why a file is no array of this output; empty if it is one."""
+    """Return why a file is not an array of this output; empty if it is one."""
     try:
         array = dtypes.load_npy(str(path))
     except (OSError, ValueError, EOFError) as error:
@@ -45,7 +45,7 @@ def unfit(path: str | Path, spec: JudgedOutput, *, golden: bool = False) -> str:
 def open_program(
     params: ProgramJudgeParams, bundles: Mapping[str, str | Path], folder: Path
 ) -> tuple[list[JudgedOutput], dict[str, str | Path]]:
-    """Return the outputs of a program in a form of others, and the files that its judge compares; nothing if it has none."""
+    """Return the outputs of a program in a foreign form, and the files that its judge compares; nothing if it has none."""
     if INTERFACE not in bundles or EXPECTED not in bundles:
         return [], {}
     action = Action(params=params, inputs={name: str(path) for name, path in bundles.items()}, outputs={})
@@ -55,14 +55,14 @@ def open_program(
 
 
 def compare_all(spec: JudgedOutput, bounds: Mapping[str, Bound], files: Files, reference: str) -> ComparedOutput:
-    """Compare the output of all witnesses, by name, pair by pair; the one named ``reference`` has doubles.
+    """Compare the outputs of all witnesses, by name, in pairs. The witness ``reference`` has doubles.
 
-    ``bounds`` has those of the witnesses. A pair may differ by the sum of its two.
+    ``bounds``: the bounds of each witness. A pair may differ by the sum of its bounds.
     """
     arrays = {name: _load(path, spec, golden=name == reference) for name, path in files.items()}
     decoded = {name: each if name == reference else dtypes.decode(each, spec["dtype"]) for name, each in arrays.items()}
     pairs: list[Pair] = []
-    # Of a pair, the reference is the expected one.
+    # In a pair with the reference, the reference is the expected one.
     for one, other in combinations(sorted(arrays, key=lambda name: name == reference), 2):
         criteria = _criteria([bounds[name] for name in (one, other) if name in bounds], decoded[other])
         counts, _ = gate(arrays[one], arrays[other], spec["dtype"], criteria, golden=other == reference)
@@ -88,7 +88,7 @@ def _criteria(bounds: Sequence[Bound], expected: Array) -> Criteria:
 
 
 def _bound(bound: Bound, expected: Array) -> Doubles:
-    """Return the bound of each element, where it has none of its own by ``atol`` and ``rtol``."""
+    """Return the bound of each element: its own, or that by ``atol`` and ``rtol``."""
     spec, path = bound
     if spec["compare"] == "exact":
         return np.zeros(expected.shape)

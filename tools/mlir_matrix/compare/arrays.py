@@ -17,11 +17,11 @@ from mlir_matrix.compare.fast_path import blocks, gate
 from mlir_matrix.compare.result import Comparison
 from mlir_matrix.compare.rules import Rules
 
-#: Elements up to which everything is counted, also where nothing is wrong.
+#: The most elements for which the whole census is taken even if nothing is wrong.
 _SMALL = 1 << 18
-#: Elements up to which guesses are made of what a wrong output looks like: they make arrays of its size.
+#: The most elements for which known wrong outputs are compared. That allocates arrays of the output's size.
 _GUESSABLE = 1 << 22
-#: NumPy's names of our types; those of ml_dtypes, which adds types to NumPy, among them.
+#: NumPy's names of our types, including those of ml_dtypes, which adds types to NumPy.
 _NAMES = {
     **{name: dtype for dtype, name in FRAMEWORK_NAMES.items()},
     "complex64": "complex<f32>", "complex128": "complex<f64>",
@@ -107,7 +107,7 @@ class _Pair:
 
 
 def _told(name: str, kind: str, array: Array, rules: Rules, *, golden: bool) -> dict[str, Any]:
-    """Return the part of the record that is known before the comparison."""
+    """Return the part of the record that does not depend on the comparison."""
     criteria = rules.criteria
     exact = rules.elementwise and not (criteria.atol or criteria.rtol or criteria.max_ulp is not None)
     record: dict[str, Any] = {
@@ -135,7 +135,7 @@ def _stored(array: object, dtype: str | None, side: str) -> tuple[Array, str]:
 
 
 def _array(array: object, side: str) -> Array:
-    """Convert to an array. Raise ValueError where NumPy cannot, or where a mask would be lost."""
+    """Convert to an array. Raise ValueError if NumPy cannot, or if a mask would be lost."""
     if np.ma.isMaskedArray(array):
         raise ValueError(f"{side} is a masked array; compare its filled() or compressed()")
     try:

@@ -1,4 +1,4 @@
-"""Write a C program that calls a kernel and prints what is wrong beside what is right: for whoever has a C compiler alone."""
+"""Write a C program that calls a kernel and prints wrong elements beside expected ones. It needs only a C compiler."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TYPES = {
     "f64": "double", "f32": "float", "f16": "_Float16", "bf16": "uint16_t", "bool": "bool",
     **{f"{sign}{bits}": f"{kind}{bits}_t" for sign, kind in (("i", "int"), ("u", "uint")) for bits in (8, 16, 32, 64)},
 }  # fmt: skip
-#: Elements of all arrays; a program with more takes long to compile.
+#: The most elements of all arrays. A program with more takes long to compile.
 _MOST = 1 << 18
 _IN_LINE = 8
 _HEAD = """\
@@ -59,7 +59,7 @@ static float bf16(uint16_t bits) {
   return value;
 }
 """
-#: What IR calls that is lowered with ``use-generic-functions``; the second one in LLVM 15.
+#: Prefixes of allocators that IR calls if it was lowered with ``use-generic-functions``; the second one in LLVM 15.
 _ALLOCATORS = ("_mlir_memref_to_llvm_", "_mlir_")
 _MEMORY = """
 void *PREFIX_alloc(size_t size) { return malloc(size); }
@@ -83,7 +83,7 @@ void memrefCopy(int64_t size, const Unranked *from, const Unranked *to) {
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """What an output should be, and the bounds of its elements where they have their own: the bytes of ``.npy`` files."""
+    """The expected output, and bounds of single elements, if any, as bytes of ``.npy`` files."""
 
     output: JudgedOutput
     values: bytes

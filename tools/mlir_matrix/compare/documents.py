@@ -44,7 +44,7 @@ class Sketched(TypedDict):
     """Blocks of 4096 elements; the last one may be smaller."""
     wrong_blocks: int
     samples: int
-    """Sample elements, compared one by one."""
+    """The comparison of the sample elements."""
     seen_alone: Number
     """A single wrong element is detected if its error exceeds this."""
     missed_alone: float
@@ -73,13 +73,13 @@ class Measured(TypedDict, total=False):
     """File, line and column of the tolerance layer that gives the bounds."""
     rationale: str | None
     derived: bool | None
-    """True if each element has a bound of its own, by error analysis; ``atol`` and ``rtol`` are for those without one."""
+    """True if each element has its own bound, from error analysis; ``atol`` and ``rtol`` are for elements without one."""
     elements: int | None
     wrong: int | None
     wrong_percent: float | None
     over_bound: int | None
     own_bounds: bool | None
-    """True if elements have bounds of their own; what is said of `atol` and `rtol` then decides nothing."""
+    """True if elements have their own bounds; then `atol` and `rtol` decide nothing."""
     nan_mismatches: int | None
     inf_mismatches: int | None
     max_abs: Number | None
@@ -108,7 +108,7 @@ class Measured(TypedDict, total=False):
     """Elements over atol by decade of their relative error; likewise over rtol, of their absolute error."""
     abs_decades_over_rtol: list[tuple[Number, int]] | None
     character: str | None
-    """Whether few elements are wrong or all drift, in words; ``looks``: a known wrong output that it resembles."""
+    """Whether few elements are wrong or all drift, in words. ``looks``: a known wrong output that it resembles."""
     looks: str | None
     where: str | None
     """The location of wrong elements, in words."""
@@ -141,7 +141,7 @@ class Verdict(TypedDict):
     outputs: list[Census]
     metrics: dict[str, Number]
     diagnostics: NotRequired[str | None]
-    """The differences of IR that should be the same."""
+    """The differences of IR that should be equal."""
 
 
 class Pair(TypedDict):
@@ -174,7 +174,7 @@ class ComparedOutput(TypedDict):
     """Of the test."""
     rtol: Number
     own_bounds: bool
-    """Whether elements have bounds of their own; `atol` and `rtol` are then those of elements without."""
+    """Whether elements have their own bounds; then `atol` and `rtol` are those of elements without one."""
     pairs: list[Pair]
     elements: list[DisputedElement]
     """At most 5, the largest differences first; of an order-free output after sorting."""
@@ -206,7 +206,7 @@ class Compared(Measured):
     engine: NotRequired[Literal["native", "numpy"]]
     """The implementation: compiled code, or NumPy."""
     words: NotRequired[int]
-    """Of texts: the number of tokens that are no numbers."""
+    """For texts: the number of tokens that are not numbers."""
     numbers: NotRequired[int]
 
 

@@ -1,7 +1,7 @@
-"""Draw a map of the error: one pixel for an element, or for the worst of several.
+"""Draw a map of the error: one pixel per element, or per group of elements with its worst error.
 
-The tensor is laid out in two dimensions: the last axis to the right, the others one after the other downwards. Colours say how much
-of the bound an error takes: white nothing, blue what is within it, yellow to red what is over, black what is NaN or infinite.
+The tensor is laid out in two dimensions: the last axis to the right, all others downwards. Colours show the share of the bound
+that an error takes: white is none, blue is within the bound, yellow to red is over it, black is NaN or infinite.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from mlir_matrix.actions.numerics.dtypes import Array
 from mlir_matrix.base.files import write_output
 from mlir_matrix.compare.fast_path import blocks
 
-#: Pixels of the longer side of the map, at most; a small map is enlarged to about this.
+#: The most pixels of the longer side of the map. A small map is enlarged to about this size.
 _SIDE = 640
-#: Shares of the bound where colours change, and the colours; over the last one is the last colour. NaN is black.
+#: Shares of the bound at which colours change, and the colours. Above the last share, the colour stays. NaN is black.
 _STOPS = (0.0, 0.25, 1.0, 1.0000001, 10.0, 1000.0, 1e6)
 _COLOURS = (
     (255, 255, 255),
@@ -38,7 +38,7 @@ _COLOURS = (
     (222, 45, 38),
     (120, 0, 30),
 )
-#: How wide characters of notes and of the title are at most on average, in pixels.
+#: The largest average width of a character of notes and of the title, in pixels.
 _CHARACTER, _TITLE_CHARACTER = 7.0, 9.0
 Pixels = NDArray[np.uint8]
 
@@ -46,9 +46,9 @@ Pixels = NDArray[np.uint8]
 def draw(
     path: Path, actual: Array | None, expected: Array | None, record: Mapping[str, Any], criteria: Criteria
 ) -> None:
-    """Write the map as ``.png`` or, with axes and a legend, as ``.svg``. Raise ValueError where there is no map.
+    """Write the map as ``.png`` or, with axes and a legend, as ``.svg``. Raise ValueError if there is no map.
 
-    ``record`` is what the comparison of these arrays by these criteria found.
+    ``record`` is the result of comparing these arrays by these criteria.
     """
     if actual is None or expected is None or "wrong" not in record:
         raise ValueError(f"there is no map of this: {record['reason']}")
@@ -111,7 +111,7 @@ def _svg(record: Mapping[str, Any], shape: tuple[int, ...], pixels: Pixels) -> s
     scale = _SIDE / max(pixels.shape[:2])
     height, width = max(12.0, pixels.shape[0] * scale), max(12.0, pixels.shape[1] * scale)
     image = base64.b64encode(_png(_enlarged(pixels))).decode("ascii")
-    # What no XML may hold, and names that are no UTF-8, are shown as Python writes them.
+    # Escape characters that XML cannot contain, and names that are not UTF-8.
     name = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(record["name"])) or "error"
     title = f"{name}: {record['dtype']} {list(shape)}, {record['wrong']} of {elements} elements wrong"
     across = f"axis {len(shape) - 1}: 0 … {shape[-1] - 1}" if shape else "one element"

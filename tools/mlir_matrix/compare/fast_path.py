@@ -1,7 +1,7 @@
-"""Count wrong elements and the largest errors: the first part of every comparison, and all of one that passes.
+"""Count wrong elements and the largest errors. Every comparison begins with this, and a passing one needs no more.
 
-In compiled code where that is there (:mod:`mlir_matrix.compare.native`), else in NumPy block by block; the answers are equal to the
-last bit. Arrays are taken as they lie in memory, mapped files included; nothing of their size is made.
+It uses compiled code if available (:mod:`mlir_matrix.compare.native`), else NumPy in blocks. The results are equal bit by bit.
+Arrays are read in place, including mapped files, and no array of their size is allocated.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Read files: arrays (``.npy``, ``.npz``, raw elements) or text, recognised by their first bytes.
 
-Nothing is unpickled. Arrays are mapped, not read, so that their size is no matter; a header is believed as far as the file goes.
+Nothing is unpickled. Arrays are mapped and not read, so they may be larger than memory. A header cannot claim more than the file
+has.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from mlir_matrix.compare.text import Buffer
 
 _NPY = b"\x93NUMPY"
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
-#: A pickle begins with its protocol; so do files that ``numpy.save`` never wrote.
+#: The first byte of a pickle.
 _PICKLE = b"\x80"
-#: Bytes of a member that is unpacked from an archive; more is a mistake, or malice.
+#: The most bytes of a member to unpack from an archive. More is a mistake, or an attack.
 _LARGEST = 1 << 32
-#: What reading a member raises where the archive is broken, or made in a way that is not known here.
+#: Errors of reading a member if the archive is damaged or uses an unknown method.
 _BROKEN = (
     ValueError, EOFError, OSError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError
 )  # fmt: skip
@@ -37,7 +38,7 @@ _BROKEN = (
 
 @dataclass(frozen=True, kw_only=True)
 class Raw:
-    """How to read files that are elements and nothing else."""
+    """How to read raw files, which contain only elements."""
 
     dtype: str
     shape: tuple[int, ...] | None = None
@@ -52,13 +53,13 @@ class ArrayFile:
 
 @dataclass(frozen=True)
 class ArchiveFile:
-    """Several arrays by name: what ``numpy.savez`` writes."""
+    """Several arrays by name, as ``numpy.savez`` writes them."""
 
     path: Path
     names: tuple[str, ...]
 
     def read(self, name: str) -> Array:
-        """One of them. Raise UsageError."""
+        """Return one array. Raise UsageError."""
         with zipfile.ZipFile(self.path) as archive:
             size = archive.getinfo(f"{name}.npy").file_size
             if size > _LARGEST:
@@ -83,7 +84,7 @@ Content = ArrayFile | ArchiveFile | TextFile
 
 
 def read(path: Path, raw: Raw | None = None) -> Content:
-    """Return what a file holds. ``raw``: files that do not say what they are hold such elements. Raise UsageError, OSError."""
+    """Return the content of a file. ``raw``: how to read files of unknown form. Raise UsageError, OSError."""
     status = path.stat()
     size = status.st_size
     if not stat.S_ISREG(status.st_mode):
@@ -131,7 +132,9 @@ def _archive(path: Path) -> ArchiveFile:
         raise _unreadable(path, dtypes.why_unreadable(error)) from None
     others = [name for name in names if not name.endswith(".npy")]
     if others:
-        raise UsageError(f"{path}: holds {others[0]!r}, which is no array; an .npz file has members called NAME.npy")
+        raise UsageError(
+            f"{path}: holds {others[0]!r}, which is not an array; an .npz file has members called NAME.npy"
+        )
     if len(set(names)) != len(names):
         raise UsageError(f"{path}: holds two arrays of one name")
     return ArchiveFile(path, tuple(name.removesuffix(".npy") for name in names))

@@ -1,10 +1,11 @@
 """Compile the fast part of comparisons, ``gate.c`` and ``text.c``, once per machine by the Zig that links kernels.
 
-Zig is taken from the packages that are here already, or from the Python environment; nothing is downloaded for it, and nothing of
-the machine's is called. Without it everything is done by NumPy and Python, with the same answers.
+Zig comes from installed packages or from the Python environment. Nothing is downloaded, and no compiler of the machine is called.
+Without Zig, NumPy and Python compute the same results.
 
-NumPy in blocks takes at least 10 times as long as reading two float32 arrays of 100 MiB, and compiled code takes less than reading
-them. Regular expressions with NumPy take 4.3 times as long as fpcmp for a million numbers, and compiled code half as long.
+For two float32 arrays of 100 MiB, NumPy in blocks takes at least 10 times as long as reading them, and compiled code takes less
+than reading. For a million numbers in text, regular expressions with NumPy take 4.3 times as long as fpcmp, and compiled code half
+as long.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from mlir_matrix.actions.numerics.dtypes import Array
 from mlir_matrix.base.paths import find_home
 from mlir_matrix.catalog.releases import number
 
-#: Elements from which on compiled code is asked for: below, NumPy is as fast as calling it.
+#: The fewest elements for compiled code. For fewer, NumPy is as fast as calling it.
 WORTHWHILE = 1 << 14
 _SOURCES = ("gate.c", "text.c")
 _FLAGS = (
@@ -41,10 +42,10 @@ _FLAGS = (
     "-fno-sanitize=all",
 )
 _DTYPES = ("f16", "bf16", "f32", "f64")
-#: Elements that are worth a thread.
+#: The fewest elements for a thread.
 _PART = 1 << 17
 _NONE = 2**64 - 1
-#: Bounds whose products with elements may be subnormal are left to NumPy.
+#: The least bound for compiled code. Products of smaller bounds with elements may be subnormal.
 _LEAST = 1e-100
 
 
@@ -82,7 +83,7 @@ def count(actual: Array, expected: Array, dtype: str, criteria: Criteria) -> lis
     bounds = _Bounds(criteria.atol, criteria.rtol, _NONE if ulp is None else int(ulp), ulp or 0.0)
     width, left, right = actual.itemsize, actual.ctypes.data, expected.ctypes.data
 
-    # One stretch of memory a thread: the shorter they are, the more often the memory's own reading ahead begins anew.
+    # One contiguous part of memory per thread, because each part restarts the prefetcher of the memory.
     threads = max(1, min(actual.size // _PART, len(os.sched_getaffinity(0))))
     stretch = -(-actual.size // threads)
 
@@ -95,7 +96,7 @@ def count(actual: Array, expected: Array, dtype: str, criteria: Criteria) -> lis
         )  # fmt: skip
         return Counts(*(getattr(counts, field[0]) for field in _Counts._fields_))
 
-    # Foreign code runs without the interpreter's lock; we take the first part while others take theirs.
+    # ctypes releases the interpreter's lock, so this thread processes the first part while others process theirs.
     others = [_helpers().submit(part, start) for start in range(stretch, actual.size, stretch)]
     return [part(0), *(other.result() for other in others)]
 
@@ -107,7 +108,7 @@ def _helpers() -> ThreadPoolExecutor:
 
 @cache
 def load() -> ctypes.CDLL | None:
-    """Return the library, compiled if needed; None where there is no compiler."""
+    """Return the library, compiled if needed; None if there is no compiler."""
     folder = Path(__file__).parent
     sources = [folder / name for name in _SOURCES]
     try:
@@ -116,12 +117,12 @@ def load() -> ctypes.CDLL | None:
             _make(sources, path)
         return ctypes.CDLL(str(path))
     except (OSError, subprocess.SubprocessError):
-        # No Zig, a full disk, another machine: NumPy gives the same results.
+        # There is no Zig, or the disk is full, or it fails otherwise. NumPy gives the same results.
         return None
 
 
 def _key(sources: Sequence[Path]) -> str:
-    """Digest what the library depends on: its sources, flags and the CPU."""
+    """Return the digest of everything on which the library depends: its sources, flags and the CPU."""
     digest = hashlib.sha256(" ".join(_FLAGS).encode())
     for source in sources:
         digest.update(source.read_bytes())
@@ -147,7 +148,7 @@ def _make(sources: Sequence[Path], path: Path) -> None:
             [program, "cc", *_FLAGS, "-o", f"{scratch}/made.so", *map(str, sources)], cwd=scratch,
             env={**variables, "PATH": "", "LC_ALL": "C"}, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=120,
         )  # fmt: skip
-        # Of two processes either wins; the files are equal.
+        # If two processes compile at once, either file may win, because they are equal.
         os.replace(f"{scratch}/made.so", path)
 
 

@@ -1,7 +1,7 @@
-"""Print a verdict as text: wrong elements of each output, the worst ones, where they are, and sufficient bounds.
+"""Print a verdict as text: wrong elements of each output, the worst ones with their places, and sufficient bounds.
 
-Standard library only: it takes the JSON that the ``judge`` action wrote. Sentences are broken so that an indented report
-fits a terminal of 80 columns; no line is longer than 100, but for names that are longer themselves.
+It uses only the standard library, and reads the JSON of the ``judge`` action. Lines are broken so that an indented report fits a
+terminal of 80 columns. No line has more than 100 characters, except for long names.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mlir_matrix.compare.documents import Number
 WIDTH = 76
 _HEADINGS = ("element", "expected", "actual", "|error|", "rel. error", "ulp", "bound")
 _BAR = 30
-#: A cosine from which on the two point the same way, whatever is wrong.
+#: From this cosine on, the two outputs count as vectors of the same direction.
 _ALIGNED = 0.999999
 _INTEGERS = ("i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8", "bool")
 
@@ -77,7 +77,7 @@ def _budget(output: Mapping[str, Any]) -> str:
 
 
 def _norms(output: Mapping[str, Any]) -> list[str]:
-    """Return lines on the norms of the error, where they say more than the elements."""
+    """Return lines about the norms of the error, if they add something to the elements."""
     norms, cosine = output["norms"], output["cosine"]
     if output["dtype"] in _INTEGERS or output["elements"] < 2:
         return []
@@ -127,7 +127,7 @@ def _needed(output: Mapping[str, Any]) -> list[str]:
 
 
 def _decided(worst: Mapping[str, Any]) -> str:
-    """Say what decides where no tolerance of all elements does."""
+    """Return what decides if no tolerance of all elements does."""
     return (
         f"at {_shape(worst['index'])}: expected {_exact(worst['expected'])}, actual {_exact(worst['actual'])}, off by "
         f"{_number(worst['abs'])}, {_number(worst['used'])} times its bound of {_number(worst['bound'])}"

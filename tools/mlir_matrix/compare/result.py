@@ -30,9 +30,9 @@ class Comparison:
         expected: Array | None = None,
         criteria: Criteria | None = None,
     ) -> None:
-        """``counts``: what is known, ``outcome`` among it; ``census``: makes the whole record, None where that is all there is.
+        """Hold a result. ``counts`` is the known part of the record, with ``outcome``.
 
-        ``criteria``: what was right, for a picture.
+        ``census`` makes the whole record; None if ``counts`` is all of it. ``criteria``: what was right, for a picture.
         """
         self._counts, self._census, self._criteria = counts, census, criteria
         #: What was compared, as stored.
@@ -40,7 +40,7 @@ class Comparison:
 
     @cached_property
     def record(self) -> Mapping[str, Any]:
-        """Everything: ``outcome`` (``pass`` or ``mismatch``), ``reason`` and, where elements could be compared, the census.
+        """Return the whole record: ``outcome`` (``pass`` or ``mismatch``), ``reason`` and, of compared elements, the census.
 
         Its keys are those of an output's verdict in the results of ``matrix run``.
         """
@@ -48,27 +48,27 @@ class Comparison:
 
     @property
     def passed(self) -> bool:
-        """Whether they agree."""
+        """Return whether they agree."""
         return bool(self._counts["outcome"] == "pass")
 
     @property
     def reason(self) -> str:
-        """Why, in one sentence."""
+        """Return the reason in one sentence."""
         return str(self.record["reason"])
 
     @property
     def wrong(self) -> int:
-        """How many elements are wrong; -1 where none could be compared."""
+        """Return the number of wrong elements; -1 if none could be compared."""
         return int(self._counts.get("wrong", -1))
 
     @property
     def elements(self) -> int:
-        """How many elements there are."""
+        """Return the number of elements."""
         return math.prod(self._counts.get("shape", (0,)))
 
     @property
     def criteria(self) -> Criteria:
-        """What was right, element by element."""
+        """Return the criteria of right elements."""
         return self._criteria or Criteria()
 
     def __bool__(self) -> bool:
@@ -96,7 +96,7 @@ class Comparison:
         return render({"outputs": [self.record]})
 
     def picture(self, path: str | Path) -> None:
-        """Write a map of the error: ``.png`` or ``.svg``. Raise ValueError where there is nothing to show."""
+        """Write a map of the error: ``.png`` or ``.svg``. Raise ValueError if there is nothing to show."""
         from mlir_matrix.compare.error_map import draw  # few want one
 
         draw(Path(path), self.actual, self.expected, self.record, self.criteria)

@@ -30,7 +30,7 @@ class Norms:
                 raise ValueError(f"the bound on {name} is {value!r}; it is {'-1' if name == 'cosine' else '0'} or more")
 
     def broken(self, record: Mapping[str, Any]) -> str:
-        """Return which bound does not hold, in words; empty where all do."""
+        """Return which bound does not hold, in words; empty if all do."""
         for name, bound in (("l1", self.l1), ("l2", self.l2), ("max", self.max)):
             found = float(record["norms"][name]["rel"])
             if bound is not None and not found <= bound:
@@ -47,7 +47,7 @@ class Rules:
 
     criteria: Criteria = field(default_factory=Criteria)
     norms: Norms = field(default_factory=Norms)
-    #: False where norms alone were asked for: elements are then not bounded one by one, but for NaN and infinities.
+    #: False if only norms are given. Then single elements are not bounded, except NaN and infinities.
     elementwise: bool = True
 
 

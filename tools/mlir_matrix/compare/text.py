@@ -47,7 +47,7 @@ class Texts:
     lines: _Places
     columns: _Places
     words: int
-    #: What is wrong with the texts apart from numbers, with line and column; empty where nothing is.
+    #: What is wrong with the texts apart from numbers, with line and column; empty if nothing is.
     differs: str
 
 

@@ -31,7 +31,7 @@ def differences(spec: ImageSpec, described: Mapping[str, Any]) -> list[str]:
     """Return what differs, from the daemon's description of the image; empty if it is the same.
 
     Daemons identify an image by the digest of its configuration, which covers everything. Docker with containerd's store uses
-    the digest of a manifest of its own; then layers and configuration decide.
+    the digest of another manifest; then layers and configuration decide.
     """
     if described["Id"] == spec.id:
         return []

@@ -40,7 +40,7 @@ class Lookup:
         self._store = store
         self._memory_mb = memory_mb
         self._libraries = libraries
-        #: The digest is None where an optional file is absent.
+        #: The digest is None if an optional file is absent.
         self._files: dict[File, tuple[Path, str | None]] = {}
         self._known: dict[str, Result] = {}
 

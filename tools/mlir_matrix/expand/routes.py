@@ -216,7 +216,7 @@ class Connector:
         return Unsupported(f"workload {workload} has no {framework} source ({alternatives(dict.fromkeys(sources))})")
 
     def uses(self, framework: str, pipeline: str, target: str) -> list[set[str]]:
-        """Return the components on each route of a cell, under any pins; none where it does not connect."""
+        """Return the components on each route of a cell, under any pins; none if it does not connect."""
         connected = self._connected(framework, pipeline, target)
         return [self._components(framework, target, links) for _, links in connected]
 

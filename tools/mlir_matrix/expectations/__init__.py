@@ -1,1 +1,1 @@
-"""Expected failures, proposed from what fails, and IR tests in conflict."""
+"""Propose expected failures from the current ones, and find conflicts between IR tests."""

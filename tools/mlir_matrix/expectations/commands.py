@@ -63,9 +63,9 @@ def expect_command(
 ) -> int:  # fmt: skip
     """Run a suite and propose the patch of matrix/expectations/SUITE.yaml, grouped by reason.
 
-    Tests that fail are added, tests that pass are taken out. Time-outs, infra-errors and tests in quarantine or with a rule in
-    the suite itself are listed and not written. With GLOB, only those tests run; all others keep their expectations. For a corpus
-    whose members are named in members.txt, propose that list first.
+    Add tests that fail, and remove tests that pass. List, but do not write, time-outs, infra-errors, and tests in quarantine or
+    with a rule in the suite itself. With GLOB, run only those tests; all others keep their expectations. For a corpus whose
+    members are named in members.txt, propose that list first.
 
     Exit code 1: a file would change, and nothing was written.
     """
@@ -91,7 +91,7 @@ def expect_command(
                 write_text(file.path, file.text)
 
     if name in listed:
-        # Rules may name members of a list that is not written yet.
+        # Without checks of suites, whose rules may name members of a list that is not written yet.
         validate_sources(catalog)
         current = Session(catalog=catalog, home=home, pins=Pins(catalog))
         file, document["members"] = members_change(current, catalog.corpora[name], limits)
@@ -102,7 +102,7 @@ def expect_command(
         catalog = validate(catalog)
         warn_left_out(catalog)
         old = catalog.expectations.get(name)
-        # Rules of the file itself must not decide: one may name a test that no longer exists.
+        # Ignore the rules of the file itself, because one may name a test that no longer exists.
         others = {each: entry for each, entry in catalog.expectations.items() if each != name}
         catalog = replace(catalog, expectations=others)
         current = Session(catalog=catalog, home=home, pins=Pins(catalog))
@@ -137,7 +137,7 @@ def _read(file: Path, current: Session, name: str, globs: Sequence[str]) -> dict
     if found.keys().isdisjoint(choose(current.catalog, [name]).ids()):
         raise UsageError(f"{file}: holds no test of suite {name}; make it with: matrix run {name} --results FILE")
     for result in found.values():
-        # What has pins in its name, the suite itself varies.
+        # The suite varies the pins of environments with pins in their names.
         for reference in (each for each in result.environments if PINS_MARK not in each):
             check_known("environment", [reference], current.catalog.environments, f"{file}: ")
             for component, release in current.pins_of(reference).items():

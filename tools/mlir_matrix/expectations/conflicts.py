@@ -1,8 +1,8 @@
-"""Conflicts: pairs of IR tests of which every change passes exactly one.
+"""Find conflicts: pairs of IR tests of which exactly one passes with any change.
 
 There are two kinds of evidence. *By input*: two tests give the same IR to steps between the same kinds, and each output
 satisfies exactly one of the two. *By releases*: under each of several releases exactly one of two tests passes, and not always
-the same one. In both cases no change makes both tests pass.
+the same one. In both cases, no change can make both tests pass.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 #: Outcomes that say nothing about the code under test.
 _UNKNOWN = frozenset({Outcome.SKIPPED, Outcome.TIMED_OUT, Outcome.INFRA_ERROR, Outcome.UNSUPPORTED})
-#: Test that made an output, test whose directives it was held against: whether it satisfies them.
+#: Whether an output satisfies directives, by the test that made the output and the test that has the directives.
 Held = Mapping[tuple[str, str], bool]
 
 
@@ -45,7 +45,7 @@ class Seen:
     """The observations under one set of pins, or in one document of results."""
 
     passed: Mapping[str, bool]
-    #: By test the digest of its IR, where that could be read.
+    #: By test: the digest of its IR, if the IR could be read.
     inputs: Mapping[str, str] = field(default_factory=dict)
     held: Held = field(default_factory=dict)
 
@@ -118,14 +118,14 @@ def observe(current: Session, arguments: Sequence[str], pins: Pins, limits: Limi
             ends[maker, checked] = planner.check(tests[checked], planner.alone(tests[maker]))
     done = run_graph(current, planner.graph, limits=limits)
     held = {key: each for key, action in ends.items() if (each := _passed(done[action])) is not None}
-    # A test without output shows nothing.
+    # Only tests with an output show something.
     made = {name for name, test in tests.items() if done[planner.alone(test).action].result.ok}
     passed = {name: each for (name, checked), each in held.items() if name == checked}
     return Seen(passed, inputs, {key: each for key, each in held.items() if key[0] in made})
 
 
 def _passed(done: Done) -> bool | None:
-    """Return whether an action passed; None where that says nothing about the code."""
+    """Return whether an action passed; None if that says nothing about the code."""
     outcome = str(done.result.outcome["outcome"])
     if outcome in (Outcome.INFRA_ERROR, Outcome.SKIPPED):
         raise InfrastructureError(str(done.result.outcome.get("reason", outcome)))

@@ -15,7 +15,7 @@ class ExpectationChange(TypedDict):
     state: Literal["new", "changed", "gone"]
     cell: str
     outcome: str
-    """What the tests end as now; empty for tests that are gone from the suite."""
+    """The current outcome of the tests; empty for tests that are no longer in the suite."""
     reason: str
     was: str
     """The outcome and reason in the file; empty for new ones."""
@@ -24,7 +24,7 @@ class ExpectationChange(TypedDict):
 
 
 class NotExpected(TypedDict):
-    """A test that is not as expected, and that no expectation can be written for."""
+    """A test with an unexpected outcome for which no expectation can be written."""
 
     test: str
     outcome: str
@@ -50,7 +50,7 @@ class MembersChange(TypedDict):
     added: list[str]
     removed: list[str]
     patch: str
-    """As that of the expectations."""
+    """Unified diff for `git apply`; empty if nothing changes."""
 
 
 class ExpectSummary(TypedDict):
@@ -64,7 +64,7 @@ class ExpectSummary(TypedDict):
 
 @document
 class Expect(TypedDict):
-    """What tests are expected to end as (`matrix expect --format json`)."""
+    """Proposed expectations of tests (`matrix expect --format json`)."""
 
     schema: Literal["mlir-matrix/expect/v1"]
     summary: ExpectSummary

@@ -1,4 +1,4 @@
-"""Propose the expectations of a suite by test: what fails is written down, what passes is taken out."""
+"""Propose the expectations of a suite by test: add tests that fail, and remove tests that pass."""
 
 from __future__ import annotations
 
@@ -32,16 +32,17 @@ if TYPE_CHECKING:
 
 State = Literal["new", "changed", "gone"]
 _STATES: Sequence[State] = ("new", "changed", "gone")
-#: Outcomes that are no property of the test.
+#: Outcomes that do not depend on the test.
 _NEVER = NOT_RUN | {Outcome.TIMED_OUT, Outcome.INFRA_ERROR}
-_NO_TEST = "is no test of the suite that can run"
+_NO_TEST = "is not a test of the suite that can run"
 _WRITTEN = "# Written by `matrix expect {} --write`"
-#: Sizes as in ``2x?xf32``, numbers as in ``1.5e-7``, and lists of what differs.
+#: Sizes as in ``2x?xf32``, numbers as in ``1.5e-7``, and lists of placeholders.
 _SIZES = re.compile(r"(?<!\w)(?:(?:\d+|\?)x)+(?:\d+(?!\w))?")
 _NUMBER = re.compile(r"(?<![\w.%])[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w.]*\w)")
 _LIST = re.compile(r"…(?:(?:, ?| )…)+")
 _LONGEST = 200
-#: Errors below and above so many times their bound are told apart. Rounding, which differs between machines, seldom gets there.
+#: Errors below and above this many times their bound are distinguished. Rounding, which differs between machines, rarely
+#: reaches it.
 _FAR = 100
 #: Names that YAML reads as text; others need quotes.
 _PLAIN = re.compile(r"(?!(?:true|false|yes|no|on|off|null|y|n)$)[a-z][\w.+:~-]*", re.IGNORECASE | re.ASCII)
@@ -55,7 +56,7 @@ class Cause(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """What the expectations of a suite should be, by test; what changes; and the tests that no rule can cover."""
+    """The proposed expectations of a suite by test, the changes, and the tests that no rule can cover."""
 
     causes: Mapping[str, Cause]
     changes: list[ExpectationChange]
@@ -63,7 +64,7 @@ class Proposal(NamedTuple):
 
 
 class FileChange(NamedTuple):
-    """The old and the new text of a generated file, and its patch; the same text gives no patch."""
+    """The old and the new text of a generated file, and its patch, which is empty for equal texts."""
 
     path: Path
     before: str
@@ -72,13 +73,13 @@ class FileChange(NamedTuple):
 
 
 def normalised(reason: str) -> str:
-    """Return a reason without what differs between tests that fail alike: numbers, shapes, names of values, paths."""
+    """Return a reason without details that differ between similar failures: numbers, shapes, names of values, paths."""
     text = shape(_NUMBER.sub("…", _SIZES.sub("…x", reason.strip()[:1000])))
     return printable(_LIST.sub("…", text), _LONGEST).strip()
 
 
 def _reason(result: TestResult) -> str:
-    """Return why a test fails, without what differs between runs or machines."""
+    """Return why a test fails, without text that differs between runs or machines."""
     facts = ""
     if result.outcome == Outcome.MISMATCH and result.verdict:
         facts = "; ".join(f"{mismatch_words(each)}{_how_far(each)}" for each in wrong_outputs(result.verdict))
@@ -86,7 +87,7 @@ def _reason(result: TestResult) -> str:
 
 
 def _how_far(output: Census) -> str:
-    """Return how far an output is over its bound; nothing where no bound would help."""
+    """Return how far an output exceeds its bound; empty if no bound would help."""
     used = output.get("error_used")
     if used is None or output.get("nan_mismatches") or output.get("inf_mismatches"):
         return ""
@@ -101,10 +102,10 @@ def expected_by(document: Expectations) -> dict[str, Cause]:
 
 
 def propose(old: Mapping[str, Cause], tests: Mapping[str, Test], results: Mapping[str, TestResult]) -> Proposal:
-    """Return the expectations that results call for.
+    """Return the expectations that follow from results.
 
-    ``old`` are those of the file, ``tests`` those of the suite that can run; only rules by hand apply to them. A test without a
-    result keeps its expectation.
+    ``old``: the expectations of the file. ``tests``: the tests of the suite that can run, with only manual rules applied. A test
+    without a result keeps its expectation.
     """
     causes: dict[str, Cause] = {}
     left: list[NotExpected] = []
@@ -138,7 +139,7 @@ def propose(old: Mapping[str, Cause], tests: Mapping[str, Test], results: Mappin
 
 
 def _after(test: Test | None, result: TestResult | None, before: Cause | None) -> tuple[Cause | None, str]:
-    """Return the expectation of a test, and why it has none if it does not pass."""
+    """Return the expectation of a test, and why a test that does not pass has none."""
     if test is None:
         return None, _NO_TEST if result and result.outcome not in (Outcome.UNSUPPORTED, Outcome.PASS) else ""
     if result is None:
@@ -158,7 +159,7 @@ def _after(test: Test | None, result: TestResult | None, before: Cause | None) -
 
 
 def text(suite: str, causes: Mapping[str, Cause], links: Mapping[tuple[str, Cause], str]) -> str:
-    """Return the text of a file of expectations; ``links`` by cell and cause."""
+    """Return the text of a file of expectations; ``links`` has links to issues by cell and cause."""
     groups: dict[tuple[str, Cause], list[str]] = {}
     for test, cause in causes.items():
         identity = TestId.parse(test)
@@ -183,7 +184,7 @@ def _quoted(value: str) -> str:
 def expectations_change(
     suite: Entry[Suite], old: Entry[Expectations] | None, tests: Collection[Test], results: Mapping[str, TestResult]
 ) -> tuple[FileChange, ExpectationsChange]:
-    """Return the change of the file of a suite that the results of some of its tests call for, and its document."""
+    """Return the change of a suite's file that follows from results of some of its tests, and its document."""
     groups = old.document.expect if old else ()
     links = {(group.cell, Cause(group.outcome, group.reason.strip())): group.link for group in groups if group.link}
     before = expected_by(old.document) if old else {}
@@ -204,7 +205,9 @@ def members_change(current: Session, corpus: Entry[Corpus], limits: Limits) -> t
     if not 0 < len(names) <= MOST_MEMBERS:
         raise UsageError(f"corpus {corpus.name}: {len(names)} members are listed; expected 1 to {MOST_MEMBERS}")
     if odd := next((name for name in names if not name.isprintable()), ""):
-        raise UsageError(f"corpus {corpus.name}: '{printable(odd)}' is no name of a member: it has a control character")
+        raise UsageError(
+            f"corpus {corpus.name}: '{printable(odd)}' is not a name of a member: it has a control character"
+        )
     file = _change(corpus.root, corpus.folder / LIST, "\n".join((f"{_WRITTEN.format(corpus.name)}.", *names, "")))
     before, now = dict.fromkeys(names_in(file.before)), dict.fromkeys(names)
     return file, {

@@ -1,4 +1,4 @@
-"""Show what `matrix expect` proposes as text: a line a reason, then the patches."""
+"""Show the proposals of `matrix expect` as text: one line per reason, then the patches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mlir_matrix.expectations.documents import Expect, ExpectationsChange
 
 
 def lines(document: Expect) -> Iterator[str]:
-    """Yield what changes by reason, what is left, and the patches."""
+    """Yield the changes by reason, the tests without a proposal, and the patches."""
     members, expectations = document.get("members"), document.get("expectations")
     if members:
         yield from (f"added    {printable(name)}" for name in members["added"])
@@ -27,7 +27,7 @@ def lines(document: Expect) -> Iterator[str]:
 
 
 def _rows(found: ExpectationsChange) -> Iterator[tuple[str, int, str, str, str]]:
-    """Yield a row for each change, then for each reason of tests that are left, with the first of them."""
+    """Yield a row for each change, then a row for each reason why tests have no proposal, with the first of these tests."""
     for each in found["changes"]:
         reason = each["reason"] + (f" (was {each['was']})" if each["was"] else "")
         yield each["state"], len(each["tests"]), each["outcome"], each["cell"], printable(" ".join(reason.split()), 400)

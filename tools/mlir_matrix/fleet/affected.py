@@ -1,10 +1,10 @@
-"""Find the tests that a change can affect: compare what their actions depend on, now and at another revision.
+"""Find the tests that a change can affect: compare the static inputs of their actions now and at another revision.
 
-The plan at the other revision is made by the program of that revision where the program differs, else by this one. Actions
-with equal inputs are affected where an action before them is: whether its output stays the same is known when it has run.
+If the program differs, the program of the other revision makes the plan of that revision; otherwise this program does. An action
+is affected if its inputs differ, or if an action before it is affected, because only a run shows whether outputs stay the same.
 
-The program's own code is in no plan. Of what an action runs, the digest of its tool tells; a change of the rest affects every
-test, unless it is known to be harmless.
+No plan contains the code of the program. The digest of a tool covers the code that an action runs. A change of other code
+affects every test, unless it is known to be harmless.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ PROGRAM = "tools/mlir_matrix"
 ACTIONS = f"{PROGRAM}/actions/"
 #: The modules that make the plan of a revision, the newest name first.
 _PLANNERS = ("fleet/plan_state.py", "judge/plan_state.py")
-#: Of any catalog, what no action depends on and every test can: how images are made, what machines pin and grant.
+#: Folders of any catalog on which no action depends, but every test may: how images are made, what machines pin and grant.
 _SETTINGS = ("containers", "matrix/machines")
-#: Of the first catalog, also the program, what starts it, its packages, and Bazel's rules.
+#: The same for the first catalog: also the program, its launcher, its packages, and Bazel's rules.
 _WHOLE = (
     *(PROGRAM, "tools/matrix", "tools/environment.sh", "tools/requirements.txt", "pyproject.toml"),
     *("BUILD.bazel", "MODULE.bazel", "toolchains/bazel", *_SETTINGS),
 )
-#: Code of the program that affects no outcome: it answers other verbs, and ``matrix run`` never imports it.
+#: Code of the program that affects no outcome, because only other verbs use it and ``matrix run`` never imports it.
 _HARMLESS = (
     *("bisect/", "buildbot/", "expectations/", "explain/", "golden/", "history/migrations/", "schema/", "support/"),
     *("toolchain/", "compare/agreement.py", "history/report.py"),
@@ -67,7 +67,7 @@ class Revision:
 
 @dataclass(frozen=True, kw_only=True)
 class Affected:
-    """The tests that a change can affect, with the reason for each, and what the comparison does not see."""
+    """The tests that a change can affect, with the reason for each, and notes on the limits of the comparison."""
 
     reasons: Mapping[str, str]
     notes: Sequence[str] = ()
@@ -76,7 +76,7 @@ class Affected:
 
 
 def find_revision(name: str, roots: Sequence[Path]) -> Revision:
-    """Find a revision in the repository of the catalogs that the current folder is in; elsewhere in the only one.
+    """Find a revision in the catalogs' repository that contains the current folder, or else in their only repository.
 
     Raise UsageError.
     """
@@ -92,7 +92,7 @@ def find_revision(name: str, roots: Sequence[Path]) -> Revision:
             raise UsageError(f"{problem}no catalog is in a git repository: {', '.join(map(str, roots))}")
         if len(places) > 1:
             found = " and ".join(str(folder.parent) for folder in places)
-            raise UsageError(f"{problem}the catalogs are in {found}; run matrix in the one that is meant")
+            raise UsageError(f"{problem}the catalogs are in {found}; run matrix in the one to compare")
         here = next(iter(places))
     repository = Repository(str(here.parent), here)
     try:
@@ -117,9 +117,9 @@ def affected_since(session: Session, arguments: Sequence[str], tests: Sequence[T
     elif process.returncode == UsageError.exit_code:
         notes.append(f"every test counts as changed: at {short}, {said[0]}")
     elif program.cause:
-        # The change may mend what fails there.
+        # The change may fix the error that makes the old plan fail.
         before = now
-        notes.append(f"the plan at {short} failed, so only the tests of now are known: {said[-1]}")
+        notes.append(f"the plan at {short} failed, so only the current tests are known: {said[-1]}")
     else:
         raise InfrastructureError(f"--changed-since: the plan at {short} failed: {said[-1]}")
     reasons = dict.fromkeys(now["tests"], why_all(program.cause)) if program.cause else {}
@@ -128,7 +128,7 @@ def affected_since(session: Session, arguments: Sequence[str], tests: Sequence[T
 
 
 def concerns_all(number: int, path: str) -> bool:
-    """Return whether a change of a file of a catalog can affect every test, whatever it is."""
+    """Return whether any change of a file of a catalog can affect every test."""
     if number > 0 or not path.startswith(f"{PROGRAM}/"):
         whole = _WHOLE if number == 0 else _SETTINGS
         return any(path == each or path.startswith(f"{each}/") for each in whole)
@@ -194,7 +194,7 @@ def _own_cause(name: str, action: Action, now: PlanState, before: PlanState, kno
 
 @dataclass(frozen=True, kw_only=True)
 class _Program:
-    """What makes the plan at a revision."""
+    """The program that makes the plan of a revision."""
 
     #: The folder of the package.
     folder: str
@@ -272,7 +272,7 @@ def _write_files(session: Session, revision: Revision, tree: Path) -> _Program:
 
 
 def _unplanned_changes(revision: Revision, number: int) -> list[str]:
-    """Return the files of a catalog that differ from a revision and that no plan names: those of the program and beside it."""
+    """Return the files of a catalog that differ from a revision and that no plan names: the program and files beside it."""
     place = revision.places[number]
     watched = _WHOLE if number == 0 and not is_installed() else _SETTINGS
     words = (f"--work-tree={revision.repository.top}", "diff", "--name-only", "-z", "--no-relative", "--no-ext-diff")

@@ -1,4 +1,4 @@
-"""Find the tests that a change of some files can affect, whatever the change is: those whose plan reads them."""
+"""Find the tests that any change of some files can affect: those whose plan reads them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mlir_matrix.expand.quarantine import Quarantine
 from mlir_matrix.fleet.affected import ACTIONS, Affected, changes, concerns_all, why_all
 from mlir_matrix.fleet.plan_state import PlanState, planned_state
 
-#: What stands for the other bytes of a changed file.
+#: The placeholder for the digest of a changed file.
 _OTHER = "changed"
 #: The sections of a catalog whose entries a test uses.
 _SECTIONS = (
@@ -38,7 +38,7 @@ Used = tuple[str, str]
 
 
 def affected_by(session: Session, tests: Sequence[Test], files: Iterable[Path]) -> Affected:
-    """Return which tests a change of these files can affect. Of a missing file, only what names it is known."""
+    """Return which tests a change of these files can affect. For a missing file, these are only the tests that name it."""
     plan, now = planned_state(session, tests)
     before: PlanState = {**now, "environments": {**now["environments"]}, "tools": {**now["tools"]}}
     before["files"] = {**now["files"]}
@@ -70,7 +70,7 @@ def affected_by(session: Session, tests: Sequence[Test], files: Iterable[Path]) 
 
 
 def _place(roots: Sequence[Path], file: Path) -> tuple[int | None, str]:
-    """Return the number of the catalog that a file is in, and its path there; the innermost one."""
+    """Return the number of the innermost catalog that contains a file, and the path of the file there."""
     real = os.path.join(os.path.realpath(file.parent), file.name)
     inside = [number for number, root in enumerate(roots) if real.startswith(f"{os.path.realpath(root)}/")]
     if not inside:
@@ -80,7 +80,7 @@ def _place(roots: Sequence[Path], file: Path) -> tuple[int | None, str]:
 
 
 def _mark_tools(module: str, before: PlanState) -> None:
-    """Mark the tools whose code a module of actions is."""
+    """Mark the tools whose code includes a module of actions."""
     for tool in before["tools"]:
         name, _, backend = tool.partition(" by ")
         if module in tool_modules(name, backend or None):
@@ -95,7 +95,7 @@ def _defined(session: Session, number: int, path: str) -> Iterator[Used]:
         entries: dict[str, Entry[Document]] = getattr(catalog, section)
         for name, entry in entries.items():
             if file in (entry.folder / os.path.basename(entry.source.file), entry.files.get(REFERENCE)):
-                # A rule of a suite has a position, which begins with the file.
+                # The entries are rules, whose positions begin with the file.
                 is_rules = section in ("suites", "expectations")
                 yield ("suites", entry.source.file) if is_rules else (section, name)
     if path == "toolchains/known-good.yaml":
@@ -108,7 +108,7 @@ def _defined(session: Session, number: int, path: str) -> Iterator[Used]:
 
 
 def _uses(test: Test) -> Iterator[Used]:
-    """Yield the entries that a test uses; of environments, the plan knows."""
+    """Yield the entries that a test uses, except environments, which its plan has."""
     yield ("steps" if test.is_ir else "pipelines"), test.pipeline
     yield from (("frameworks", test.framework), ("targets", test.target), ("workloads", test.workload))
     compared = test.tested_property

@@ -1,4 +1,4 @@
-"""Choose the tests of a machine, in order: what it can run, what it wants, and what fits its budget."""
+"""Choose and order the tests of a machine: tests that it can run, that it wants, and that fit its budget."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mlir_matrix.fleet.durations import Estimates, Snapshot
 from mlir_matrix.plan.graph import BUILDING
 from mlir_matrix.plan.planner import Plan
 
-#: A test that failed within so many days comes before those that did not.
+#: A test that failed within this number of days comes before the others.
 RECENT_DAYS = 14
 #: The programs that the provider ``source`` runs.
 _BUILDERS = ("git", "cmake", "ninja", "c++")
@@ -34,7 +34,7 @@ class Left(StrEnum):
 
 @dataclass(frozen=True)
 class Choice:
-    """The tests of a machine: those that run first, in their order, then the others, with reasons."""
+    """The tests of a machine: first those that run, in their order, then the others, with reasons."""
 
     tests: Sequence[Test]
     #: Why it leaves out tests that could run elsewhere, by identifier.
@@ -63,8 +63,8 @@ def choose_for(
 ) -> Choice:
     """Choose among tests.
 
-    ``pins``: those of the plan; ``date``: now, in UTC; ``actions``: those of a test, by which an action that several tests share
-    counts once; ``devices``: those granted to kernels.
+    ``pins``: those of the plan. ``date``: the current time, in UTC. ``actions`` returns the actions of a test, so that an action
+    that several tests share counts once. ``devices``: those granted to kernels.
     """
     whys = (_Abilities(machine, catalog, pins).lack, _Wishes(machine, catalog, devices).refusal)
     able: list[Test] = []
@@ -97,13 +97,13 @@ def left_out(test: Test, reason: str) -> Test:
 
 
 def _matching(globs: Iterable[str]) -> Callable[[Test], bool]:
-    """Return whether a test matches any glob; without pins a glob matches the pins that a suite varies, too."""
+    """Return a function that returns whether a test matches any glob. A glob without pins also matches tests with pins."""
     found = [test_glob(glob) for glob in globs]
     return lambda test: any(glob.matches(test.id) for glob in found)
 
 
 class _Abilities:
-    """What a machine lacks for a test, from what targets and components declare."""
+    """Compares the declarations of targets and components with the properties of a machine."""
 
     def __init__(self, machine: Entry[Machine], catalog: Catalog, pins: Pins) -> None:
         self._machine, self._catalog, self._pins = machine, catalog, pins
@@ -117,7 +117,7 @@ class _Abilities:
         """Return why the machine cannot run a test; empty if it can."""
         if test.route is None or test.tested_property is not None:
             return self._lack(test)
-        # Most tests of a cell share one route, which lives as long as they do.
+        # By identity: most tests of a cell share one route, which exists as long as they do.
         if (route := id(test.route)) not in self._routes:
             self._routes[route] = self._lack(test)
         return self._routes[route]
@@ -174,7 +174,7 @@ class _Abilities:
 
 
 class _Wishes:
-    """Which tests a machine leaves out, and which devices it grants."""
+    """The tests that a machine leaves out, and the devices that it grants."""
 
     def __init__(self, machine: Entry[Machine], catalog: Catalog, devices: Collection[str]) -> None:
         self._rules = [
@@ -220,7 +220,7 @@ def _environments(test: Test) -> Iterator[str]:
 def _ordered(
     machine: Entry[Machine], tests: Iterable[Test], history: Snapshot, date: str
 ) -> list[tuple[Test, bool, str]]:
-    """Return tests in the order to run, each with whether it is required, and when it last ran."""
+    """Return tests in the order in which to run them, each with whether it is required and when it last ran."""
     wants = machine.document.wants
     required, preferred = _matching(wants.require), _matching(wants.prefer)
     since = (datetime.fromisoformat(date) - timedelta(days=RECENT_DAYS)).strftime("%Y-%m-%dT%H:%M:%S.000Z")
@@ -229,7 +229,7 @@ def _ordered(
         recorded = history.tests.get(test.id)
         last = recorded.last_run if recorded else ""
         must = required(test)
-        # A test that never ran comes before one that failed, whose last run is no empty text.
+        # A test that never ran comes before one that failed, so whether there is a record is compared first.
         late = recorded is not None and recorded.last_failure < since
         rows.append(((not must, not preferred(test), recorded is not None, late, last), (test, must, last)))
     return [row for _, row in sorted(rows, key=lambda each: each[0])]
@@ -241,7 +241,7 @@ def _fit(
     seconds: Callable[[Test], float],
     actions: Callable[[Test], Collection[str]],
 ) -> tuple[list[Test], list[Test], float, float]:
-    """Return the tests within the budget, the others, and the seconds of the first and of the required ones.
+    """Return the tests within the budget, the others, and the seconds of the tests within it and of the required ones.
 
     Seconds are recorded by test, so each of its actions counts as an equal part of them.
     """

@@ -180,7 +180,7 @@ def _write(path: Path, text: str, mode: int) -> None:
         raise unwritable(str(path), error) from None
 
 
-#: Further cells are counted.
+#: The most cells to list; more are counted.
 _CELLS = 20
 
 
@@ -204,7 +204,7 @@ def fleet_command(machines: tuple[str, ...], history: Path | None, date: str, fo
         raise UsageError("the catalogs have no machine; make one: matrix machine probe > matrix/machines/NAME.yaml")
     names = [each.name for each in found]
     if twice := {name for name in names if names.count(name) > 1}:
-        raise UsageError(f"two machines are called '{min(twice)}'; give each file a name of its own")
+        raise UsageError(f"two machines have the name '{min(twice)}'; rename one of their files")
     moment = SelectionOptions(history=history, date=date or now())
     choices = {each.name: choice for each in found if (choice := by_machine(current, each, moment).choice)}
     suites = list(current.catalog.suites)

@@ -13,7 +13,7 @@ from mlir_matrix.plan.documents import Time
 
 @document
 class Probe(TypedDict):
-    """What this machine has (`matrix machine probe --format json`)."""
+    """The properties of this machine (`matrix machine probe --format json`)."""
 
     schema: Literal["mlir-matrix/probe/v1"]
     summary: dict[str, str | int]
@@ -22,7 +22,7 @@ class Probe(TypedDict):
 
 @document
 class MachineCheck(TypedDict):
-    """What this machine lacks of its file (`matrix machine check --format json`)."""
+    """The differences between this machine and its file (`matrix machine check --format json`)."""
 
     schema: Literal["mlir-matrix/machine-check/v1"]
     summary: dict[str, str | int]
@@ -49,7 +49,7 @@ class Machines(TypedDict):
 
 
 class MachineLoad(TypedDict):
-    """What a machine runs."""
+    """The load of a machine."""
 
     name: str
     file: str
@@ -72,7 +72,7 @@ class CellOfFleet(TypedDict):
 
 @document
 class Fleet(TypedDict):
-    """What several machines run, and what none runs (`matrix machine fleet --format json`)."""
+    """The tests that several machines run, and those that none runs (`matrix machine fleet --format json`)."""
 
     schema: Literal["mlir-matrix/fleet/v1"]
     summary: dict[str, int]
@@ -102,7 +102,7 @@ class DurationsSummary(TypedDict):
 
 @document
 class Durations(TypedDict):
-    """What history says of tests (`matrix history export`), as `--durations` and `--history` read it."""
+    """Recorded durations of tests (`matrix history export`), for `--durations` and `--history`."""
 
     schema: Literal["mlir-matrix/durations/v1"]
     taken: str

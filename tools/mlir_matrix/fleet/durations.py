@@ -1,4 +1,4 @@
-"""Recorded durations of tests, and estimates for tests that were never run."""
+"""Record durations of tests, and estimate those of tests that never ran."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from mlir_matrix.expand.expansion import Test
 if TYPE_CHECKING:
     from mlir_matrix.fleet.documents import Durations
 
-#: Executions of a test whose durations count.
+#: How many recent executions of a test count.
 RECENT = 9
 #: Since 2, seconds of failures are negative.
 VERSION = 2
-#: Another run holds the lock while it writes. Seconds.
+#: Seconds to wait for the lock, which another run holds while it writes.
 _PATIENCE = 5.0
 _CREATE = (
     "CREATE TABLE IF NOT EXISTS tests (test TEXT PRIMARY KEY, recent TEXT NOT NULL, last_run TEXT NOT NULL, "
@@ -36,10 +36,10 @@ _CREATE = (
 
 
 class Execution(NamedTuple):
-    """A test that a run decided, or took from the cache."""
+    """The execution of a test in a run, or its result from the cache."""
 
     test: str
-    #: Of its actions when they ran.
+    #: Seconds of its actions when they were executed.
     seconds: float
     expected: bool
     cached: bool
@@ -54,7 +54,7 @@ def summary_file(state: Path) -> Path:
 
 
 def read_summary(state: Path, warn: Callable[[str], object] = str) -> Snapshot:
-    """Return the recent executions; those that cannot be read are none, with a warning."""
+    """Return the recent executions. If they cannot be read, warn and return none."""
     file = summary_file(state)
     if not file.exists():
         return Snapshot()
@@ -72,9 +72,9 @@ def read_summary(state: Path, warn: Callable[[str], object] = str) -> Snapshot:
 
 
 def update_summary(state: Path, executions: Sequence[Execution], ended: str) -> str:
-    """Add what a run decided; return why it could not be added, or nothing.
+    """Add the executions of a run. Return why they could not be added, or an empty string.
 
-    A result from the cache counts as a run. Its seconds count if no others are known.
+    A result from the cache counts as an execution. Its seconds count only if no others are known.
     """
     if not executions:
         return ""
@@ -120,7 +120,7 @@ def _add(file: Path, executions: Iterable[Execution], ended: str) -> None:
 
 @contextmanager
 def _opened(file: Path, mode: str) -> Iterator[sqlite3.Connection]:
-    # Each transaction begins and ends by its own words.
+    # Without isolation level, so that BEGIN and COMMIT are explicit.
     uri = f"{file.absolute().as_uri()}?mode={mode}"
     with closing(sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None)) as database:
         (version,) = database.execute("PRAGMA user_version").fetchone()
@@ -150,14 +150,14 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The records of tests by identifier, and when they were taken."""
+    """The records of tests by identifier, and the time of these records."""
 
     tests: Mapping[str, Recorded] = field(default_factory=dict)
     taken: str = ""
 
     @cached_property
     def digest(self) -> str:
-        """The SHA-256 of the records; shards of one digest fit together."""
+        """Return the SHA-256 of the records. Shards with equal digests belong together."""
         return digest_value(self.to_document()["tests"])
 
     def to_document(self) -> Durations:
@@ -171,10 +171,10 @@ class Snapshot:
 
 
 def typical_seconds(recent: Sequence[float]) -> float:
-    """Return the seconds of a test from those of its recent executions; those of failures are negative.
+    """Return the typical seconds of a test from its recent executions, in which failures are negative.
 
-    A busy machine makes tests slower, and nothing makes them faster: so it is the median of the quietest half. A failure may
-    end early: so it counts as long as passes take, unless it took longer.
+    A busy machine makes tests slower, and nothing makes them faster, so take the median of the faster half. A failure may end
+    early, so it counts like a pass, unless it took longer.
     """
     passes = [each for each in recent if each > 0]
     usual = _quietest(passes) if passes else 0.0
@@ -184,7 +184,7 @@ def typical_seconds(recent: Sequence[float]) -> float:
 
 
 def _quietest(seconds: Sequence[float]) -> float:
-    # The median; that of the module statistics takes three times as long.
+    # Computed here, because statistics.median takes three times as long.
     half = sorted(seconds)[: (len(seconds) + 1) // 2]
     return (half[(len(half) - 1) // 2] + half[len(half) // 2]) / 2
 
@@ -194,7 +194,7 @@ def read_snapshot(file: Path) -> Snapshot:
     document = read_document(file, SCHEMA, "matrix history export")
     records = document.get("tests")
     if not isinstance(records, dict):
-        raise UsageError(f"{file}: 'tests' is no object; make it again with: matrix history export")
+        raise UsageError(f"{file}: 'tests' is not an object; make it again with: matrix history export")
     return Snapshot(
         {test: _record(file, test, value) for test, value in records.items()}, str(document.get("taken", ""))
     )
@@ -211,12 +211,12 @@ def _record(file: Path, test: str, value: object) -> Recorded:
     raise UsageError(f"{file}: test '{printable(test)}': {wanted}")
 
 
-#: Seconds of a test where nothing is recorded at all.
+#: Assumed seconds of a test if no test has a record.
 UNKNOWN_S = 1.0
 
 
 class Estimates:
-    """Seconds by test: recorded, else the median of its cell, else of its target, else of all tests."""
+    """Seconds by test: the recorded ones, else the median of its cell, else of its target, else of all tests."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._recorded = snapshot.tests

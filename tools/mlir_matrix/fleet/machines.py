@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def find_machine(catalog: Catalog, name: str) -> Entry[Machine]:
-    """Return a machine by name, or that of a file (``FILE.yaml``). Raise UsageError or CatalogError."""
+    """Return a machine by its name or by its file (``FILE.yaml``). Raise UsageError or CatalogError."""
     if not is_file(name):
         if name not in catalog.machines:
             near = did_you_mean(name, catalog.machines)
@@ -46,7 +46,7 @@ def is_file(name: str) -> bool:
     return os.sep in name or name.endswith(".yaml")
 
 
-#: The cell of IR tests, which are of steps.
+#: The row of IR tests, which belong to steps and not to cells.
 _IR = "IR tests of steps"
 
 

@@ -1,7 +1,7 @@
-"""Describe what the actions of a plan depend on before they run: the static part of their keys.
+"""Compute the static part of the keys of a plan's actions: everything that they depend on before they run.
 
-As a program, it reads a :class:`StateRequest` from stdin and writes the :class:`PlanState`: so the plan of another revision is
-made by the program of that revision.
+As a program, it reads a :class:`StateRequest` from stdin and writes the :class:`PlanState`, so that the program of another
+revision can make the plan of that revision.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ from mlir_matrix.plan.session import open_session, plan_tests
 
 
 class StateRequest(TypedDict):
-    """The plan that is wanted."""
+    """A request for the state of a plan."""
 
     tests: Sequence[str]
     catalogs: Sequence[str]
     pins: Sequence[str]
     swaps: Mapping[str, str]
-    #: The folder with the code of tools; empty: that of the program.
+    #: The folder with the code of tools; empty for that of the program.
     actions: str
 
 
 class PlanState(TypedDict):
-    """What the actions of a plan depend on."""
+    """The static inputs of the actions of a plan."""
 
-    #: By test: its last action, the outcome that is expected, and the digest of the reference.
+    #: By test: its last action, the expected outcome, and the digest of the reference.
     tests: dict[str, list[str]]
-    #: Identifiers, which are digests of everything that the catalogs' YAML files say of an action.
+    #: Identifiers of actions, which digest everything that the catalogs' YAML files say about an action.
     actions: list[str]
-    #: Digests, by name; why one is unavailable.
+    #: Digest by name, or the reason why an environment is unavailable.
     environments: dict[str, str]
-    #: Digests, by tool and backend; by number of the catalog and path.
+    #: Digests by tool and backend, and of files by number of the catalog and path.
     tools: dict[str, str]
     files: dict[str, str]
 
 
 def state_of(session: Session, plan: Plan) -> PlanState:
-    """Return what the actions of a plan depend on. A missing file has no digest."""
+    """Return the static inputs of the actions of a plan. A missing file has no digest."""
     state: PlanState = {"tests": {}, "actions": list(plan.graph.actions), "environments": {}, "tools": {}, "files": {}}
     environments = session.environments(action.environment for action in plan.graph.actions.values())
     quarantine = Quarantine(session.catalog, "")
@@ -88,7 +88,7 @@ def name_of(ref: File) -> str:
 
 
 def input_digests(plan: Plan, state: PlanState) -> dict[str, str]:
-    """Return by test the digest of all that it depends on before it runs; equal ones should give equal outcomes."""
+    """Return by test the digest of all its static inputs. Equal digests should give equal outcomes."""
     known: dict[str, str] = {}
     for name, action in plan.graph.actions.items():
         words = [name, state["environments"][action.environment], state["tools"][tool_of(action)]]
@@ -113,13 +113,13 @@ def _digest(path: Path) -> str:
 
 
 def planned_state(session: Session, tests: Iterable[Test]) -> tuple[Plan, PlanState]:
-    """Plan the selected ones of some tests; return the plan with its state."""
+    """Plan the tests that are selected. Return the plan with its state."""
     plan = plan_tests(session, [test for test in tests if test.selected])
     return plan, state_of(session, plan)
 
 
 def main() -> int:
-    """Write the state of the plan that a request on stdin asks for; errors go to stderr, as of ``matrix``."""
+    """Write the state of the plan that a request on stdin names. Print errors to stderr, as ``matrix`` does."""
     gc.set_threshold(100_000, 20, 20)
     request: StateRequest = json.load(sys.stdin)
     if request["actions"]:

@@ -27,7 +27,7 @@ from mlir_matrix.execute.worker_process import bound
 _GIB = 1 << 30
 #: Device files of accelerators and of virtual machines, as targets may declare them.
 _DEVICES = ("/dev/kvm", "/dev/kfd", "/dev/dri", "/dev/nvidiactl", "/dev/nvidia-uvm")
-#: Programs of QEMU that emulate no machine.
+#: Programs of QEMU that are not emulators.
 _NO_EMULATOR = re.compile(r"qemu-(?:img|io|nbd|edid|ga|keymap|pr-helper|storage-daemon|vmsr-helper|.*\.sh)")
 #: Programs of the machine and their use. The suite smoke needs none of them.
 TOOLS = {
@@ -41,17 +41,17 @@ TOOLS = {
     "bazel": "running plans by Bazel",
     "nvidia-smi": "GPUs",
 }
-#: Providers find these on PATH, as well as those that components name.
+#: Programs that providers find on PATH, in addition to those that components name.
 _TOOLS = tuple(name for name in TOOLS if name != "nvidia-smi")
 
 
 def probe(home: Home, catalog: Catalog) -> Has:
-    """Return what this machine has."""
+    """Return the properties of this machine."""
     facts = machine_of(home)
     declared = {device for entry in catalog.targets.values() for device in entry.document.devices}
     devices = sorted({*_DEVICES, *map(str, Path("/dev").glob("nvidia[0-9]*")), *declared})
     folder = next(path for path in (home.cache, *home.cache.parents) if path.exists())
-    # By alias, as files have them.
+    # By alias, because aliases are the keys of files.
     return Has.model_validate(
         {
             "cpu": _cpu(),
@@ -111,7 +111,7 @@ def _programs(catalog: Catalog) -> Iterator[str]:
 
 
 def differences(machine: Entry[Machine], here: Has) -> list[str]:
-    """Return what a file states and this machine lacks: a line each, with position and fix."""
+    """Return the properties that a file states and this machine lacks: one line each, with position and fix."""
     return [
         f"{machine.source.position('has', *keys)}: {'.'.join(map(str, keys))} is {stated}; this machine has {found}"
         for keys, stated, found in _differences(machine.document.has, here)
@@ -157,13 +157,13 @@ def _missing(
 
 
 def _reaches(level: str) -> bool:
-    """Return whether this processor has all that a level has."""
+    """Return whether this processor has all features of a level."""
     wanted = TARGETS.get(level) or TARGETS.get(level.replace("-", "_"))
     return wanted is not None and host() >= wanted
 
 
 def to_yaml(has: Has, name: str) -> str:
-    """Return a machine file: what it has, and what it may want, as comments."""
+    """Return a machine file with the machine's properties, and with examples of wishes as comments."""
     data = {"has": has.model_dump(by_alias=True, mode="json", exclude_defaults=True)}
     text = yaml.safe_dump(data, sort_keys=False, width=120, allow_unicode=True, default_flow_style=None)
     return _FILE.format(name=name, has=text)
@@ -199,6 +199,6 @@ def machine_of(home: Home) -> dict[str, Any]:
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "free_bytes": free_bytes(cache),
         "namespaces": lost != NOTHING_HELD,
-        # Which isolation of actions this machine lacks, as a clause.
+        # The isolation of actions that this machine lacks, as a clause.
         "isolation_lost": lost,
     }

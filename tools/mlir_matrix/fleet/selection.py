@@ -1,6 +1,6 @@
 """Select the tests of ``matrix plan`` and ``matrix run``: suites and globs, then a change, a machine, a shard.
 
-Each filter takes all tests and returns all of them; those that it leaves out carry the reason.
+Each filter takes and returns all tests. Tests that it leaves out have the reason.
 """
 
 from __future__ import annotations
@@ -36,35 +36,35 @@ if TYPE_CHECKING:
     from mlir_matrix.plan.request import Request
 
 
-#: Tests over the budget that a line names.
+#: The most tests over the budget that a line names.
 _NAMED = 4
 
 
 @dataclass(kw_only=True)
 class Selected:
-    """The tests of a command line, and what selected them."""
+    """The tests of a command line, and the options that selected them."""
 
-    #: With the pins of the machine.
+    #: The session, with the pins of the machine.
     current: Session
-    #: Suites and globs.
+    #: The selected suites and globs.
     arguments: Sequence[str]
     devices: tuple[str, ...]
     #: All tests, also those left out, with reasons.
     tests: list[Test]
     machine: Entry[Machine] | None = None
     choice: Choice | None = None
-    #: None where only suites and globs select.
+    #: None if only suites and globs select.
     document: Selection | None = None
-    #: Whether there are shards with tests that run, and this is none of them.
+    #: Whether other shards have tests that run, and this shard has none.
     elsewhere: bool = False
     #: A plan that has at least these tests, if one was made.
     whole: Plan | None = None
-    #: What a person reads about tests left out.
+    #: Lines for the user about tests left out.
     lines: list[str] = field(default_factory=list)
 
     @property
     def may_be_empty(self) -> bool:
-        """Return whether no test need run: a change may affect none, and other shards may have all."""
+        """Return whether a run without tests is no error: a change may affect none, and other shards may have all."""
         return "change" in (self.document or {}) or self.elsewhere
 
     def plan(self, tests: Iterable[Test]) -> Plan:
@@ -81,7 +81,7 @@ class Selected:
         return [test for test in self.tests if not test.excluded]
 
     def request(self, request: Request) -> Request:
-        """Return a request as the command line without a machine would make it."""
+        """Return the request of an equal command line without a machine."""
         if self.machine is None:
             return request
         executor = replace(request.executor, devices=self.devices)
@@ -95,7 +95,7 @@ class Selected:
 
 
 def _check_here(machine: Entry[Machine]) -> None:
-    """Refuse to run as a machine that this one is not."""
+    """Raise UsageError if this machine differs from the one in the file."""
     fix = f"compare them: matrix machine check {machine.name}"
     architecture = machine.document.has.cpu.architecture
     if architecture != HOST.name:
@@ -143,7 +143,7 @@ def _check(options: SelectionOptions) -> None:
         if given and not present:
             raise UsageError(f"{name} requires {needs}")
     if options.changed_since and options.changed:
-        raise UsageError("--changed-since and --changed exclude each other: git knows which files changed")
+        raise UsageError("--changed-since and --changed exclude each other: --changed-since finds changed files by git")
 
 
 def by_machine(
@@ -155,7 +155,7 @@ def by_machine(
     *,
     excluded: bool = False,
 ) -> Selected:
-    """Select the tests of a machine under its pins, of arguments, else of its suites."""
+    """Select the tests of a machine under its pins: from the arguments, else from its suites."""
     wants = machine.document.wants
     words = [f"{name}={release}" for name, release in wants.pins.items() if name not in current.pins.overrides]
     current = current.with_pins(read_pins(current.catalog, words, f"machine {machine.name}"))
@@ -235,7 +235,7 @@ def _by_change(
             kept.append(replace(test, reason=why if test.selected else f"{test.reason}; {why}"))
     number = sum(test.selected for test in kept)
     lines = [f"{number} of {counted(count, 'test')} can be affected by changes {what}"]
-    # The other plan is of any machine: it has tests that this one skips.
+    # The other plan is not of this machine, so it also has tests that this machine skips.
     known = {test.id for test in chosen if test.selected or test.outcome == Outcome.SKIPPED}
     if gone := sorted(found.reasons.keys() - known):
         more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""

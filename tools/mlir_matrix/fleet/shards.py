@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator, Sequence
 from mlir_matrix.base.digest import digest_bytes
 from mlir_matrix.expand.expansion import Test
 
-#: Tests of one import stay together if they take at most this share of what a shard takes.
+#: Tests of one import stay together if they take at most this share of a shard's time.
 _SHARE = 0.05
 
 
 def shards(tests: Sequence[Test], count: int, seconds: Callable[[Test], float] | None = None) -> list[list[Test]]:
     """Return the tests of each shard, in their order; every test is in exactly one.
 
-    With ``seconds``, the tests that run are balanced: those that share an import, the longest first, go to the shard with the
-    least. Other tests, and all tests without ``seconds``, go by the hash of their identifiers.
+    ``seconds`` balances the tests that run: groups that share an import, the longest first, go to the shard with the least time.
+    The hash of their identifiers assigns other tests, and without ``seconds`` all tests.
     """
     places: dict[str, int] = {}
     if seconds is not None:

@@ -1,4 +1,4 @@
-"""The files of a worker of Buildbot, as text."""
+"""Make the files of a Buildbot worker."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Audit tolerances by mutation tests: plant miscompiles, and count which of them matter and which are caught.
+"""Audit tolerances by mutation tests: plant miscompiles, and count those that matter and those that are caught.
 
-``planted`` counts every mutation at every site in every draw; of these some ``mattered``, the others are ``not_mattering``; of
-those that mattered some were ``caught``, the others are ``missed``.
+``planted`` counts every mutation at every site in every draw: those that ``mattered`` and those that are ``not_mattering``. Those
+that mattered are either ``caught`` or ``missed``.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
         AuditUse,
     )
 
-#: The share of the mutants that matter which must be caught.
+#: The share of mutants that tolerances must catch, among those that matter.
 ENOUGH = 0.99
-#: A tolerance that is this many times as large as any error is slack.
+#: A tolerance is slack if it is this many times as large as any error.
 LOOSE = 8.0
 #: Name of the run without a mutation.
 UNMUTATED = "unmutated"
-#: How a kernel that was called may fail.
+#: Failures of a kernel that was called.
 _RAN = (Outcome.RUN_FAILED, Outcome.CRASHED, Outcome.TIMED_OUT)
 #: Failures of the machine, which say nothing about a tolerance.
 _TROUBLE = (Outcome.INFRA_ERROR, Outcome.SKIPPED)
@@ -156,7 +156,7 @@ class Found:
 
     @property
     def sound(self) -> bool:
-        """Whether enough mutants that matter were caught, no allowed change was flagged, and no trivial output passes.
+        """Return whether enough mutants that matter were caught, no allowed change was flagged, and no trivial output passes.
 
         If mutants were planted, at least one must matter: otherwise the audit shows nothing about the tolerances.
         """
@@ -186,13 +186,13 @@ def audit(
     outputs = [name for name in OUTPUTS if name in wanted]
     planner = Planner(current.catalog, Tolerances(current.catalog).of, current.pins)
     store = ActionCache(current.home.actions)
-    tell(f"{counted(len(tests), 'test')}, {counted(seeds, 'draw')}: looking where mistakes can be planted")
+    tell(f"{counted(len(tests), 'test')}, {counted(seeds, 'draw')}: searching sites for mutations")
     finding = plan_sites(planner, tests)
     done = run_graph(current, planner.graph, limits=limits)
     auditor = Auditor(current.catalog, planner, seeds=seeds, numpy=current.pins.reference("numpy"))
     mutants: list[Mutant] = []
     for test in tests:
-        # A test that cannot be lowered to loops has no sites; its own run reports the failure.
+        # A test that cannot be lowered to loops has no sites. The run of its kernel reports that failure.
         site = done[finding[test.id]].result if test.id in finding else None
         sites = json.loads(store.read_blob(site.outputs["sites"])) if site and site.ok else {}
         mutants += auditor.mutants(test, {name: count for name, count in sites.items() if name in wanted}, outputs)
@@ -228,7 +228,7 @@ def _read(
     exact = frozenset(bound.location for bound in bounds if not (bound.atol or bound.rtol or bound.max_ulp))
     for mutant in mutants:
         if mutant.test.id in found.failed:
-            # A test that fails without a mutation shows nothing about mutants.
+            # If a test fails without a mutation, its mutants show nothing.
             continue
         if mutant.planting and not (planting := done[mutant.planting].result).ok:
             raise InfrastructureError(f"{mutant.mutation} in {mutant.test.id}: {planting.outcome['reason']}")
@@ -274,8 +274,8 @@ def fold(found: Found, mutant: Mutant, reports: Sequence[Mapping[str, Any]], exa
             _fold_allowed(found, mutant, entry, exact)
         wrong = [flagged for flagged in found.flagged if flagged["test"] == test and flagged["mutation"] == UNMUTATED]
         if wrong:
-            # Every mutant of a test that fails would be caught.
-            found.failed[test] = f"it does not pass as it is: {wrong[0]['reason']}"
+            # If a test fails without a mutation, every mutant would count as caught.
+            found.failed[test] = f"it does not pass without a mutation: {wrong[0]['reason']}"
     else:
         for entry in entries:
             _fold_mistake(found, mutant, entry)
@@ -299,7 +299,7 @@ def _fold_mistake(found: Found, mutant: Mutant, entry: Mapping[str, Any]) -> Non
     mutation = mutant.mutation or entry["mutation"]
     new = Tally(test=mutant.test.id, workload=mutant.test.workload, mutation=mutation)
     tally = found.tallies.setdefault((mutant.test.id, mutation), new)
-    # Which element it is depends on the draw.
+    # Without the element, which depends on the draw.
     tally.sites.add((mutant.site, entry.get("where", "").partition("element")[0]))
     tally.planted += 1
     if not entry["matters"]:

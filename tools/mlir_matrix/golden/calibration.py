@@ -43,7 +43,7 @@ class Calibrator:
     """Tests, planned on many draws of their inputs."""
 
     def __init__(self, current: Session, tests: Iterable[Test], draws: int) -> None:
-        """Raise UsageError where no test has bounds to calibrate."""
+        """Raise UsageError if no test has bounds to calibrate."""
         self._current, self._draws = current, draws
         tolerances = Tolerances(current.catalog)
         tests = list(tests)
@@ -51,7 +51,7 @@ class Calibrator:
         #: By test and output, the bounds other than 0.
         self._bounds: dict[str, dict[str, Resolved]] = {}
         exact = set()
-        #: Tests of programs without other inputs, by identifier, and why they are left out.
+        #: Tests of programs with only one set of inputs: by identifier, why they are left out.
         self._fixed: dict[str, str] = {}
         for test in runnable:
             workload = current.catalog.workloads[test.workload]
@@ -80,7 +80,7 @@ class Calibrator:
         )
 
     def run(self, limits: Limits, *, wanted: float, pins: Mapping[str, str]) -> CalibrationDocument:
-        """Run all draws; propose bounds under which a run fails falsely at the rate ``wanted``."""
+        """Run all draws. Propose bounds under which correct runs fail at most at the rate ``wanted``."""
         done = run_graph(self._current, self.graph, limits=limits)
         observations, failures = self._gather(done)
         failed = [each for each in failures if each["outcome"] not in _NOT_RUN]
@@ -115,7 +115,7 @@ class Calibrator:
         return document
 
     def _gather(self, done: Mapping[str, Done]) -> tuple[list[Observation], list[CalibratedFailure]]:
-        """Read the verdicts. A test with a failed draw gives no observations: the others would be too favourable."""
+        """Read the verdicts. A test with a failed draw gives no observations, because its other draws would bias the result."""
         store = ActionCache(self._current.home.actions)
         observations: list[Observation] = []
         failures: dict[str, CalibratedFailure] = {}
@@ -170,7 +170,7 @@ class Calibrator:
             root = self._current.catalog.roots[layer.root]
             path = "/".join(("golden", *([layer.workload] if layer.workload else []), TOLERANCES))
             text = read_text(root / path, shown)
-            # Git ignores text before the changes of a file: it tells the user where to apply them.
+            # Git ignores text before the changes of a file. This line tells the user where to apply them.
             parts.append(f"In the catalog {root}:\n" if layer.root else "")
             parts.append(patch(path, text, edited(text, [each for _, each in proposals])))
         return "".join(parts)
@@ -182,7 +182,7 @@ def calibrated_layer(found: Calibration, bound: Resolved, why_not: str) -> Calib
     if found.layer.startswith(f"{bound.location}, "):
         bounds, why_not = (
             {},
-            "each element has a bound of its own, made with what is expected: no file has it, so none is patched",
+            "each element has its own bound, computed with the expected output: no file has it, so none is patched",
         )
     proposed: dict[str, str] = {}
     factor = None
@@ -191,10 +191,10 @@ def calibrated_layer(found: Calibration, bound: Resolved, why_not: str) -> Calib
     if not why_not and found.factor is not None:
         wider = {key: scaled(text, found.factor) for key, text in bounds.items() if getattr(bound, key)}
         proposed = {key: text for key, (text, _) in wider.items()}
-        # Each is rounded up by itself.
+        # Each bound is rounded up separately, so take the smallest factor.
         factor = min(ratio for _, ratio in wider.values())
         if proposed.items() <= bounds.items():
-            proposed, factor, why_not = {}, None, "its bounds are as they should be"
+            proposed, factor, why_not = {}, None, "its bounds need no change"
     fitted = found.worst.fitted
     return {
         "layer": found.layer,
@@ -225,7 +225,7 @@ def calibrated_layer(found: Calibration, bound: Resolved, why_not: str) -> Calib
 
 
 def _sentence(row: CalibratedLayer, document: CalibrationDocument) -> str:
-    """Return the sentence that a rationale gets about the calibration of its bounds."""
+    """Return the sentence about the calibration of a layer's bounds, for its rationale."""
     where = ", ".join(document["targets"])
     pins = ", ".join(f"{name} {release}" for name, release in document["pins"].items()) or "known-good pins"
     was = ", ".join(f"{key} {bound}" for key, bound in row["bounds"].items() if key in (row["proposed"] or ()))
@@ -250,7 +250,7 @@ def plan_draws(
 ) -> tuple[Graph, list[Draw]]:
     """Plan every test ``draws`` times. Kernels are compiled once, and references computed once for each draw.
 
-    Draw 0 is that of the goldens, so that its runs are those of ``matrix run``.
+    Draw 0 is that of the goldens, so its runs are the same actions as in ``matrix run``.
     """
     planner = Planner(catalog, tolerate, pins)
     numpy = pins.reference("numpy")

@@ -174,8 +174,8 @@ def calibrate_command(
 def explain_command(tests: tuple[str, ...], current: Session, limits: Limits, form: str) -> None:
     """Show the tolerance layers that apply to the outputs of tests, and the winning bounds in numbers.
 
-    Nothing is run except a check of the goldens; a program that others wrote is prepared. If the last verdict is cached, its
-    share of the bounds is shown. A pattern stands for supported tests of the whole catalog. JSON is a list, but for one ID.
+    This runs nothing except a check of the goldens, and the preparation of a program in a foreign form. If the last verdict is
+    cached, show its share of the bounds. A pattern selects supported tests of the whole catalog. JSON is a list, except for one ID.
     """
     found = [_explained(current, test, limits) for test in _find(current, tests)]
     show_each(form, tests, found, map(tolerance_lines, found))
@@ -281,7 +281,7 @@ def audit_command(tests: tuple[str, ...], seeds: int, glob: str, form: str, curr
 
     Without arguments, audit every workload as linalg, through linalg-loops. A mutant matters if its error on some element exceeds
     the forward error bound of sound arithmetic. That bound is computed from the inputs, not from the tolerances. Of a program that
-    others wrote, it matters if it is beyond atol and rtol of the layer that wins, where the program as it is is not.
+    others wrote, a mutant matters if it exceeds atol and rtol of the winning layer and the unchanged program does not.
 
     Exit code 1: fewer than 99 % of the mutants that matter are caught, or none matters; an allowed change (contraction,
     reassociation) is flagged; or an output that needs no program passes. 2: a reference fails, or its bound cannot be derived.

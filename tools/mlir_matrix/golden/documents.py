@@ -88,9 +88,9 @@ class ExplainedOutput(TypedDict):
     last: ExplainedVerdict | None
     """Null without a cached verdict."""
     element_bounds: NotRequired[ExplainedElements]
-    """Of a program in a form of others, if each element has a bound of its own. Then ``bounds`` and ``meaning`` are empty."""
+    """For a program in a foreign form whose elements have their own bounds. Then ``bounds`` and ``meaning`` are empty."""
     oracle: NotRequired[str]
-    """Of such a program: what is expected of it, and who made that."""
+    """For such a program: its expected output, and who computed it."""
 
 
 class ExplanationSummary(TypedDict):
@@ -142,7 +142,7 @@ class GoldenWeak(TypedDict):
     layer: str
     """File, line and column of the tolerance layer."""
     bounds: dict[str, str]
-    """By key of the layer, as it is written: ``atol``, ``rtol``, ``max_ulp``; empty if all elements must be equal."""
+    """By key of the layer, as in its file: ``atol``, ``rtol``, ``max_ulp``; empty if all elements must be equal."""
 
 
 class GoldenOutput(TypedDict):
@@ -210,7 +210,7 @@ class CalibratedLayer(TypedDict):
     """The errors of runs, as shares of a layer's bounds."""
 
     layer: str
-    """File, line and column; with ``, derived`` or another kind if each element has a bound of its own."""
+    """File, line and column; with ``, derived`` or another kind if each element has its own bound."""
     tests: int
     runs: int
     distinct_runs: int

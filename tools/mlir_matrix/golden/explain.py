@@ -75,7 +75,7 @@ def explained(
 
 
 def declared(workload: Workload, magnitudes: Mapping[str, Mapping[str, Any]]) -> Workload:
-    """Return a program in a form of others with the outputs that its own code declares, as the tool ``magnitudes`` gives them."""
+    """Return a program in a foreign form with the outputs that its code declares, from the tool ``magnitudes``."""
     outputs = {
         name: Output(
             shape=each["shape"], dtype=each["dtype"], compare="numeric" if each["dtype"] in FLOATS else "exact"
@@ -86,7 +86,7 @@ def declared(workload: Workload, magnitudes: Mapping[str, Mapping[str, Any]]) ->
 
 
 def _own(magnitudes: Mapping[str, Any], oracle: str | None) -> ExplainedOutput:
-    """Return what is known of an output of a program in a form of others; where elements have their own bounds, these count."""
+    """Return the facts about an output of a program in a foreign form. If elements have their own bounds, these count."""
     found: dict[str, Any] = {} if oracle is None else {"oracle": " ".join(oracle.split())}
     if own := magnitudes.get("bound"):
         sizes_of = {key: own.get(key) for key in ("median", "largest")}

@@ -1,17 +1,18 @@
 """Calibrate tolerances: from the errors of many runs to the factor that a layer's bounds need.
 
-An observation is the share of its bound that the worst element of an output took in one run. Scaling ``atol`` and ``rtol``
-alike divides all shares by the same factor, so that shares are all that is needed. Runs of one test differ in their inputs
-only and are alike; different tests are not, so that each has a distribution of its own, and a layer must hold for the
-worst of its tests. Tests whose shares are equal in every draw ran the same arithmetic, and are one sample.
+An observation is the share of its bound that the worst element of an output took in one run. Multiplying ``atol`` and ``rtol`` by
+the same factor divides all shares by it, so shares are sufficient. Runs of one test differ only in their inputs, so they have one
+distribution. Each test has a different distribution, and a layer must hold for the worst of its tests. Tests whose shares are
+equal in every draw ran the same arithmetic, so they are one sample.
 
-The largest error of a test run is the maximum over the elements of an output. Errors of sums have tails like the normal
-distribution's or lighter, for which the limit of maxima is Gumbel's (E. J. Gumbel, Statistics of Extremes, 1958); lighter
-tails are overestimated by it, so that bounds err on the wide side. Location and scale are those of maximum likelihood.
+The largest error of a run is the maximum over the elements of an output. The tails of errors of sums are like those of the normal
+distribution, or lighter. The limit distribution of such maxima is Gumbel's (E. J. Gumbel, Statistics of Extremes, 1958). It
+overestimates lighter tails, so bounds become too wide rather than too narrow. Location and scale are the maximum likelihood
+estimates.
 
-How uncertain a quantile is follows from the size of the sample alone, since (quantile - estimate) / scale is distributed
-alike for every Gumbel distribution (J. F. Lawless, Statistical Models and Methods for Lifetime Data, 2003). That distribution
-is simulated, with numbers that are the same in every process. Pure; the standard library is enough.
+The uncertainty of a quantile depends only on the size of the sample, because (quantile - estimate) / scale has the same
+distribution for every Gumbel distribution (J. F. Lawless, Statistical Models and Methods for Lifetime Data, 2003). This module
+simulates that distribution with the same random numbers in every process. It is pure, and needs only the standard library.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-#: How sure an upper limit is.
+#: The confidence of an upper limit.
 CONFIDENCE = 0.95
 _SIMULATED = 2000
-#: A sample of fewer different numbers says nothing about one run in a million.
+#: The fewest different numbers of a sample. Fewer say nothing about one run in a million.
 LEAST = 8
 
 
@@ -104,10 +105,10 @@ def fit(sample: Sequence[float]) -> Gumbel:
     shifted = [value - least for value in sample]
     mean = math.fsum(shifted) / size
     if size < 3 or not 0 < mean < math.inf:
-        raise ValueError("three finite numbers are needed, and not all the same")
+        raise ValueError("expected three or more finite numbers that are not all equal")
     low, high, scale = 0.0, mean, mean / 2
     for _ in range(200):
-        # What must be 0 rises with the scale, from below 0 to above it between low and high.
+        # The function whose root is the scale rises from below 0 at ``low`` to above 0 at ``high``.
         weights = [math.exp(-value / scale) for value in shifted]
         total = math.fsum(weights)
         weighted = math.fsum(map(operator.mul, shifted, weights)) / total
@@ -139,7 +140,7 @@ class Observation:
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """The shares that tests of the same arithmetic used in each draw. ``fitted`` is None where they vary too little."""
+    """The shares that tests of the same arithmetic used in each draw. ``fitted`` is None if they vary too little."""
 
     tests: tuple[str, ...]
     output: str
@@ -176,7 +177,7 @@ class Calibration:
 
     @cached_property
     def values(self) -> tuple[float, ...]:
-        """The shares of all runs that differ in arithmetic or inputs, in order."""
+        """Return the shares of all runs that differ in arithmetic or inputs, in order."""
         varying = [
             value for sample in self.samples for value in (sample.values if sample.fitted else set(sample.values))
         ]
@@ -184,7 +185,7 @@ class Calibration:
 
     @property
     def worst(self) -> Sample:
-        """The sample that needs the widest bounds."""
+        """Return the sample that needs the widest bounds."""
         return max(self.samples, key=self._asks)
 
     def _asks(self, sample: Sample) -> float:
@@ -200,19 +201,19 @@ class Calibration:
 
     @property
     def at_most(self) -> float:
-        """What the runs prove without any distribution: a rate above this would have shown, with :data:`CONFIDENCE`."""
+        """Return a limit of the rate that assumes no distribution: with :data:`CONFIDENCE`, a higher rate would have shown."""
         return -math.expm1(math.log1p(-CONFIDENCE) / len(self.values))
 
     @property
     def factor(self) -> float | None:
-        """So many times as wide bounds must be for the rate that is wanted, with :data:`CONFIDENCE`; None: see ``why_not``."""
+        """Return the factor of the bounds for the wanted rate, with :data:`CONFIDENCE`; None: see ``why_not``."""
         return None if self.why_not else self._asks(self.worst)
 
     @cached_property
     def why_not(self) -> str:
-        """The reason why no bounds can be proposed; empty where they can."""
+        """Return why no bounds can be proposed; empty if they can."""
         if not any(value > 0 for value in self.values):
-            return "no error was seen: what is nearest to the right value came out in every run"
+            return "no error was seen: every run gave the numbers nearest to the exact values"
         if self.worst.fitted is None:
             values = len(set(self.worst.values))
             differ = "is the same in each draw" if values == 1 else f"has {values} values only, {LEAST} are needed"
@@ -221,7 +222,7 @@ class Calibration:
 
 
 def _misfit(sample: Sample, fitted: Gumbel) -> str:
-    """Return why a fitted distribution does not describe its sample; empty where it does."""
+    """Return why a fitted distribution does not describe its sample; empty if it does."""
     gap, usual = fitted.gap(sample.values), usual_gap(fitted.size)
     if gap > usual:
         unlike = f"what {sample.tests[0]} uses is not distributed like largest errors of sums"

@@ -1,7 +1,7 @@
 """Change bounds of tolerance layers, as a patch for ``git apply`` and ``patch -p1``.
 
-A bound keeps its form, which shows the reason for it: only the number that it begins with changes, and where it begins
-with none it gets one. Files are edited as text, so that comments and layout stay.
+A bound keeps its form, which shows the reason for it. Only its first factor changes; a bound without a number gets one. Files are
+edited as text, so that comments and layout stay.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import yaml
 
 from mlir_matrix.base.text import Edit, apply
 
-#: How a sentence begins that a calibration adds to a rationale, and takes out when it is done again.
+#: The beginning of the sentence that a calibration adds to a rationale. A later calibration replaces it.
 CALIBRATED = "Calibrated over "
 _WIDTH = 118
 
@@ -39,7 +39,7 @@ def scaled(bound: float | str, factor: float) -> tuple[str, float]:
     while isinstance(first, ast.BinOp) and isinstance(first.op, (ast.Mult, ast.Div)):
         first = first.left
     if isinstance(first, ast.Constant) and isinstance(first.value, (int, float)) and first.value:
-        # Columns count bytes, but whatever is before the first factor is a bracket.
+        # Columns count bytes, but only brackets come before the first factor.
         assert first.end_col_offset is not None
         number = rounded_up(first.value * factor)
         return text[: first.col_offset] + number + text[first.end_col_offset :], float(number) / first.value
@@ -53,7 +53,7 @@ def rounded_up(value: float) -> str:
     if value == 0:
         return "0"
     unit = 10.0 ** (math.floor(math.log10(value)) - 1)
-    # Exact up to the last bits of a double.
+    # 1e-9: ignore the last bits of a double.
     return f"{math.ceil(value / unit - 1e-9) * unit:.6g}"
 
 

@@ -2,7 +2,7 @@
 
 There are two rounds in one graph. The first lowers every test to loops and counts the sites of each mutation
 (:func:`plan_sites`). The second adds the mutants, runs them with several draws of the inputs and judges them
-(:class:`Auditor`). An action takes ten draws: asking for more draws repeats none, and no action takes long.
+(:class:`Auditor`). An action takes ten draws, so that more draws repeat none, and no action takes long.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ class Mutant:
     """One mutation at one site of a test, over all draws."""
 
     test: Test
-    #: Empty for the kernel as it is, and for all mutations of outputs together.
+    #: Empty for the unchanged kernel, and for all mutations of outputs together.
     mutation: str
     site: int
     #: The number of all sites, of which at most :data:`MOST_SITES` are mutated.
     sites: int
     #: A parameter of ``audit``: ``mutant``, ``allowed``, ``outputs``, ``trivial``.
     kind: str
-    #: The action that changes the IR; empty where none does.
+    #: The action that changes the IR; empty if none does.
     planting: str
     reports: tuple[Report, ...]
 
@@ -121,7 +121,7 @@ class Auditor:
     """Adds mutants to a graph."""
 
     def __init__(self, catalog: Catalog, planner: Planner, *, seeds: int, numpy: str) -> None:
-        """``numpy`` is the environment of references and judges."""
+        """Add to ``graph``. ``numpy`` is the environment of references and judges."""
         self._catalog, self._planner, self._seeds, self._numpy = catalog, planner, seeds, numpy
         self._chains = planner.chains
         self._bounds: dict[tuple[str, tuple[int, ...]], dict[str, Input]] = {}
@@ -150,7 +150,7 @@ class Auditor:
         self, test: Test, kernel: Input | None, kind: str, mutation: str = "", *, site: int = 0, sites: int = 0,
         planting: str = "", mutations: Sequence[str] = (),
     ) -> Mutant:  # fmt: skip
-        """Judge a kernel on all draws; None: the inputs, which are trivial outputs."""
+        """Judge a kernel on all draws; without a kernel, judge the inputs as trivial outputs."""
         workload = self._catalog.workloads[test.workload]
         prepared = is_prepared(self._catalog, workload)
         draws, reports = self._draws(workload), []
@@ -209,7 +209,7 @@ class Auditor:
     def _program_files(
         self, test: Test, workload: Entry[Workload], kernel: Input | None, draws: tuple[int, ...]
     ) -> tuple[dict[str, Input], set[str]]:
-        """Return the same for a program in a form of others; with ``sound-DRAW``, the results of the kernel as it is."""
+        """Return the same for a program in a foreign form; with ``sound-DRAW``, the results of the unchanged kernel."""
         files: dict[str, Input] = {}
         ran = set()
         for draw in draws:

@@ -24,7 +24,7 @@ def update_line(row: GoldenOutput) -> str:
 
 
 def _weak(row: GoldenOutput) -> str:
-    """Return the trivial outputs that also pass, or that none does although the workload states a reason."""
+    """Return the trivial outputs that also pass, or a note if none does although the workload states a reason."""
     reason = row["weak_reason"]
     if not row["weak"]:
         return "; its reason for being weak is idle: no trivial output passes" if reason else ""
@@ -40,9 +40,9 @@ def _weak(row: GoldenOutput) -> str:
 def _state(row: GoldenOutput) -> str:
     name = f"{row['workload']}/{row['output']}"
     if row["state"] == "same":
-        return f"{name}: as it is"
+        return f"{name}: unchanged"
     if row["state"] == "rounding":
-        return f"{name}: as it is, to rounding{_difference(row['difference'])}"
+        return f"{name}: unchanged except for rounding{_difference(row['difference'])}"
     written = ", written" if row["written"] else ""
     form = " as a sketch" if row["sketch"] else ""
     size = f"{written}{form if written else ''} ({row['bytes']} bytes{'' if written or not form else ', as a sketch'})"
@@ -133,7 +133,7 @@ def _rate(rate: float | None) -> str:
     return "<1e-99" if rate < 1e-99 else f"{rate:.0e}"
 
 
-#: Entries of a list; the document has all.
+#: The most entries of a list. The document has all.
 _MOST = 30
 
 
@@ -166,7 +166,7 @@ def audit_lines(found: Found) -> Iterator[str]:
 
 def _table(found: Found) -> list[str]:
     tests = list(by_test(found))
-    # The workload is enough where it has one test.
+    # The name of the workload is enough if each workload has one test.
     short = len({tallies[0].workload for _, tallies in tests}) == len(tests)
     rows = []
     for test, tallies in tests:

@@ -83,9 +83,9 @@ class Golden:
 
 
 def stale_records(entries: Iterable[Entry[Workload]]) -> dict[str, tuple[Path, str]]:
-    """Return by workload the file and the text of records to be written.
+    """Return the file and the text of the records to write, by workload.
 
-    Call this before the goldens are made: an edit while they are made then shows at the next load.
+    Call this before computing goldens. Then the next load notices an edit that is made meanwhile.
     """
     wanted = {entry.name: (entry.golden / RECORD, record_of(entry.document, entry.reference)) for entry in entries}
     return {name: (path, text) for name, (path, text) in wanted.items() if not _holds(path, text)}
@@ -261,7 +261,7 @@ def _add_update(
             outputs={Role.SKETCH.of(name): f"{name}{SKETCH}" for name in sketched},
         )
         made |= {name: Produced(action, Role.SKETCH.of(name)) for name in sketched}
-    # With the reference's source and inputs, for the bound of its own rounding.
+    # With the reference's source and inputs, to bound the rounding of the reference itself.
     files: dict[str, Input] = dict(graph.actions[reference].inputs)
     declared = signature(document)
     for name in document.outputs:

@@ -1,1 +1,1 @@
-"""Results of many runs: recorded by each run, kept in a database, and asked."""
+"""Record the results of runs in a database, and answer questions about them."""

@@ -1,4 +1,4 @@
-"""Check the file of a run, and make rows of it that any database takes."""
+"""Check the file of a run, and convert it to rows that any database accepts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Checked:
     behaviours: Sequence[tuple[str, str, str, str]]
     #: (digest, pins, environments)
     sets: Sequence[tuple[str, str, str]]
-    #: A result each: its test, the place of its behaviour, state, executed, ms, error_used, max_ulp, the place of its set, inputs
+    #: Columns of results: test, index of its behaviour, state, executed, ms, error_used, max_ulp, index of its set, inputs.
     columns: Sequence[Sequence[Any]]
 
 
@@ -60,7 +60,7 @@ def _check(recording: Mapping[str, Any]) -> Checked:
     for pattern, texts in ((_ID, [recording["id"], *([same_as] if same_as else [])]), (_TIME, times)):
         for text in texts:
             if not pattern.fullmatch(text):
-                raise ValueError(f"{text!r} is no identifier or time")
+                raise ValueError(f"{text!r} is not an identifier or a time")
     catalogs = [
         {"folder": _text(each["folder"]), "commit": _text(each.get("commit", "")), "dirty": bool(each.get("dirty"))}
         for each in run.get("catalogs", ())
@@ -77,13 +77,13 @@ def _check(recording: Mapping[str, Any]) -> Checked:
 
 
 def _text(text: str, longest: int = LONGEST) -> str:
-    # A line break would make rows of a table.
+    # Without line breaks, which would break the rows of tables.
     return text if text.isprintable() and len(text) <= longest else " ".join(harmless(text[:longest]).split())[:longest]
 
 
 def _behaviour(outcome: str, stage: str, digest: str, text: str) -> tuple[str, str, str, str]:
     if outcome not in _OUTCOMES:
-        raise ValueError(f"{outcome!r} is no outcome")
+        raise ValueError(f"{outcome!r} is not an outcome")
     found = (outcome, _text(stage, 20), _text(text))
     return digest_value([*found, _text(digest, 64)]), *found
 
@@ -96,9 +96,9 @@ def _set(pins: Mapping[str, str], environments: Mapping[str, str]) -> tuple[str,
 
 
 class _Inputs:
-    """Numbers of what executions depend on: equal where all static inputs and the host are equal.
+    """Numbers for the inputs of executions, equal if all static inputs and the host are equal.
 
-    Without a digest of the inputs, environments and catalogs stand for them, if no file of a catalog had changed.
+    Without a digest of the inputs, use environments and commits of catalogs, if no catalog had uncommitted changes.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ def _columns(rows: Sequence[Any], behaviours: Sequence[tuple[str, ...]], inputs:
 
 
 def _finite(value: object) -> float | None:
-    """Return a number that every database and JSON has."""
+    """Return a number that every database and JSON can represent, else None."""
     if value is None:
         return None
     number = float(value)  # type: ignore[arg-type] # a text may be one

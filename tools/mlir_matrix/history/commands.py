@@ -80,7 +80,7 @@ def open_chosen(url: str) -> Store:
 
 @contextmanager
 def asked(url: str) -> Iterator[tuple[str, Questions]]:
-    """Return the name of a database, and who asks it."""
+    """Yield the name of a database, and the object that queries it."""
     store = open_chosen(url)
     from mlir_matrix.history.questions import Questions
 
@@ -189,9 +189,9 @@ def _outcomes(questions: Questions, word: str) -> tuple[str, dict[str, Ended]]:
 @verb("push", "matrix history push", "matrix history push --to postgresql://lab@history.example/matrix")
 @click.option("--to", "url", metavar="URL", default="", help="The server's database. Default: MATRIX_HISTORY_URL.")
 def push_command(url: str) -> None:
-    """Add the runs of this machine to a server; those that it has are not added twice.
+    """Add the runs of this machine to a server, each once.
 
-    Runs stay on this machine, so that nothing is lost while the server is away.
+    Runs stay on this machine, so that nothing is lost if the server is down.
     """
     url = url or os.environ.get("MATRIX_HISTORY_URL", "")
     if not url:
@@ -226,7 +226,7 @@ class _Days(click.ParamType[int]):
 
     def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
         found = re.fullmatch(r"([1-9]\d{0,4})d?", str(value), re.ASCII)
-        return int(found[1]) if found else self.fail(f"{str(value)!r} is no number of days, such as 90d", param, ctx)
+        return int(found[1]) if found else self.fail(f"{str(value)!r} is not a number of days, such as 90d", param, ctx)
 
 
 @verb("prune", "matrix history prune --older-than 90d")

@@ -72,7 +72,7 @@ class RecentOutcome(TypedDict):
 
 
 class MonthOfTest(TypedDict):
-    """What is kept of removed results."""
+    """The summary of removed results."""
 
     month: str
     """For example `2026-01`."""
@@ -186,7 +186,7 @@ class SeenBehaviour(TypedDict):
 
 
 class FlakyTest(TypedDict):
-    """A test that ended in different ways while all that it depends on was equal."""
+    """A test that ended in different ways although all its inputs were equal."""
 
     id: str
     executions: int
@@ -285,7 +285,7 @@ class DiffSummary(TypedDict):
 
 @document
 class Diff(TypedDict):
-    """What differs between two runs (`matrix history diff`)."""
+    """The differences between two runs (`matrix history diff`)."""
 
     schema: Literal["mlir-matrix/history-diff/v1"]
     before: str
@@ -293,7 +293,7 @@ class Diff(TypedDict):
     after: str
     summary: DiffSummary
     new: list[ChangedTest]
-    """Failures that the run before does not have. What a run does not decide is as it was when a run decided it last."""
+    """Failures that the run before does not have. A test that a run does not decide keeps its last decided outcome."""
     fixed: list[ChangedTest]
     changed: list[ChangedTest]
     """Unexpected in both runs, in different ways."""

@@ -1,4 +1,4 @@
-"""Answer questions about runs and tests. The database reads whole tables; rows become objects for what is shown."""
+"""Answer questions about runs and tests. The database reads whole tables, and only shown rows become objects."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
         ShownTest,
     )
 
-#: Tests that an answer shows, and outcomes of each.
+#: The most tests in an answer, and the most outcomes of each.
 MOST_TESTS, STRIP = 200, 30
 _PREFIX = re.compile(r"[0-9a-f]{4,32}")
 _LATEST = re.compile(r"latest(?:~(\d{1,6}))?")
-#: Of the runs that decided a test, the last one counts; there, a bad result does.
+#: The last run that decided a test counts. If that run has several results of the test, a bad one counts.
 _LAST_DECIDED = sa.func.max(results.c.run * 2 + 1 - results.c.state)
 
 
@@ -71,7 +71,7 @@ class Ended:
 
 
 class Questions:
-    """Asks a database."""
+    """Queries a database."""
 
     def __init__(self, store: Store, connection: sa.Connection) -> None:
         self.store, self._connection = store, connection
@@ -83,7 +83,7 @@ class Questions:
     # Runs
 
     def runs(self, most: int = 20) -> list[RecordedRun]:
-        """Return the last runs; those that repeat the results of others are counted there."""
+        """Return the last runs. A run that repeats the results of another run only counts there."""
         last = sa.select(runs).where(runs.c.same_as.is_(None)).order_by(runs.c.key.desc()).limit(most)
         return list(self._recorded(last).values())
 
@@ -131,7 +131,7 @@ class Questions:
         return int(named), int(key)
 
     def outcomes(self, word: str) -> tuple[RecordedRun, dict[str, Ended]]:
-        """Return a run, and how each test ended in it or before; what it did not decide is as it was. Raise UsageError."""
+        """Return a run and the outcome of each test. A test that it did not decide keeps its earlier one. Raise UsageError."""
         named, key = self.run_key(word)
         run = self.named([key])[key]
         words = self.behaviours()
@@ -228,7 +228,7 @@ class Questions:
         summaries = self._months(shown)
         found: list[ShownTest] = []
         for test, name in shown.items():
-            # Old results may have been removed.
+            # prune may have removed the results.
             if rows[test]:
                 latest = rows[test][0]
                 last_decided = next(iter(decided[test]), latest)
@@ -263,7 +263,7 @@ class Questions:
     def first_bad(self, patterns: Sequence[str]) -> tuple[list[FirstBadTest], int]:
         """Return the tests that are bad in the last run that decided them, and how many there are.
 
-        Each has the last good run, and the first bad one after it; those that went bad last come first, and the others are cut.
+        Each has the last good run, and the first bad run after it. Tests that went bad last come first. The list is limited.
         """
         of_tests = sa.select(results.c.test).where(results.c.state < UNKNOWN).group_by(results.c.test)
         names = self.among([row.test for row in self.rows(of_tests.having(_LAST_DECIDED % 2 == 1))], patterns)
@@ -325,7 +325,7 @@ class Questions:
 def changed(before: Mapping[str, Ended], after: Mapping[str, Ended]) -> dict[str, list[ChangedTest]]:
     """Return how tests differ between two runs, by the kinds of :class:`Diff`.
 
-    A test that the later run does not decide is as it was when a run decided it last.
+    A test that the later run does not decide keeps its last decided outcome.
     """
     never = Ended(UNKNOWN, "", "", here=False)
     kinds = ("new", "fixed", "changed", "passes", "not_run", "added", "gone")
@@ -349,7 +349,7 @@ def changed(before: Mapping[str, Ended], after: Mapping[str, Ended]) -> dict[str
 
 def _kind(was: Ended, now: Ended) -> str:
     if now.fails:
-        # Between the two, only a run of other tests may have had it.
+        # The later run did not decide the test, so the failure is not new in it.
         if now.kept and (was.fails or was.outcome == ""):
             return "not_run"
         if not was.fails:
@@ -387,7 +387,7 @@ def _moved(good: RecordedRun | None, bad: RecordedRun) -> list[MovedCommit]:
 
 
 def _bisect(test: str, moved: Mapping[str, Sequence[str]], run: RecordedRun) -> str:
-    """Return the command that bisects the pins that differ; nothing if none does that can be given."""
+    """Return the command that bisects the differing pins; empty if no such pin can be given."""
     single = {name: both for name, both in moved.items() if not any("," in each for each in both)}
     if not single:
         return ""
@@ -397,7 +397,7 @@ def _bisect(test: str, moved: Mapping[str, Sequence[str]], run: RecordedRun) -> 
     return shlex.join([launcher(), "bisect", test, *catalogs, "--good", ends[0], "--bad", ends[1]])
 
 
-#: Keys of an entry that a result has under other names, or not at all.
+#: Keys of an entry that have another name in a result.
 _OTHERS = {"property": "tested_property"}
 
 

@@ -1,4 +1,4 @@
-"""Record a run: its results as a file of the spool, and what it executed in the summary."""
+"""Record a run: its results in a file of the spool, and its executions in the summary of durations."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from mlir_matrix.results.signature import UNKNOWN, behaviour, shape
 if TYPE_CHECKING:
     from mlir_matrix.results.documents import FinishedRun
 
-#: Characters of the description of a behaviour.
+#: The most characters of the description of a behaviour.
 LONGEST = 500
 
 
 class Table:
-    """Distinct values in the order in which they came, by an equal key."""
+    """Distinct values by key, in the order of their insertion."""
 
     def __init__(self) -> None:
         self.values: list[object] = []
@@ -38,7 +38,7 @@ class Table:
 def record(
     state: Path, run: Run, about: FinishedRun, tests: Sequence[str], inputs: Mapping[str, str] | None = None
 ) -> tuple[str, list[str]]:
-    """Record a run for ``matrix history``; return what names it in the spool, and warnings.
+    """Record a run for ``matrix history``. Return its identifier in the spool, and warnings.
 
     Arguments:
         state: The folder of the user's state.
@@ -68,12 +68,12 @@ def make_recording(
     *,
     interrupted: bool = False,
 ) -> dict[str, Any]:
-    """Return a run as a file of the spool has it; what many tests have alike stands in a table."""
+    """Return a run in the form of a file of the spool. Values that many tests share are in tables."""
     sets, behaviours = Table(), Table()
     rows = []
     by_object: dict[tuple[int, int], int] = {}
     for each in results:
-        # Results share these objects.
+        # By identity, because results share these objects.
         pair = id(each.pins), id(each.environments)
         if pair not in by_object:
             both = [dict(each.pins), dict(each.environments)]
@@ -98,19 +98,19 @@ def make_recording(
 
 
 def _behaviour(behaviours: Table, result: TestResult) -> int:
-    """Return the number of how a test ended: outcome, stage, digest and text of its signature."""
+    """Return the index of a test's behaviour: outcome, stage, digest and text of its signature."""
     outcome, stage = str(result.outcome), str(result.stage)
     if outcome == Outcome.PASS:
         return behaviours.place((outcome, stage), [outcome, stage, "", ""])
     unknown = result.outcome in UNKNOWN
     text = harmless(shape(result.reason) if unknown else str(behaviour(result)))
-    # Nothing can be told from the reason of what is unknown.
+    # The reason of an undecided test says nothing about the code under test.
     digest = "" if unknown else digest_bytes(text.encode(errors="backslashreplace"))[:16]
     return behaviours.place((outcome, stage, text), [outcome, stage, digest, text[:LONGEST]])
 
 
 def executions(results: Iterable[TestResult]) -> list[Execution]:
-    """Return what a run decided of its tests."""
+    """Return the executions of the tests that a run decided."""
     return [
         Execution(each.id, each.duration_s, each.expected, each.cached)
         for each in results

@@ -33,13 +33,13 @@ _KINDS = {
     "passes": "pass, though a failure is expected",
     "not_run": "still bad, not run this time",
     "added": "added tests",
-    "gone": "tests that are gone",
+    "gone": "tests that no longer exist",
 }
 _MOST = 50
 
 
 def runs_text(runs: Sequence[RecordedRun]) -> Iterator[str]:
-    """Return a line a run."""
+    """Return one line per run."""
     if not runs:
         yield "the history is empty; each matrix run adds to it"
         return
@@ -64,7 +64,7 @@ def _bad(count: int) -> str:
 
 
 def strip(recent: Iterable[RecentOutcome]) -> str:
-    """Return a character an outcome: ``.`` is a pass, ``-`` did not run; others are letters, in capitals if unexpected."""
+    """Return one character per outcome: ``.`` is a pass, ``-`` did not run, others are letters, in capitals if unexpected."""
     return "".join(map(_letter, recent))
 
 
@@ -77,7 +77,7 @@ def _letter(each: RecentOutcome) -> str:
 
 
 def shown_text(tests: Sequence[ShownTest], summary: Mapping[str, int]) -> Iterator[str]:
-    """Return a line a test, and what is kept of old results of a single one."""
+    """Return one line per test; for a single test also the summaries of its removed results."""
     rows = []
     for test in tests:
         bad = test["bad"]
@@ -108,7 +108,7 @@ def shown_text(tests: Sequence[ShownTest], summary: Mapping[str, int]) -> Iterat
 
 
 def first_bad_text(tests: Sequence[FirstBadTest], total: int) -> Iterator[str]:
-    """Return what is known of when tests went bad."""
+    """Return when tests went bad, and what changed then."""
     for test in tests:
         yield f"[bold]{escape(test['id'])}[/]  [red]{escape(test['behaviour'])}[/]"
         good = test["last_good"]
@@ -120,7 +120,7 @@ def first_bad_text(tests: Sequence[FirstBadTest], total: int) -> Iterator[str]:
         for name, (before, after) in test["pins"].items():
             yield escape(f"  pin        {name}: {before} → {after}")
         if good and not (test["commits"] or test["pins"]):
-            yield "  nothing that is recorded differs: matrix history show --flaky"
+            yield "  no recorded input differs; see: matrix history show --flaky"
         if test["bisect"]:
             yield f"  bisect     {escape(test['bisect'])}"
         yield ""
@@ -134,7 +134,7 @@ def _named(run: RecordedRun) -> str:
 
 
 def flaky_text(tests: Sequence[FlakyTest]) -> Iterator[str]:
-    """Return a line a test, with the ways in which it ended."""
+    """Return one line per test, with the ways in which it ended."""
     rows = [
         (
             escape(test["id"]), f"{100 * test['rate']:.0f} %", "–".join(f"{100 * end:.0f}" for end in test["interval"]) + " %",
@@ -147,7 +147,7 @@ def flaky_text(tests: Sequence[FlakyTest]) -> Iterator[str]:
 
 
 def slower_text(tests: Sequence[SlowerTest]) -> Iterator[str]:
-    """Return a line a test and host."""
+    """Return one line per test and host."""
     rows = [
         (
             escape(test["id"]), escape(test["host"]), f"{test['before']:.2f}", f"{test['after']:.2f}", f"{test['factor']:.2f}",
@@ -159,7 +159,7 @@ def slower_text(tests: Sequence[SlowerTest]) -> Iterator[str]:
 
 
 def growing_text(tests: Sequence[GrowingTest]) -> Iterator[str]:
-    """Return a line a test."""
+    """Return one line per test."""
     rows = [
         (
             escape(test["id"]), str(test["executions"]), f"{100 * test['first']:.0f} %", f"{100 * test['last']:.0f} %",
@@ -191,7 +191,7 @@ def diff_text(found: Diff) -> Iterator[str]:
         ]
         yield from section(f"[bold]{heading}[/] ({len(tests)})", entries, _MOST)
     yield ""
-    # Rare kinds are named where there are any.
+    # Name rare kinds only if they have tests.
     counts = {kind.replace("_", " "): count for kind, count in found["summary"].items()}
     yield ", ".join(f"{count} {kind}" for kind, count in counts.items() if count or kind not in ("passes", "not run"))
 

@@ -1,6 +1,7 @@
-"""Keep what runs record until a database has it: one file a run, in a folder of the user's state.
+"""Keep records of runs until a database has them: one file per run, in a folder of the user's state.
 
-A file comes by a rename: a killed run leaves a whole file or none. Unchanged runs import this module, so it imports little.
+A file is renamed into place, so a killed run leaves a complete file or none. Unchanged runs import this module, so it imports
+little.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Spool:
 
     def __init__(self, state: Path) -> None:
         self.folder = f"{state}/history/spool"
-        #: Names the history that later runs are added to: a state that is removed, or moved, has another one.
+        #: The file with the identifier of this history. A removed or moved state folder gets another identifier.
         self._identity = f"{state}/history/id"
 
     @property
@@ -42,18 +43,18 @@ class Spool:
         return os.environ.get("MATRIX_HISTORY", "") == "off"
 
     def add(self, recording: Mapping[str, Any]) -> str:
-        """Add a run; return what names it, and this history. Raise OSError."""
+        """Add a run. Return an identifier of the run and of this history. Raise OSError."""
         self._write(recording["id"], zlib.compress(json.dumps(recording, separators=(",", ":")).encode(), 1))
         with suppress(FileExistsError), open(self._identity, "x") as file:
             file.write(new_id())
         return f"{recording['id']}@{self._history()}"
 
     def knows(self, recorded: str) -> bool:
-        """Return whether this history has a run, so that another one can repeat it; any if nothing is recorded."""
+        """Return whether this history has a run that another run can repeat; True if nothing is recorded."""
         return self.is_off or recorded.partition("@")[2] == self._history() != ""
 
     def forget(self) -> None:
-        """Have the next run of each command line record all its results: a new database has none. Raise OSError."""
+        """Make the next run of each command line record all its results, because a database is new. Raise OSError."""
         with suppress(FileNotFoundError):
             os.unlink(self._identity)
 
@@ -63,7 +64,7 @@ class Spool:
         return ""
 
     def repeat(self, recorded: str, *, started: str, ended: str) -> str:
-        """Add a run that repeats the results of another one, which it knows: return why it cannot, or nothing."""
+        """Add a run that repeats the results of a known run. Return why that failed, or an empty string."""
         if self.is_off:
             return ""
         about = {"host": os.uname().nodename, "started": started, "ended": ended}
@@ -115,7 +116,7 @@ def new_id() -> str:
 
 
 def _opened(path: str | Path) -> BufferedReader:
-    """Open a file. Raise SpoolError for a link, a pipe or a device, which may have no end; OSError."""
+    """Open a file. Raise OSError, and SpoolError for a link, a pipe or a device, which may have no end."""
     if not stat.S_ISREG(os.lstat(path).st_mode):
         raise SpoolError("not a plain file")
     return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb")

@@ -1,7 +1,7 @@
 """Keep runs in a database, SQLite or PostgreSQL, by SQLAlchemy Core. Only ``matrix history`` imports this module.
 
-Each run is one transaction, and its identifier is unique: what is added twice is there once. Keys of runs are in the order in
-which the database got them, because clocks of machines disagree.
+Each run is one transaction, and its identifier is unique, so adding a run twice has no effect. Keys of runs are in the order in
+which the database got them, because clocks of machines differ.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from mlir_matrix.history.checked import BAD, Checked
 MIGRATIONS = Path(__file__).with_name("migrations")
 #: The newest revision in ``MIGRATIONS``.
 REVISION = "1"
-#: Another process writes a run in less. Seconds.
+#: Seconds to wait for another process, which writes a run in less.
 _PATIENCE = 20
-#: A server that restarts is asked again after these seconds.
+#: Seconds between attempts to connect to a server, which may be restarting.
 _AGAIN = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)
-#: To read all names takes less time than to look so many up.
+#: From this number on, reading all names is faster than looking them up.
 _MANY = 5000
 _SAFE = "new runs stay on this machine until it has them"
-#: Any number: the lock of those who make tables.
+#: The number of the lock for creating tables; any number works.
 _LOCK = 0x6D6C6972
 
 
@@ -43,7 +43,7 @@ def _table(name: str, columns: str) -> sa.TableClause:
     return sa.table(name, *map(sa.column, columns.split()))
 
 
-#: The tables as the migrations make them.
+#: The tables that the migrations create.
 _FROM_RUN = "id same_as host version command arguments catalogs started ended interrupted"
 runs = _table("runs", f"key {_FROM_RUN} stored total executed unexpected")
 tests = _table("tests", "key id")
@@ -55,25 +55,25 @@ pushed = _table("pushed", "target run")
 
 
 def among(column: sa.ColumnElement[Any], values: Iterable[int]) -> sa.ColumnElement[bool]:
-    """Return the condition that a column has one of these numbers; as literals, because SQLite has at most 32,766 parameters."""
+    """Return the condition that a column has one of these numbers. Use literals: SQLite allows at most 32,766 parameters."""
     numbers = sa.bindparam(None, list(values), sa.Integer, expanding=True, literal_execute=True)
     return column.in_(numbers)
 
 
 class ServerAway(InfrastructureError):
-    """Raised where a server cannot be reached, or goes away; it may come back."""
+    """Raised if a server cannot be reached or closes the connection. It may come back."""
 
 
 class Store:
     """A database with the results of runs."""
 
     def __init__(self, url: str) -> None:
-        """Open a database. Its tables are made, or migrated, when it is first used. Raise UsageError."""
+        """Open a database. Its first use creates or migrates the tables. Raise UsageError."""
         try:
             parsed = sa.make_url(url)
         except exc.ArgumentError:
             raise UsageError(
-                f"'{printable(url)}' is no URL of a database; expected postgresql://… or sqlite:///…"
+                f"'{printable(url)}' is not the URL of a database; expected postgresql://… or sqlite:///…"
             ) from None
         kind = parsed.get_backend_name()
         if kind not in ("sqlite", "postgresql"):
@@ -92,7 +92,7 @@ class Store:
             )
         else:
             self.insert = sqlite.insert
-            # Opening the file takes less than 1 ms. A pool would keep it open, also after a store that nobody closes.
+            # No pool: opening the file takes less than 1 ms, and a pool would keep it open if nobody closes the store.
             self._engine = sa.create_engine(
                 parsed.set(drivername="sqlite"), poolclass=sa.NullPool, connect_args={"timeout": _PATIENCE}
             )
@@ -120,7 +120,7 @@ class Store:
                     pass
         with self._clearly(), self._engine.connect().execution_options(reading=True) as connection:
             if self.is_server:
-                # A question reads whole tables: it needs more memory than most, and takes less time than to compile it.
+                # A question reads whole tables: it needs much memory, and compiling it takes longer than running it.
                 settings = (("work_mem", "64MB"), ("jit", "off"))
                 connection.execute(sa.select(*(sa.func.set_config(*setting, True) for setting in settings)))
             yield connection
@@ -129,7 +129,7 @@ class Store:
         return MigrationContext.configure(connection).get_current_revision()
 
     def _migrate(self, connection: sa.Connection) -> None:
-        """Make the tables, or bring them to this version, in the same transaction."""
+        """Create the tables, or migrate them to this version, in the same transaction."""
         if self._current:
             return
         if self.is_server:
@@ -154,8 +154,8 @@ class Store:
 
     @contextmanager
     def _clearly(self) -> Iterator[None]:
-        """Raise errors of a database as those of the infrastructure."""
-        # COPY is a call of the driver's own.
+        """Raise errors of a database as InfrastructureError."""
+        # COPY is a call of the driver, whose errors SQLAlchemy does not wrap.
         driver = self._engine.dialect.loaded_dbapi
         try:
             yield
@@ -165,7 +165,7 @@ class Store:
             raise self._clear(error, gone=False) from None
 
     def _clear(self, error: BaseException | None, *, gone: bool) -> InfrastructureError:
-        """Return what an error of the driver means."""
+        """Return the error for an error of the driver."""
         first = str(error).strip().partition("\n")[0]
         if self.is_server and (gone or isinstance(error, self._engine.dialect.loaded_dbapi.OperationalError)):
             return ServerAway(f"{self.name}: {first}; {_SAFE}")
@@ -185,7 +185,7 @@ class Store:
                     raise
                 time.sleep(pause)
             finally:
-                # Without a commit, some keys are of no row.
+                # Without a commit, some cached keys belong to no row.
                 if not added:
                     self._keys.clear()
         raise AssertionError
@@ -205,7 +205,7 @@ class Store:
             of_tests, [key] * len(names), range(len(names)), map(of_behaviours.__getitem__, behaviour), states, ran, *rest,
             map(of_sets.__getitem__, pins), inputs,
         )  # fmt: skip
-        # Rows of a table come in its order.
+        # In the order of the table.
         rows = sorted(zip(*places, strict=True))
         if self.is_server:
             columns = ", ".join(results.c.keys())
@@ -213,22 +213,22 @@ class Store:
                 for each in rows:
                     copy.write_row(each)
         elif rows:
-            # Without a dictionary for each row.
+            # By the driver, to avoid a dictionary for each row.
             connection.exec_driver_sql(str(sa.insert(results).compile(connection)), rows)
         return True
 
     def _places(self, connection: sa.Connection, table: sa.TableClause, rows: Sequence[tuple[str, ...]]) -> list[int]:
-        """Return the keys of rows, which begin with their names, and are added where they are new."""
+        """Return the keys of rows, whose first value is their name. Add new rows."""
         key, name, *_ = table.c
         names = [row[0] for row in rows]
         known = self._keys.setdefault(table.name, {})
         if not known.keys() >= set(names):
             known |= _found(connection, table, names)
-        # In the same order everywhere, so that no two processes wait for each other.
+        # Sorted, so that no two processes wait for each other.
         new = sorted({row for row in rows if row[0] not in known})
         if new:
             columns = table.c.keys()[1:]
-            # SQLAlchemy sends many rows in one statement where it returns something.
+            # With RETURNING, SQLAlchemy sends many rows in one statement.
             statement = self.insert(table).on_conflict_do_nothing().returning(name, key)
             connection.execute(statement, [dict(zip(columns, row, strict=True)) for row in new])
             known |= _found(connection, table, names)
@@ -236,7 +236,7 @@ class Store:
 
     @property
     def in_order(self) -> sa.FromClause:
-        """The results, those of a test in the order of runs. SQLite has them in this order."""
+        """Return the results, those of a test in the order of runs. SQLite stores them in this order."""
         ordered = sa.select(results).order_by(results.c.test, results.c.run, results.c.nr)
         return ordered.subquery("ordered") if self.is_server else results
 
@@ -244,7 +244,7 @@ class Store:
         self._engine.dispose()
 
     def shrink(self) -> None:
-        """Give the disk back what was removed from SQLite. Raise InfrastructureError."""
+        """Shrink the file of SQLite after removals. Raise InfrastructureError."""
         with self._clearly():
             connection = self._engine.raw_connection()
             connection.cursor().execute("VACUUM")
@@ -252,7 +252,7 @@ class Store:
 
 
 def _found(connection: sa.Connection, table: sa.TableClause, names: Collection[str]) -> dict[str, int]:
-    """Return the keys of those rows that are known, or of all that are known."""
+    """Return the keys of rows by name: of these names, or of all if they are many."""
     key, name, *_ = table.c
     statement = sa.select(name, key)
     if len(names) <= _MANY:
@@ -261,7 +261,7 @@ def _found(connection: sa.Connection, table: sa.TableClause, names: Collection[s
 
 
 def _prepare(connection: Any, _record: object) -> None:
-    """Take transactions out of the hands of sqlite3, and let readers go on while a run is added."""
+    """Disable implicit transactions of sqlite3, and allow reading while a run is added."""
     connection.isolation_level = None
     for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "cache_size = -65536"):
         connection.execute(f"PRAGMA {pragma}")
@@ -282,7 +282,7 @@ _REMEDIES: Mapping[str, str] = {
     "database or disk is full": "the disk is full",
     "attempt to write a readonly database": "it cannot be written",
     "unable to open database file": "it cannot be opened or made",
-    "file is not a database": "it is no database; move it away, and a new one is made",
+    "file is not a database": "it is not a database; move it away, and a new one is made",
     "database disk image is malformed": "it is damaged; move it away, and a new one is made",
 }
 

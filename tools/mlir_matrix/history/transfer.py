@@ -1,4 +1,4 @@
-"""Move runs: from the spool into the database of this machine, from there to a server, and out when they are old."""
+"""Move runs from the spool into the database of this machine and from there to a server, and remove old results."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Warn = Callable[[str], object]
 def ingest(spool: Spool, store: Store, stored: str, warn: Warn) -> int:
     """Add the runs of a spool to a database; return how many were new. Raise InfrastructureError.
 
-    A file is removed once the database has it. One that holds no run is set aside.
+    Remove a file once the database has it. Set aside a file that contains no run.
     """
     added = 0
     try:
         for file in spool.files():
-            # Another process may ingest, too.
+            # Another process may have removed the file after adding it.
             with suppress(FileNotFoundError):
                 try:
                     run = check(read_recording(file))
@@ -51,7 +51,7 @@ def ingest(spool: Spool, store: Store, stored: str, warn: Warn) -> int:
 
 
 def push(local: Store, server: Store, stored: str) -> tuple[int, int]:
-    """Add the runs of a database to another one; return how many were new there, and how many it had. Raise InfrastructureError."""
+    """Add the runs of a database to another one. Return how many were new, and how many it had. Raise InfrastructureError."""
     known = sa.select(pushed.c.run).where(pushed.c.target == server.name)
     with local.reading() as connection:
         waiting = connection.execute(
@@ -69,10 +69,10 @@ def push(local: Store, server: Store, stored: str) -> tuple[int, int]:
 
 
 def _load(store: Store, key: int) -> Checked | None:
-    """Read a run as it was added; None if results of it were removed."""
+    """Read a run in the form in which it was added; None if some of its results were removed."""
     with store.reading() as connection:
         run = connection.execute(sa.select(runs).where(runs.c.key == key)).one()
-        # All but the test, the run and the number of a result.
+        # All columns except the test, the run and the number of a result.
         rows = connection.execute(
             sa.select(tests.c.id, *list(results.c)[3:])
             .join_from(results, tests, tests.c.key == results.c.test)
@@ -100,7 +100,7 @@ def _load(store: Store, key: int) -> Checked | None:
 def _old(before: str, now: str) -> sa.ColumnElement[bool]:
     """Return the condition of results of runs that ended before a time, and that no later run repeats.
 
-    How a test ended that is still bad stays.
+    Leave out results of tests that are still bad.
     """
     ended, later, decided = runs.alias("ended"), runs.alias("later"), results.alias("decided")
     repeated = sa.select(later.c.same_as).where(later.c.same_as.is_not(None), later.c.ended >= before)
@@ -140,7 +140,7 @@ def _summarise(store: Store, old: sa.ColumnElement[bool]) -> sa.Executable:
 
 
 def prune(store: Store, before: str, now: str) -> int:
-    """Replace the results of old runs by monthly summaries; return how many results are gone. Raise InfrastructureError."""
+    """Replace the results of old runs by monthly summaries. Return how many were removed. Raise InfrastructureError."""
     old = _old(before, now)
     with store.writing() as connection:
         connection.execute(_summarise(store, old))

@@ -1,4 +1,4 @@
-"""Find tests that are flaky, become slower, or whose errors grow, by plain formulas; and the recent durations of all tests.
+"""Find tests that are flaky, become slower, or whose errors grow, and return the recent durations of all tests.
 
 The statistics are stated in docs/history.md.
 """
@@ -23,11 +23,11 @@ from mlir_matrix.history.store import among, results, runs, tests
 if TYPE_CHECKING:
     from mlir_matrix.history.documents import FlakyTest, GrowingTest, SlowerTest
 
-#: Executions at the end of a series, and before them, that are compared.
+#: How many executions at the end of a series to compare with how many before them; and the fewest of the latter.
 _LATER, _EARLIER, _LEAST = 5, 20, 5
-#: A test is slower by this factor and by these milliseconds.
+#: A test counts as slower if it is slower by this factor and by these milliseconds.
 _FACTOR, _MORE_MS = 1.2, 50
-#: Executions whose errors are compared, and the share of its bound by which an error has to grow.
+#: The most and the fewest executions whose errors to compare, and the least growth of an error, as a share of its bound.
 _ERRORS, _LEAST_ERRORS, _GROWTH = 30, 8, 0.05
 _CHANCE = 0.01
 
@@ -38,7 +38,7 @@ def _joined(column: sa.ColumnElement[Any]) -> sa.ColumnElement[str]:
 
 
 class Trends:
-    """Looks at the executions of tests over runs."""
+    """Analyses the executions of tests over runs."""
 
     def __init__(self, questions: Questions) -> None:
         self._questions = questions
@@ -46,7 +46,7 @@ class Trends:
         self._in_order = questions.store.in_order.c
 
     def flaky(self, patterns: Sequence[str]) -> list[FlakyTest]:
-        """Return the tests that ended in different ways while all that they depend on was equal."""
+        """Return the tests that ended in different ways although all their inputs were equal."""
         executions = sa.select(results.c.test).where(
             results.c.executed == 1, results.c.state < UNKNOWN, results.c.inputs.is_not(None)
         )
@@ -66,7 +66,7 @@ class Trends:
         found: list[FlakyTest] = []
         for test, each in seen.items():
             counts = Counter(row.behaviour for row in each)
-            # Of each state of the inputs, the behaviour that came most often is the usual one.
+            # For each state of the inputs, the most frequent behaviour is the usual one.
             of_inputs: dict[int, Counter[int]] = defaultdict(Counter)
             for row in each:
                 of_inputs[row.inputs][row.behaviour] += 1
@@ -98,7 +98,7 @@ class Trends:
         hosts = dict(self._rows(sa.select(runs.c.key, runs.c.host).where(runs.c.executed > 0)))
         found = []
         ms = self._in_order.ms
-        # Most tests cannot be slower by so much.
+        # A cheap filter: the times of most tests do not differ this much.
         may_be_slower = sa.func.max(ms) >= _FACTOR * sa.func.min(ms) + _MORE_MS
         for test, at, values in self._series(ms, sa.func.count() >= _LATER + _LEAST, may_be_slower):
             by_host: dict[str, list[int]] = defaultdict(list)
@@ -124,13 +124,13 @@ class Trends:
         """Return the tests whose error uses more and more of its bound."""
         found = []
         error = self._in_order.error_used
-        # Ten-thousandths of the bound; a larger error is a mismatch anyway.
+        # In ten-thousandths of the bound, at most 10 bounds: such an error is a mismatch anyway.
         used = sa.cast(sa.func.round(sa.case((error > 10, 10), else_=error) * 10_000), sa.Integer)
         may_grow = sa.func.max(error) - sa.func.min(error) >= _GROWTH
         for test, _, values in self._series(used, may_grow, sa.func.count(error) >= _LEAST_ERRORS):
             series = [value / 10_000 for value in values[-_ERRORS:]]
             half = len(series) // 2
-            # A line that grows by so much has half of it between the means of its halves.
+            # If a line grows by _GROWTH, the means of its halves differ by half of that.
             if mean(series[-half:]) - mean(series[:half]) >= _GROWTH / 2 and (chance := grows(series)) < _CHANCE:
                 found.append((slope(series), test, series, chance))
         names = self._questions.among([each[1] for each in found], patterns)
@@ -143,7 +143,7 @@ class Trends:
         ]  # fmt: skip
 
     def snapshot(self, taken: str) -> Snapshot:
-        """Return the recent executions of all tests; the last run of a test may have taken its result from the cache."""
+        """Return the recent executions of all tests. The last run of a test may have a result from the cache."""
         ended = dict(self._rows(sa.select(runs.c.key, runs.c.ended)))
         names = dict(self._rows(sa.select(tests.c.key, tests.c.id)))
         result = self._in_order
@@ -168,7 +168,7 @@ def wilson(found: int, of: int, z: float = 1.96) -> tuple[float, float]:
 
 
 def is_larger(later: Sequence[float], earlier: Sequence[float]) -> float:
-    """Return the p-value of Mann and Whitney's rank test: by chance, later values are this much larger than earlier ones."""
+    """Return the p-value of Mann and Whitney's rank test for later values that are larger than earlier ones."""
     n, m = len(later), len(earlier)
     wins = sum((a > b) + (a == b) / 2 for a in later for b in earlier)
     total = n + m
@@ -177,7 +177,7 @@ def is_larger(later: Sequence[float], earlier: Sequence[float]) -> float:
 
 
 def grows(values: Sequence[float]) -> float:
-    """Return the p-value of Mann and Kendall's test: by chance, a series rises as often as this one."""
+    """Return the p-value of Mann and Kendall's test for a series that rises."""
     n = len(values)
     rises = sum((b > a) - (b < a) for a, b in combinations(values, 2))
     variance = (n * (n - 1) * (2 * n + 5) - _ties(values, 1)) / 18
@@ -190,7 +190,7 @@ def slope(values: Sequence[float]) -> float:
 
 
 def _ties(values: Iterable[float], kind: int) -> int:
-    """Return what equal values take from a variance: t³ − t, or t(t − 1)(2t + 5), for each value that comes t times."""
+    """Return the correction of a variance for ties: t³ − t, or t(t − 1)(2t + 5), for each value that occurs t times."""
     return sum(t * (t - 1) * (t + 1 if kind == 2 else 2 * t + 5) for t in Counter(values).values())
 
 

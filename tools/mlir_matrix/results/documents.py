@@ -143,7 +143,7 @@ class Results(TypedDict):
     """Present if a machine or a shard selected the tests."""
 
 
-_LINE = "A line of `matrix run --events`. A last line without an end was cut off: it is no event."
+_LINE = "A line of `matrix run --events`. Ignore a last line without a line feed: it is incomplete."
 
 
 class Line(TypedDict):

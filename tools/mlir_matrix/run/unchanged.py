@@ -90,6 +90,7 @@ class UnchangedRuns:
         return now.digest() == self._state
 
     def find(self) -> Report | None:
+        """Return the results of an unchanged run, or None."""
         try:
             if not self._state:
                 return None

@@ -22,7 +22,7 @@ _BAD = ("wrong", "fails")
 _NOT_RUN = (Outcome.SKIPPED, Outcome.INFRA_ERROR)
 #: At the begin of a statement, after its results: ``%0 = torch.aten.mm``, ``"stablehlo.sort"(``.
 _OPERATOR = re.compile(r'^\s*(?:%[^=\n]*= *)?"?([a-z_]\w*\.[\w.$]+)"?(?=[\s(]|$)', re.MULTILINE)
-#: torch-mlir holds operators of ONNX in one of its own.
+#: torch-mlir represents operators of ONNX by an operation of its own dialect.
 _HELD = re.compile(r'torch\.operator"?(?:\([^)\n]*\) *<\{name =)? *"(onnx\.[\w.]+)"')
 #: Functions, constants and ends of regions compute nothing.
 _PLUMBING = re.compile(

@@ -192,7 +192,7 @@ def doctor_lines(found: Mapping[str, Any]) -> Iterator[str]:
     memory = f"{machine['memory_bytes'] / 2**30:.0f} GiB memory, {machine['free_bytes'] / 1e9:.0f} GB free"
     yield f"[bold]machine[/]  {machine['system']} {machine['machine']}, {machine['cores']} cores, {memory}"
     lost = machine["isolation_lost"]
-    isolated = f"[yellow]not fully isolated: {escape(lost)}[/]" if lost else "isolated, each in a root of its own"
+    isolated = f"[yellow]not fully isolated: {escape(lost)}[/]" if lost else "isolated, each in a separate root"
     yield f"[bold]actions[/]  {isolated}"
     sizes = ", ".join(f"{name} {megabytes(size)}" for name, size in found["home"]["bytes"].items())
     yield f"[bold]home[/]     {escape(found['home']['cache'])}: {sizes} of {megabytes(found['home']['actions_limit'])}"

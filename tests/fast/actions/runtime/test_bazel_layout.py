@@ -110,7 +110,7 @@ def test_what_builds_our_own_is_never_to_blame(root: Path) -> None:
         ({"outcome": "mismatch", "reason": "a\nb", "outputs": [{"measurable": False}]}, "mismatch\nnot\na b\n"),
     ],
 )
-def test_how_a_test_ends(root: Path, verdict: dict[str, Any], ending: str) -> None:
+def test_layout_writes_the_ending_of_a_test(root: Path, verdict: dict[str, Any], ending: str) -> None:
     request = {"tool": "judge", "stage": "judge", "params": {}, "inputs": {}, "outputs": {"verdict": "out/v.json"}}
     words = layout(request=request, files={}, outputs={"verdict": "made/v.json"}, ending="made/end")
     staged = Staged(words, str(root))

@@ -36,7 +36,7 @@ def start(folder: Path, tmp_path: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, cwd=tmp_path, env=environment, input="", capture_output=True, text=True, check=False)
 
 
-def test_whole(prefix: Path, tmp_path: Path) -> None:
+def test_undamaged_prefix_starts(prefix: Path, tmp_path: Path) -> None:
     """Also where it was copied; what is not there at all has no programs, which is said when one is wanted."""
     assert lost(str(prefix)) == ""
     assert lost(str(shutil.copytree(prefix, tmp_path / "copy", symlinks=True))) == ""
@@ -66,7 +66,9 @@ def elsewhere(path: Path) -> None:
         (".matrix/files.json", Path.unlink, ".matrix/files.json cannot be read: [Errno 2] No such file"),
     ],
 )
-def test_damaged(prefix: Path, tmp_path: Path, name: str, harm: Callable[[Path], None], words: str) -> None:
+def test_damaged_prefix_is_refused(
+    prefix: Path, tmp_path: Path, name: str, harm: Callable[[Path], None], words: str
+) -> None:
     """Nothing is run on it: a compiler without its library would be blamed on the code, and that be kept."""
     harm(prefix / name)
     assert lost(str(prefix)).startswith(words)

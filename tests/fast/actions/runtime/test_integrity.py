@@ -27,20 +27,20 @@ def site(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_whole(site: Path) -> None:
+def test_undamaged_package(site: Path) -> None:
     """Scripts lie elsewhere, bytecode need not be there."""
     assert damage(str(site)) == ""
 
 
 @pytest.mark.parametrize("path", ["thing/__init__.py", "thing/odd, name.txt"])
-def test_missing_and_cut(site: Path, path: str) -> None:
+def test_missing_or_truncated_file_is_damage(site: Path, path: str) -> None:
     (site / path).write_text("a")
     assert damage(str(site)) == f"{path} is missing or has another size"
     (site / path).unlink()
     assert damage(str(site)) == f"{path} is missing or has another size"
 
 
-def test_nothing_to_go_by(site: Path) -> None:
+def test_package_without_record_is_damaged(site: Path) -> None:
     (site / "thing-1.dist-info" / "RECORD").write_text("a,b\n")
     assert "cannot be read" in damage(str(site))
     (site / "thing-1.dist-info" / "RECORD").unlink()

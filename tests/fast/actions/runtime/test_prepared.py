@@ -11,7 +11,7 @@ from mlir_matrix.actions.runtime.prepared import pack, unpack
 
 
 @given(st.dictionaries(st.from_regex(r"[a-z0-9_./-]{1,20}", fullmatch=True), st.binary(max_size=200), max_size=6))
-def test_a_round_trip(tmp_path_factory, files: dict[str, bytes]) -> None:  # type: ignore[no-untyped-def]
+def test_bundle_round_trip(tmp_path_factory, files: dict[str, bytes]) -> None:  # type: ignore[no-untyped-def]
     folder: Path = tmp_path_factory.mktemp("bundle")
     paths = {}
     for number, (name, data) in enumerate(files.items()):

@@ -225,7 +225,7 @@ def test_what_is_declared_keeps_its_path(folder: Path) -> None:
 
 @pytest.mark.namespaces
 @pytest.mark.parametrize("nobody", WHO)
-def test_it_cannot_be_undone(folder: Path, nobody: bool) -> None:
+def test_isolation_cannot_be_undone(folder: Path, nobody: bool) -> None:
     """Privileges go last: no remounting, no way back into the namespaces outside."""
     found = confined(
         """
@@ -246,7 +246,7 @@ def test_it_cannot_be_undone(folder: Path, nobody: bool) -> None:
 
 @pytest.mark.namespaces
 @pytest.mark.parametrize("nobody", WHO)
-def test_it_is_alone(folder: Path, nobody: bool) -> None:
+def test_isolated_action_sees_no_other_process(folder: Path, nobody: bool) -> None:
     """No network, no process but its own, none that it could signal."""
     found = confined(
         """

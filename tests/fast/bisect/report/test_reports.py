@@ -245,10 +245,10 @@ def test_steps_that_were_not_compared_are_not_the_same(found: Bisection) -> None
 
 
 def test_no_change_is_said_once(found: Bisection) -> None:
-    none = replace(found, changes=[], problem="no such change between the releases that were probed")
+    none = replace(found, changes=[], problem="no such change between the probed releases")
     said = [line for line in bisection_lines(none) if "change" in str(line)]
-    assert said == ["No such change between the releases that were probed."]
-    assert "\n\nNo such change between the releases that were probed.\n" in markdown(none, "")
+    assert said == ["No such change between the probed releases."]
+    assert "\n\nNo such change between the probed releases.\n" in markdown(none, "")
     assert "certain" not in markdown(none, "")
     assert "No such change: what is known of the releases is above." in list(bisection_lines(replace(none, problem="")))
     assert "There is no certain answer: of x." in markdown(replace(found, problem="of x"), "")

@@ -49,12 +49,12 @@ def etc(folder: Path, **files: str) -> Path:
     return folder
 
 
-def test_the_new_form(tmp_path: Path) -> None:
+def test_mirrors_from_deb822_sources(tmp_path: Path) -> None:
     found = find_mirrors(etc=etc(tmp_path, debian__sources=DEB822), environment={})
     assert found == Mirrors(bases=(MIRROR,), signed_by=KEYS)
 
 
-def test_the_old_form(tmp_path: Path) -> None:
+def test_mirrors_from_one_line_sources(tmp_path: Path) -> None:
     text = (
         f"# deb {OTHER} bookworm main\n"
         f"deb [ arch=amd64 signed-by={KEYS} ] {MIRROR}/ bookworm main # why\ndeb-src {OTHER} bookworm main\n"
@@ -78,7 +78,7 @@ def test_others_that_look_alike(tmp_path: Path, other: str) -> None:
     assert found.bases == (MIRROR,)
 
 
-def test_several(tmp_path: Path) -> None:
+def test_mirrors_of_several_files_come_in_order(tmp_path: Path) -> None:
     """In order, each once; what is switched off or is no source file does not count."""
     text = f"Types: deb\nURIs: {MIRROR} http://second.invalid/debian\nSuites: trixie\nComponents: main\n"
     off = text.replace(MIRROR, OTHER) + "Enabled: no\n"
@@ -86,7 +86,7 @@ def test_several(tmp_path: Path) -> None:
     assert find_mirrors(etc=folder, environment={}).bases == (MIRROR, "http://second.invalid/debian")
 
 
-def test_override(tmp_path: Path) -> None:
+def test_mirror_override_keeps_the_keyring(tmp_path: Path) -> None:
     """Its keyring stays that of the machine."""
     folder = etc(tmp_path, debian__sources=DEB822)
     found = find_mirrors(etc=folder, environment={"MATRIX_DEB_MIRROR": " file:///mnt/debian/ http://x.invalid "})
@@ -95,7 +95,7 @@ def test_override(tmp_path: Path) -> None:
         find_mirrors(etc=folder, environment={"MATRIX_DEB_MIRROR": "/mnt/debian"})
 
 
-def test_none(tmp_path: Path) -> None:
+def test_missing_mirror_names_the_remedy(tmp_path: Path) -> None:
     """Name the remedy."""
     for folder in (tmp_path / "absent", etc(tmp_path / "apt", a__list="deb http://x.invalid/ubuntu jammy main")):
         with pytest.raises(UnavailableError, match=r"apt's configuration .*MATRIX_DEB_MIRROR.*--from DIR"):
@@ -142,7 +142,7 @@ def test_how_apt_goes_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @hypothesis.given(strategies.text())
-def test_any_text(text: str) -> None:
+def test_parsers_accept_any_text(text: str) -> None:
     for source in (*parse_list(text), *parse_deb822(text)):
         assert isinstance(source, Source)
         assert source.likeness >= 0

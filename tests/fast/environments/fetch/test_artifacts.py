@@ -22,7 +22,7 @@ def put(folder: Path, data: bytes, name: str = "") -> str:
     return digest(data)
 
 
-def test_keep(tmp_path: Path) -> None:
+def test_artifacts_keep_a_complete_file(tmp_path: Path) -> None:
     store = Artifacts(tmp_path / "s")
     assert store.entries() == []
     assert store.leftovers() == []
@@ -46,7 +46,7 @@ def test_names(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("place", ["", "artifacts"])
-def test_a_colleagues_store(tmp_path: Path, place: str) -> None:
+def test_find_in_another_store(tmp_path: Path, place: str) -> None:
     """The folder itself or a home that holds one; what is damaged there is not taken."""
     other = tmp_path / "other"
     good = put(other / place, b"good")
@@ -62,7 +62,7 @@ def test_a_colleagues_store(tmp_path: Path, place: str) -> None:
     assert not store.folder.exists()
 
 
-def test_a_plain_folder(tmp_path: Path) -> None:
+def test_find_in_a_plain_folder(tmp_path: Path) -> None:
     """Find files with any name, by size and then by hash."""
     put(tmp_path / "debs", b"one", "a_1%3a2_amd64.deb")
     put(tmp_path / "debs", b"two", "b.whl")
@@ -77,7 +77,7 @@ def test_a_plain_folder(tmp_path: Path) -> None:
     assert list(store.passed_over) == [tmp_path / "debs" / "a_1%3a2_amd64.deb"]
 
 
-def test_damage(tmp_path: Path) -> None:
+def test_damaged_artifacts_are_found_and_set_aside(tmp_path: Path) -> None:
     """Found, whatever the damage is, and set aside, so that it is fetched again."""
     store = Artifacts(tmp_path)
     good, bad, gone = (put(tmp_path, data) for data in (b"good", b"bad" * 100, b"gone"))

@@ -60,7 +60,7 @@ def left(store: Artifacts) -> list[str]:
 
 @pytest.mark.parametrize("size", [len(DATA), None])
 @pytest.mark.parametrize("length", [True, False])
-def test_it_arrives(server: Behaviour, store: Artifacts, size: int | None, length: bool) -> None:
+def test_download_stores_the_file_once(server: Behaviour, store: Artifacts, size: int | None, length: bool) -> None:
     """Once; whether sizes are known or not."""
     server.length = length
     seen: list[tuple[int, int]] = []
@@ -99,14 +99,14 @@ def test_a_kept_connection_that_ended(server: Behaviour, store: Artifacts, tmp_p
     transport.close()
 
 
-def test_cut_off(server: Behaviour, store: Artifacts) -> None:
+def test_download_resumes_after_each_interruption(server: Behaviour, store: Artifacts) -> None:
     """Resume after each interruption."""
     server.cut = [300_000, 300_000]
     assert get(wanted(f"{server.address}/f"), store).read_bytes() == DATA
     assert [given for _, given in server.requests] == ["", "bytes=300000-", "bytes=600000-"]
 
 
-def test_cut_off_for_good(server: Behaviour, store: Artifacts) -> None:
+def test_failed_download_keeps_the_received_part(server: Behaviour, store: Artifacts) -> None:
     """What was received stays for the next time."""
     server.cut = [100_000, 0, 0]
     thing = wanted(f"{server.address}/f")
@@ -137,7 +137,7 @@ def test_what_was_left_is_something_else(server: Behaviour, store: Artifacts, th
     assert len(server.requests) == {DATA: 0, b"other" * 1000: 2}.get(there, 1)
 
 
-def test_too_much_was_left(server: Behaviour, store: Artifacts) -> None:
+def test_part_longer_than_the_file_is_downloaded_again(server: Behaviour, store: Artifacts) -> None:
     """The part is longer than the server's file, whose size the lock file does not state."""
     thing = wanted(f"{server.address}/f", size=None)
     store.folder.mkdir()
@@ -145,7 +145,7 @@ def test_too_much_was_left(server: Behaviour, store: Artifacts) -> None:
     assert get(thing, store).read_bytes() == DATA
 
 
-def test_another_hash(server: Behaviour, store: Artifacts) -> None:
+def test_file_with_another_hash_is_refused(server: Behaviour, store: Artifacts) -> None:
     """The message has both; nothing is kept; asking again would not change it."""
     thing = wanted(f"{server.address}/f", data=b"another")
     thing = Wanted(name=thing.name, sha256=thing.sha256, size=len(DATA), addresses=thing.addresses)
@@ -158,7 +158,7 @@ def test_another_hash(server: Behaviour, store: Artifacts) -> None:
 
 
 @pytest.mark.parametrize("length", [True, False])
-def test_longer_than_promised(server: Behaviour, store: Artifacts, length: bool) -> None:
+def test_file_longer_than_locked_is_refused(server: Behaviour, store: Artifacts, length: bool) -> None:
     """Not streamed for ever."""
     server.more = b"x" * 50_000_000
     server.length = length
@@ -167,7 +167,7 @@ def test_longer_than_promised(server: Behaviour, store: Artifacts, length: bool)
     assert left(store) == []
 
 
-def test_gone(server: Behaviour, store: Artifacts) -> None:
+def test_file_missing_on_all_mirrors_is_not_found(server: Behaviour, store: Artifacts) -> None:
     """From all mirrors; one that has it will do."""
     addresses = (f"{server.address}/no", f"{server.address}/neither")
     with pytest.raises(NotFoundError, match=r"^thing 1\.0 is no longer available at http://127.* http://127") as caught:
@@ -210,7 +210,7 @@ def test_all_of_it_was_left(server: Behaviour, store: Artifacts) -> None:
 
 
 @pytest.mark.parametrize("status", [401, 403, 407])
-def test_who_asks(server: Behaviour, store: Artifacts, status: int) -> None:
+def test_access_errors_let_pip_try(server: Behaviour, store: Artifacts, status: int) -> None:
     """pip may know a password or a proxy; it cannot help with a missing or another file."""
     server.refuse = [status]
     with pytest.raises(AccessError, match=f"the server answers '{status} "):
@@ -224,12 +224,12 @@ def test_who_asks(server: Behaviour, store: Artifacts, status: int) -> None:
         assert not isinstance(caught.value, AccessError)
 
 
-def test_busy(server: Behaviour, store: Artifacts) -> None:
+def test_busy_server_is_asked_again(server: Behaviour, store: Artifacts) -> None:
     server.refuse = [503, 429]
     assert get(wanted(f"{server.address}/f"), store).read_bytes() == DATA
 
 
-def test_nobody_answers(store: Artifacts) -> None:
+def test_unreachable_server_is_named_without_login(store: Artifacts) -> None:
     with pytest.raises(InfrastructureError) as caught:
         get(wanted("http://user:secret@127.0.0.1:1/f"), store)
     assert (
@@ -252,7 +252,7 @@ def test_a_proxy_that_is_not_there(store: Artifacts, address: str) -> None:
     assert str(caught.value) == f"thing 1.0 cannot be downloaded: {address.partition(':')[0]}://host.invalid {why}"
 
 
-def test_files(tmp_path: Path, store: Artifacts) -> None:
+def test_download_resumes_from_a_file_url(tmp_path: Path, store: Artifacts) -> None:
     source = tmp_path / "a file"
     source.write_bytes(DATA)
     thing = wanted(source.as_uri())
@@ -265,7 +265,7 @@ def test_files(tmp_path: Path, store: Artifacts) -> None:
         get(wanted(tmp_path.as_uri(), data=b"x"), store)
 
 
-def test_adopting(tmp_path: Path, store: Artifacts) -> None:
+def test_adopt_copies_and_checks_a_local_file(tmp_path: Path, store: Artifacts) -> None:
     """A copy, checked; never a link, or a colleague's damage would be ours."""
     source = tmp_path / "theirs"
     source.write_bytes(DATA)
@@ -350,7 +350,7 @@ def test_a_killed_fetch(server: Behaviour, store: Artifacts) -> None:
     assert server.requests[-1] == ("/f", f"bytes={there}-")
 
 
-def test_full_disk(server: Behaviour, store: Artifacts) -> None:
+def test_full_disk_removes_the_part(server: Behaviour, store: Artifacts) -> None:
     """Said so, and the half file is removed: it would be in everybody's way."""
     with start(store, f"{server.address}/f", limit=500_000) as process:
         out = process.communicate(timeout=120)[0]
@@ -358,7 +358,7 @@ def test_full_disk(server: Behaviour, store: Artifacts) -> None:
     assert left(store) == []
 
 
-def test_no_place(tmp_path: Path) -> None:
+def test_store_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(InfrastructureError, match=rf"cannot be stored: (?:{os.strerror(errno.ENOTDIR)}|File exists)"):
         get(wanted("file:///x"), Artifacts(tmp_path / "file" / "artifacts"))

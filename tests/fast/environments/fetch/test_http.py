@@ -59,7 +59,7 @@ def read(address: str, *, start: int = 0, routes: Routes | None = None) -> bytes
         transport.close()
 
 
-def test_moved(server: Behaviour) -> None:
+def test_redirections_are_followed(server: Behaviour) -> None:
     """Follow redirections to other paths; refuse loops and unknown schemes."""
     server.redirect = "/moved/f"
     assert read(f"{server.address}/f") == DATA
@@ -73,7 +73,7 @@ def test_moved(server: Behaviour) -> None:
 
 
 @pytest.mark.parametrize("proxy", [False, True])
-def test_moved_to_a_file(server: Behaviour, tmp_path: Path, proxy: bool) -> None:
+def test_redirection_to_a_file_is_refused(server: Behaviour, tmp_path: Path, proxy: bool) -> None:
     """A server may not redirect to local files, nor to a pipe, which would block."""
     routes = Routes(proxies={"http": server.address} if proxy else {})
     os.mkfifo(tmp_path / "pipe")
@@ -103,7 +103,7 @@ def test_what_is_no_file(tmp_path: Path) -> None:
             read(address)
 
 
-def test_a_file(tmp_path: Path) -> None:
+def test_file_url_is_read_from_an_offset(tmp_path: Path) -> None:
     (tmp_path / "a file").write_bytes(DATA)
     assert read((tmp_path / "a file").as_uri(), start=1) == DATA[1:]
     assert read((tmp_path / "a file").as_uri(), start=10) == b""
@@ -213,7 +213,7 @@ def test_a_kind_of_proxy_that_is_not_supported() -> None:
         read("http://host.invalid/f", routes=Routes(proxies={"http": "socks5://127.0.0.1:9"}))
 
 
-def test_which_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxy_of_a_host_overrides_that_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server's own before that of all; DIRECT is none, and what no_proxy names has none."""
     routes = Routes(proxies={"http": "one", "http://own.invalid": "two", "http://direct.invalid": "DIRECT"})
 

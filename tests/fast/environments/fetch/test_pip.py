@@ -33,7 +33,7 @@ def transport() -> Iterator[Transport]:
     made.close()
 
 
-def test_sizes(server: Behaviour, transport: Transport, tmp_path: Path) -> None:
+def test_wheel_sizes_read_only_the_end(server: Behaviour, transport: Transport, tmp_path: Path) -> None:
     path = tmp_path / "w.whl"
     expected = (path.stat().st_size, 2_000_345)
     assert wheel_sizes(f"{server.address}/w.whl", transport) == expected
@@ -56,7 +56,9 @@ def test_without_a_length(server: Behaviour, transport: Transport) -> None:
 
 
 @pytest.mark.parametrize("trouble", ["absent", "no wheel", "cut", "empty", "nobody"])
-def test_trouble(server: Behaviour, transport: Transport, tmp_path: Path, trouble: str) -> None:
+def test_wheel_sizes_of_a_bad_server_are_unknown(
+    server: Behaviour, transport: Transport, tmp_path: Path, trouble: str
+) -> None:
     address = f"{server.address}/w.whl"
     if trouble == "absent":
         address = f"{server.address}/no.whl"

@@ -78,14 +78,14 @@ def server(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Behaviour]
         yield behaviour
 
 
-def test_pip_finds_it(wheels: Path) -> None:
+def test_locate_finds_url_and_hash(wheels: Path) -> None:
     one = wheel(wheels, "one")
     address, value = locate(one, own(), Pip(threading.Event()))
     assert address == (wheels / "one-1.0-py3-none-any.whl").as_uri()
     assert (value,) == one.hashes
 
 
-def test_for_another_interpreter(wheels: Path) -> None:
+def test_locate_for_another_interpreter(wheels: Path) -> None:
     """Not for the one that pip runs on: its own wheel is another."""
     other = next(version for version in ("3.11.0", "3.12.0") if not sys.version.startswith(version[:4]))
     tag = f"cp{other.replace('.', '')[:3]}"
@@ -122,7 +122,7 @@ def test_kept_and_unpacked_again_without_pip(
 
 @pytest.mark.parametrize("place", ["store", "home", "plain"])
 @pytest.mark.usefixtures("nobody")
-def test_from_a_colleague(tmp_path: Path, wheels: Path, provide: Provide, place: str) -> None:
+def test_wheel_is_copied_from_another_store(tmp_path: Path, wheels: Path, provide: Provide, place: str) -> None:
     """Copied, not linked; whatever their folder looks like."""
     one = wheel(wheels, "one")
     theirs = tmp_path / "theirs"
@@ -136,7 +136,7 @@ def test_from_a_colleague(tmp_path: Path, wheels: Path, provide: Provide, place:
     assert not ours.path(one.hashes[0]).samefile(theirs / name)
 
 
-def test_what_was_damaged_since(wheels: Path, provide: Provide, artifacts: Artifacts) -> None:
+def test_damaged_wheel_is_downloaded_again(wheels: Path, provide: Provide, artifacts: Artifacts) -> None:
     """Is put aside and fetched again, not unpacked."""
     one = wheel(wheels, "one")
     folder = provide(one)
@@ -193,7 +193,7 @@ def test_pip_is_asked_for_nothing_else(server: Behaviour, wheels: Path, provide:
 
 
 @pytest.mark.usefixtures("server", "nobody")
-def test_a_full_disk(wheels: Path, provide: Provide, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_ends_a_wheel_download(wheels: Path, provide: Provide, monkeypatch: pytest.MonkeyPatch) -> None:
     """Is as full for pip."""
 
     def full(*_given: object) -> None:
@@ -236,7 +236,7 @@ def test_another_hash_than_the_lock_has(wheels: Path, provide: Provide, monkeypa
         provide(one)
 
 
-def test_cancelled(wheels: Path, provide: Provide, artifacts: Artifacts) -> None:
+def test_cancelled_wheel_leaves_nothing(wheels: Path, provide: Provide, artifacts: Artifacts) -> None:
     one = wheel(wheels, "one")
     event = threading.Event()
     event.set()
@@ -253,7 +253,9 @@ def test_cancelled(wheels: Path, provide: Provide, artifacts: Artifacts) -> None
         ({"PIP_INDEX_URL": "https://host.invalid/simple", "PIP_PROXY": "http://127.0.0.1:1"}, "Connection refused"),
     ],
 )
-def test_no_network(wheels: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], words: str) -> None:
+def test_wheel_without_network_reports_the_network(
+    wheels: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], words: str
+) -> None:
     """Report the network, not a missing package, and suggest no other release."""
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.setenv("PIP_RETRIES", "1")

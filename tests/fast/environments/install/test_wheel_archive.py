@@ -211,7 +211,7 @@ def broken(name: str, data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("name", ["truncated", "no directory", "empty", "text", "flipped", "encrypted", "method"])
-def test_archives_that_are_none(tmp_path: Path, name: str) -> None:
+def test_invalid_archive_is_refused(tmp_path: Path, name: str) -> None:
     path = archive(tmp_path / "w.whl", ("x.py", bytes(range(200)), FILE))
     path.write_bytes(broken(name, path.read_bytes()))
     with pytest.raises(InfrastructureError, match=r"^w 1\.0 is not a valid wheel: "):

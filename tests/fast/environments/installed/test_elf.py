@@ -21,7 +21,7 @@ from support.debs import elf
         (elf(interpreted=False, runpath=True), False, True),
     ],
 )
-def test_what_is_dynamic(tmp_path: Path, data: bytes, programs: bool, own: bool) -> None:
+def test_elf_of_dynamic_files(tmp_path: Path, data: bytes, programs: bool, own: bool) -> None:
     path = tmp_path / "x"
     path.write_bytes(data)
     found = read_elf(path)
@@ -44,13 +44,13 @@ def test_what_is_dynamic(tmp_path: Path, data: bytes, programs: bool, own: bool)
     ],
     ids=["empty", "script", "magic", "32 bits", "aarch64", "static", "half a header", "half a table", "nonsense"],
 )  # fmt: skip
-def test_what_is_not(tmp_path: Path, data: bytes) -> None:
+def test_elf_of_other_files_is_none(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "x").write_bytes(data)
     assert read_elf(tmp_path / "x") is None
     assert read_elf(tmp_path / "none") is None
 
 
-def test_a_real_program() -> None:
+def test_elf_of_the_interpreter() -> None:
     found = read_elf(Path(os.path.realpath(sys.executable)))
     assert found is not None
     assert found.interpreted

@@ -69,7 +69,7 @@ def to_folder(path: Path) -> None:
 @pytest.mark.parametrize(
     ("harm", "at_a_look"), [(flip, False), (shorten, True), (Path.unlink, True), (to_folder, True)]
 )
-def test_damage(unit: Unit, harm: Callable[[Path], None], at_a_look: bool) -> None:
+def test_damaged_files_by_kind_of_damage(unit: Unit, harm: Callable[[Path], None], at_a_look: bool) -> None:
     """What a look misses is found by reading every byte."""
     folder, thing, name = unit
     assert damaged_files(folder, thorough=False) == damaged_files(folder, thorough=True) == []
@@ -82,7 +82,7 @@ def test_damage(unit: Unit, harm: Callable[[Path], None], at_a_look: bool) -> No
     assert all(each.startswith(name) for each in found)
 
 
-def test_all_of_it(unit: Unit) -> None:
+def test_damaged_files_without_a_list(unit: Unit) -> None:
     """An empty folder, or one without a list of files, is damaged."""
     folder, _thing, _ = unit
     for path in (*folder.glob("*.dist-info/RECORD"), *folder.glob(".matrix/files.json")):
@@ -95,7 +95,7 @@ def test_all_of_it(unit: Unit) -> None:
     assert damaged_files(folder, thorough=False)
 
 
-def test_additions(unit: Unit) -> None:
+def test_added_files_are_damage(unit: Unit) -> None:
     """Added files and links are damage, bytecode is not."""
     folder, _thing, _ = unit
     (folder / "__pycache__").mkdir()
@@ -149,7 +149,7 @@ def test_rows_of_pips_own(tmp_path: Path) -> None:
     assert damaged_files(folder, thorough=True) == bad
 
 
-def test_removing(unit: Unit) -> None:
+def test_remove_only_damaged_packages(unit: Unit) -> None:
     """Remove damaged packages atomically, unless another process was faster."""
     folder, _thing, name = unit
     remove(folder)

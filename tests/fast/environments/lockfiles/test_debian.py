@@ -62,7 +62,7 @@ def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, given
     assert (read.digest, read.size, read.installed) == (lock.digest, lock.size, lock.installed)
 
 
-def test_text() -> None:
+def test_debian_lock_round_trip() -> None:
     lock = parse_debian_lock(f"{HEAD}# why\n{GOOD}", "f")
     assert lock.text(made=DAY) == f"{MADE}{HEAD}{GOOD}"
     assert (lock.label, lock.size, lock.installed) == ("llvm 19.1.7", 86688, 171008)
@@ -88,7 +88,7 @@ def test_in_place(word: str, finish: str) -> None:
         parse_debian_lock(f"{HEAD}in_place: rm\n{GOOD}", "f")
 
 
-def test_digest() -> None:
+def test_debian_lock_digest_covers_content() -> None:
     """It covers content, not suite and path; the folder also depends on the programs."""
     lock = parse_debian_lock(HEAD + GOOD, "f")
     moved = parse_debian_lock(HEAD + GOOD.replace("bookworm", "trixie").replace("pool/main/z", "pool/updates/z"), "f")
@@ -172,7 +172,7 @@ def test_anything_else_is_refused(line: str, column: int, problem: str) -> None:
         (HEAD + "more: 1\n" + GOOD, r"^f:3:1: unknown key 'more'"),
     ],
 )  # fmt: skip
-def test_the_whole(text: str, problem: str) -> None:
+def test_debian_lock_with_wrong_structure_is_refused(text: str, problem: str) -> None:
     with pytest.raises(CatalogError, match=problem):
         parse_debian_lock(text, "f")
 
@@ -199,7 +199,7 @@ def test_no_text_ends_in_a_traceback(text: str) -> None:
         return
 
 
-def test_files(tmp_path: Path) -> None:
+def test_debian_lock_file_must_match_its_name(tmp_path: Path) -> None:
     """A name that disagrees, a link out, no file at all."""
     locks = tmp_path / "c" / "toolchains" / "locks"
     locks.mkdir(parents=True)

@@ -119,7 +119,7 @@ def test_the_longest_names_become_folders(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("again", ["a-b==1", "A.B==2", "a__b==1"])
-def test_twice(tmp_path: Path, again: str) -> None:
+def test_duplicate_package_is_refused(tmp_path: Path, again: str) -> None:
     """However it is written."""
     path = lock(tmp_path, f"a-b==1 --hash=sha256:{A}\nc==1 --hash=sha256:{A}\n{again} --hash=sha256:{A}\n")
     with pytest.raises(CatalogError, match=rf"^{path}:3:1: duplicate package '{again.split('=', maxsplit=1)[0]}'"):

@@ -22,7 +22,7 @@ def write(tree: Any, **changed: str) -> None:
     tree.write(FILE, f"description: built\nprovider: source\nbuild:\n{build}{release}")
 
 
-def test_a_good_one(tree: Any) -> None:
+def test_valid_build_is_loaded(tree: Any) -> None:
     write(tree)
     build = tree.load().components["built"].document.build
     assert build.options == {"LLVM_TARGETS_TO_BUILD": "X86;AArch64", "A": True}

@@ -33,7 +33,7 @@ SCALING = "{name: twice, tests: ['pytorch/**'], scaling: {inputs: {x: 2}, output
         (", reason: r", "", "the key 'reason' is missing; it takes text"),
     ],
 )  # fmt: skip
-def test_what_does_not_hold(tree: Any, old: str, new: str, error: str) -> None:
+def test_property_errors(tree: Any, old: str, new: str, error: str) -> None:
     assert old in SCALING
     text = (tree.path / SMOKE).read_text()
     tree.write(SMOKE, f"{text}properties: [{SCALING.replace(old, new)}]\n")

@@ -141,7 +141,7 @@ TILE = "recipes/steps/tile/step.yaml"
         (PLAIN, "scale: 1}", "scale: x}", ["7:39: the parameter 'scale' of step 'tile' takes a number, got the text 'x'"]),
     ],
 )  # fmt: skip
-def test_what_does_not_hold(tree: Any, file: str, old: str, new: str, errors: list[str]) -> None:
+def test_recipe_errors(tree: Any, file: str, old: str, new: str, errors: list[str]) -> None:
     tree.edit(file, old, new)
     assert [error.removeprefix(f"{file}:") for error in tree.errors()] == errors
 

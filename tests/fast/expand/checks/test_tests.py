@@ -110,7 +110,7 @@ def many(key: str, count: int, more: str = "") -> str:
         (SPECIAL, "{output: y}", "{workload: mlp2}", "1:19: there is no workload 'mlp2'; did you mean 'mlp'?"),
     ],
 )  # fmt: skip
-def test_what_does_not_hold(tree: Any, file: str, old: str, new: str, error: str) -> None:
+def test_errors_of_workloads_and_suites(tree: Any, file: str, old: str, new: str, error: str) -> None:
     tree.edit(file, old, new)
     assert tree.errors() == [f"{file}:{error}"]
 

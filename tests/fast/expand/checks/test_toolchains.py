@@ -117,7 +117,7 @@ RANGES = "is no range of releases; write a range like '>=18,<22' or '19.1'"
         (MLP, "releases: '!=18.1.0', ", "", ["9:12: one of the keys 'releases' and 'carries' is missing"]),
     ],
 )  # fmt: skip
-def test_what_does_not_hold(tree: Any, file: str, old: str, new: str, errors: list[str]) -> None:
+def test_toolchain_errors(tree: Any, file: str, old: str, new: str, errors: list[str]) -> None:
     tree.edit(file, old, new)
     found = [error.removeprefix(f"{file}:") for error in tree.errors()]
     assert [

@@ -113,7 +113,7 @@ def test_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_progress_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with shown_tests(2, quiet=True) as listener:
         listener(Note("n"))
     assert capsys.readouterr().err == ""

@@ -70,7 +70,7 @@ class Binary(Node):
 
 @dataclass(frozen=True, slots=True)
 class Call(Node):
-    """``ordinal`` counts the calls of the expression from 0 in the order of the text: each has a stream of its own."""
+    """``ordinal`` counts the calls of the expression from 0 in the order of the text. Each call has a separate random stream."""
 
     function: str
     arguments: tuple[Node, ...]

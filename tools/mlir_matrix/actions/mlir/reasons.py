@@ -188,7 +188,7 @@ def _names(operation: Any) -> list[str]:
         return [each.name for each in schema.arguments] if schema else []
     view = type(operation.opview)
     if view.__name__ == "OpView":
-        # Of a dialect without bindings of its own.
+        # An operation of a dialect without bindings.
         return []
     names = [name for name, kind in vars(view).items() if isinstance(kind, property)]
     # Properties of operands come first, in order, where no operand is optional or variadic.

@@ -63,7 +63,7 @@ class Criteria:
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """Some elements, one by one. ``used`` is the share of the bound that the error takes, infinite for NaN."""
+    """The comparison of some elements. ``used`` is the share of the bound that the error takes, infinite for NaN."""
 
     start: int
     actual: Array

@@ -102,7 +102,7 @@ def _library_folders(libraries: Iterable[str]) -> Iterator[str]:
     """Yield the folders of the C library. They also have the few other libraries that wheels need from a machine."""
     places = {os.path.dirname(os.path.realpath(path)) for path in libraries}
     for place in places:
-        # Where /usr is not merged, the C library is in one and libstdc++ in the other.
+        # If /usr is not merged, the C library is in one folder and libstdc++ in the other.
         other = place.removeprefix("/usr") if place.startswith("/usr/lib") else f"/usr{place}"
         yield from (place, other) if place.startswith(("/lib", "/usr/lib")) else (place,)
     # The path of the loader in a program goes through one of these folders.
@@ -203,7 +203,7 @@ def build(paths: Iterable[str]) -> Laid:
         mounts.mount("tmpfs", base, mounts.MS_NOSUID | mounts.MS_NODEV, "size=4m,nr_inodes=8k,mode=0755")
         os.mkdir(base + _OLD)
         mounts.pivot(base, _OLD[1:])
-        # The others are in the folders that are mounted.
+        # Other links are inside mounted folders.
         links = {link: target for link, target in links.items() if not any(_is_inside(link, path) for path in real)}
         for link, target in links.items():
             os.makedirs(os.path.dirname(link), exist_ok=True)
@@ -221,7 +221,7 @@ def build(paths: Iterable[str]) -> Laid:
     finally:
         os.umask(mask)
     empty = {place: [path for path in (*real, *links) if _is_inside(path, place)] for place in TEMPORARY}
-    # A temporary folder that is declared itself stays as it is.
+    # A temporary folder that is itself declared is not replaced.
     kept = {place: paths for place, paths in empty.items() if place not in paths}
     return Laid(folder=FOLDER, empty=kept, new_proc=new_proc)
 
@@ -258,7 +258,7 @@ def _make_proc(old: str) -> bool:
 
 
 def _can_mount_proc() -> bool:
-    """Mount /proc if the kernel allows it. It refuses where a container hides parts of its own."""
+    """Mount /proc if the kernel allows it. It refuses in a container that hides parts of its /proc."""
     try:
         mount_proc()
     except OSError:

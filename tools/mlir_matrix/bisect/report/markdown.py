@@ -1,4 +1,4 @@
-"""Write a bisection as Markdown, ready for an issue of the project that caused the change."""
+"""Write a bisection as Markdown, for an issue of the project that caused the change."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from mlir_matrix.results.report.markdown import escaped, one_line
 from mlir_matrix.results.signature import Signature
 
 _DIAGNOSTICS = 40
-#: Bytes of a file in the text.
+#: The most bytes of a file in the text.
 _LONGEST = 20_000
-#: The folder of the files of the point that passes, where its commands are others.
+#: The folder with the files of the passing point, if its commands differ.
 GOOD = "good"
 
 
 def markdown(found: Bisection, command: str) -> str:
-    """Return the report of one test; ``command`` is the one that made it."""
+    """Return the report of one test. ``command`` is the command of the bisection."""
     return "\n".join(harmless(line) for line in _lines(found, command)) + "\n"
 
 
@@ -164,7 +164,7 @@ def _fenced(language: str, lines: Sequence[str]) -> Iterator[str]:
 
 
 def _code(text: str) -> str:
-    """Return code for the middle of a line, which may have backticks of its own."""
+    """Return code for the middle of a line. The code may contain backticks."""
     fence, space = "`" * (_longest_run(text) + 1), " " if "`" in text else ""
     return f"{fence}{space}{one_line(text)}{space}{fence}"
 

@@ -86,7 +86,7 @@ def _cell(found: Bisection, point: Point) -> tuple[str, str]:
 
 
 def _unknown(found: Bisection) -> Iterator[str]:
-    """Return why nothing can be told at some points, points with one reason together."""
+    """Return why some points have no known result, grouped by reason."""
     reasons: dict[str, list[str]] = {}
     labels = found.axis.labels()
     for point in found.points:

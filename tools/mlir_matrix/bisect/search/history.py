@@ -17,7 +17,7 @@ from mlir_matrix.base.errors import UsageError
 
 Points = TypeVar("Points")
 
-#: Distances at which a substitute for the best point is sought: dense nearby, and as far as histories reach.
+#: Distances at which to search a substitute for the best point: dense nearby, up to the length of histories.
 _STEPS = sorted({round(1.3**power) for power in range(60)})
 
 

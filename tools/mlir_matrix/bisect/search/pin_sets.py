@@ -1,7 +1,7 @@
 """Find which components of a bad pin set make a test bad: the smallest sets of them that do.
 
 A subset of the components stands for the good pin set with these components moved to their bad releases: the empty set is
-good, the whole is bad. Some subsets cannot be installed, or are unsupported: nothing can be told of them.
+good, the whole is bad. Some subsets cannot be installed, or are unsupported, so their verdict is unknown.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ Subset = frozenset[str]
 
 @dataclass(frozen=True)
 class PinSetsAnswer:
-    """The sets of components that make a test bad, and what could not be told."""
+    """The sets of components that make a test bad, and sets with an unknown verdict."""
 
-    #: Sets seen bad, of which no smaller part was seen bad: independent causes. The smallest first.
+    #: Bad sets without a smaller bad part: independent causes. The smallest first.
     guilty: tuple[Subset, ...]
-    #: Sets of which nothing could be told, and that may be a smaller or a further cause.
+    #: Sets with an unknown verdict that may be a smaller cause, or one more cause.
     unknown: tuple[Subset, ...]
-    #: Every cause is found, but for what is unknown. False while probes remain, and where they reached ``MOST``.
+    #: True if every cause is found, except unknown ones. False while probes remain, and if they reached ``MOST``.
     complete: bool
 
 
 class PinSets:
     """A search for the minimal bad subsets of components.
 
-    First each component is probed alone. If none is bad, the whole is probed without each one, and what is necessary alone; so
-    on, until no component can be left out. Last, the whole without the causes found shows whether there are further ones. Where
-    every subset can be told, one cause of k among n components takes at most 2n + k + 2 probes in four rounds. No search takes
-    more than ``MOST``. A subset is taken for good without a probe if a larger one is good,
-    unless observations show that a component repairs what another one breaks; that a cause is minimal is always probed.
+    First, probe each component alone. If none is bad, probe the whole without each component, and the necessary components alone,
+    until no component can be left out. Last, probe the whole without the found causes, to find further ones. If every subset has
+    a known verdict, one cause of k among n components takes at most 2n + k + 2 probes in four rounds. No search takes more than
+    ``MOST``. A subset of a good set counts as good without a probe, unless observations show that one component repairs the effect
+    of another. Probes always confirm that a cause is minimal.
     """
 
     def __init__(self, components: Sequence[str]) -> None:
@@ -49,11 +49,11 @@ class PinSets:
         self._order = {name: number for number, name in enumerate(dict.fromkeys(components))}
         self._whole = frozenset(self._order)
         self._seen: dict[Subset, Verdict] = {frozenset(): Verdict.GOOD, self._whole: Verdict.BAD}
-        #: Whether a component repairs what another one breaks: then a part of a good subset can be bad.
+        #: Whether one component repairs the effect of another. Then a part of a good subset can be bad.
         self._repairs = False
 
     def observe(self, subset: Iterable[str], verdict: Verdict) -> None:
-        """Take an observation of any subset, of one that ``next`` returned or not. Raise UsageError at the two ends."""
+        """Add an observation of any subset, also of one that ``next`` did not return. Raise UsageError for the two ends."""
         key = frozenset(subset)
         if not key <= self._whole:
             raise UsageError(f"unknown component {min(key - self._whole)}; expected one of {', '.join(self._order)}")
@@ -63,12 +63,12 @@ class PinSets:
         self._repairs = any(bad < good for bad in self._all(Verdict.BAD) for good in self._all(Verdict.GOOD))
 
     def next(self, count: int = 1) -> list[Subset]:
-        """Return up to ``count`` subsets to probe at once; none where no further probe is needed or would tell more."""
+        """Return up to ``count`` subsets to probe at once; none if no further probe is needed or useful."""
         left = MOST + 2 - len(self._seen)
         return self._missing()[: max(0, min(count, left))]
 
     def answer(self) -> PinSetsAnswer:
-        """Return what is known."""
+        """Return the answer so far."""
         guilty = _minimal(self._all(Verdict.BAD))
         unknown = [
             each
@@ -89,14 +89,14 @@ class PinSets:
         return sorted((each for each, seen in self._seen.items() if seen is verdict), key=self._rank)
 
     def _is_good(self, subset: Subset) -> bool:
-        """Whether a subset is good, or part of one that is."""
+        """Return whether a subset is good, or part of a good one."""
         seen = self._seen.get(subset)
         if seen is Verdict.GOOD or self._repairs:
             return seen is Verdict.GOOD
         return any(subset < each for each, verdict in self._seen.items() if verdict is Verdict.GOOD)
 
     def _is_open(self, subset: Subset) -> bool:
-        """Whether a probe of a subset can tell something new."""
+        """Return whether a probe of a subset can give new information."""
         return subset not in self._seen and not self._is_good(subset)
 
     def _missing(self) -> list[Subset]:
@@ -106,12 +106,12 @@ class PinSets:
         return sorted({each for each in batch if each not in self._seen}, key=self._rank)
 
     def _batches(self) -> Iterator[Iterable[Subset]]:
-        """Yield what to probe together. The generator goes on where all of a batch was seen."""
+        """Yield batches of subsets to probe. The generator continues after all of a batch were observed."""
         singles = [frozenset([name]) for name in self._order]
         yield singles
         causes = [each for each in singles if self._seen[each] is Verdict.BAD]
         while True:
-            # The largest first: probes of its parts do not change the choice.
+            # The largest first, because probes of its parts do not change that choice.
             bad = reversed(self._all(Verdict.BAD))
             rest = next((each for each in bad if not any(cause <= each for cause in causes)), None)
             if rest is not None:
@@ -124,7 +124,7 @@ class PinSets:
             yield batch
 
     def _reduce(self, subset: Subset) -> Generator[Iterable[Subset], None, Subset]:
-        """Yield what to probe until a part of a bad subset has no component that can be left out; return it."""
+        """Yield batches until a part of a bad subset is minimal. Return that part."""
         while True:
             parts = {name: subset - {name} for name in sorted(subset, key=self._order.__getitem__)}
             yield filter(self._is_open, parts.values())
@@ -146,7 +146,7 @@ class PinSets:
             subset = found
 
     def _grow(self, subset: Subset) -> Generator[Iterable[Subset], None, Subset | None]:
-        """Yield the parts of a subset by size, where what leads to them cannot be told; return a bad one, or None."""
+        """Yield the parts of a subset by size, if larger parts have unknown verdicts. Return a bad part, or None."""
         for size in range(2, len(subset) - 1):
             parts = map(frozenset, combinations(sorted(subset), size))
             yield islice(filter(self._is_open, parts), MOST)

@@ -1,8 +1,8 @@
-"""Search a history for the change that made a test bad: which points to probe next, how often a bad point fails, what is known.
+"""Search a history for the change that made a test bad: choose the next points to probe, and compute probabilities.
 
-One change, the culprit, makes itself and all its descendants bad. Observations divide the candidates into blocks, whose
-members have the same observed descendants; so all members of a block are equally likely but for their weights. All state
-follows from the observations, in any order.
+One change, the culprit, makes itself and all its descendants bad. Observations divide the candidates into blocks whose members
+have the same observed descendants. So all members of a block are equally likely, apart from their weights. The state depends only
+on the observations, and not on their order.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from typing import Generic, NamedTuple
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.bisect.search.history import History, Line, Points, Weights
 
-#: How many points that cannot be probed, and none between them that can, make a run that is tried no further.
+#: After this many adjacent points that cannot be probed, no further point of that run is tried.
 MANY = 16
-#: Blocks with a smaller share of the probability, and points with a smaller gain of information, are left out.
+#: Blocks with a smaller share of the probability, and points with a smaller gain of information, are ignored.
 _NEGLIGIBLE = 1e-9
-#: How many points of a block are compared, where all are too many.
+#: How many points of a large block to compare.
 _SAMPLE = 500
 
 
 class Verdict(StrEnum):
-    """What a probe of a point shows."""
+    """The result of a probe of a point."""
 
     GOOD = "good"
     BAD = "bad"
@@ -35,7 +35,7 @@ class Verdict(StrEnum):
 
 
 class ContradictionError(UsageError):
-    """An observation that no single change explains together with the earlier ones."""
+    """An observation that contradicts the earlier ones, if there is a single change."""
 
     def __init__(self, point: int, verdict: Verdict) -> None:
         super().__init__(
@@ -115,7 +115,7 @@ class Search(Generic[Points]):
         self._skips = _Skips(self._good | {self._bad})
 
     def observe(self, point: int, verdict: Verdict) -> None:
-        """Take an observation; raise ContradictionError, and leave it out, where nothing explains it."""
+        """Add an observation. If no single change explains it, ignore it and raise ContradictionError."""
         self._check(point)
         if verdict is Verdict.CANNOT_TELL:
             self._skips.skip(point)
@@ -129,7 +129,7 @@ class Search(Generic[Points]):
         self._skips.tell(point)
 
     def next(self, count: int = 1) -> list[int]:
-        """Return up to ``count`` points to probe at once, none where no further probe is needed or likely to tell more.
+        """Return up to ``count`` points to probe at once; none if no further probe is needed or likely to give information.
 
         A point of a flaky search, or one to verify, can be there several times.
         """
@@ -169,22 +169,22 @@ class Search(Generic[Points]):
 
     @property
     def left(self) -> int:
-        """How many points are as likely to be the culprit as the best ones."""
+        """Return how many points are as likely to be the culprit as the best ones."""
         certain = self._certain()
         best = certain if certain else max(self._parts, key=lambda part: part.share).members
         return len(self.history.listed(best))
 
     @property
     def _enough(self) -> float:
-        """The probability of a block at which it is the answer.
+        """Return the probability of a block at which it is the answer.
 
-        The distribution of a flaky test's rate is a guess: half of what may go wrong is kept for that.
+        The distribution of a flaky test's rate is a guess, so half of the allowed error probability is reserved for that.
         """
         return (1 + self.confidence) / 2 if self.flaky else self.confidence
 
     @property
     def flaky(self) -> bool:
-        """Whether rates or observations exclude that bad points always show it, and good ones never."""
+        """Return whether rates or observations show that bad points do not always fail, or that good ones do."""
         return not self._certain()
 
     def _check(self, point: int) -> None:
@@ -240,19 +240,19 @@ class Search(Generic[Points]):
             )
         if chosen or not self._skips:
             return chosen
-        # All that can be probed is far from any even share.
+        # No point that can be probed divides the block evenly.
         return self._best(
             (point, entropy_of(weight / total)) for point, weight in ranking.weighed() if _divides(weight, total)
         )
 
     def _best(self, gains: Iterable[tuple[int, float]]) -> list[int]:
-        """Return the point with the largest gain, where one has any, times the chance that it can be probed."""
+        """Return the point with the largest product of gain and chance that it can be probed, if any has a gain."""
         rated = ((gain * self._skips.chance(point), -point) for point, gain in gains if gain > _NEGLIGIBLE)
         gain, point = max(rated, default=(0.0, 0))
         return [-point] if gain else []
 
     def _verify(self, members: Points, count: int) -> list[int]:
-        """Return the culprit and those before it, until each has shown its verdict itself, and one of them again."""
+        """Return the culprit and the points before it, until each has shown its verdict, and one of them again."""
         ranking = self.history.ranking(members, self._weights)
         inside = set(ranking.points)
         tops = [point for point, weight in ranking.weighed() if not _divides(weight, ranking.total)]
@@ -268,11 +268,11 @@ class Search(Generic[Points]):
         return list(islice(cycle(order), count))
 
     def _is_candidate(self, point: int) -> bool:
-        """Whether a point was a candidate when the search began."""
+        """Return whether a point was a candidate when the search began."""
         return bool(self.history.split(self._candidates, point)[0])
 
     def _learn(self, count: int) -> list[int]:
-        """Return points from which most is expected to be learnt, each after the likely verdicts of those before it."""
+        """Return the points with the largest expected information, each given the likely verdicts of those before it."""
         blocks, parts, chosen = self._blocks, self._parts, list[int]()
         while len(chosen) < count:
             outlooks = {point: (bad, gain) for point, bad, gain in self._outlooks(parts)}
@@ -288,7 +288,7 @@ class Search(Generic[Points]):
     def _outlooks(self, parts: Sequence[_Part[Points]]) -> Iterator[tuple[int, float, float]]:
         """Iterate over points with the probability that they show «bad», and the information that a probe gives, in bits.
 
-        Not over all points: on a line, over the best of each block; in a graph, over some hundreds of each block.
+        Do not iterate over all points: on a line, over the best of each block; in a graph, over some hundreds of each block.
         """
         is_line = isinstance(self.history, Line)
         if not is_line:
@@ -301,7 +301,7 @@ class Search(Generic[Points]):
             slope = max(part.rate, 1e-3)
             share = (1 / (1 + 2 ** (part.entropy / slope)) - bad) / slope
             ranking = self.history.ranking(part.members, self._weights)
-            # Among many members, the neighbours of the best are as good.
+            # In a large block, neighbours of the best point are as good.
             reach = None if self._skips else int(len(ranking.points) < 100)
             for point, weight in ranking.near(share / part.scale, reach):
                 more = part.scale * weight
@@ -325,10 +325,10 @@ class Search(Generic[Points]):
 
 
 class _Skips:
-    """Points that cannot be probed, and the chance of others.
+    """Points that cannot be probed, and the probability that others can.
 
-    What keeps a point from being built often keeps its neighbours, too. A run of such points is assumed to go on for its own
-    length with the probability 1/2, and, once it has many, to have no other point inside.
+    If a point cannot be built, its neighbours often cannot, for the same reason. A run of such points is assumed to continue for
+    its own length with the probability 1/2. A run of many such points is assumed to contain no other point.
     """
 
     def __init__(self, told: Iterable[int]) -> None:
@@ -370,13 +370,13 @@ class _Skips:
 
 
 def _goes_on(distance: int, extent: int, skipped: int) -> float:
-    """Return the probability that a run goes on for a distance. Points that are skipped far from each other are no run."""
+    """Return the probability that a run continues for a distance. Distant skipped points do not form a run."""
     length: int = min(extent, 4 ** (skipped - 1))
     return length / (length + distance)
 
 
 def _divides(weight: float, total: float) -> bool:
-    """Whether ancestors have a part of the weight, but for rounding."""
+    """Return whether ancestors have a part of the weight but not all, apart from rounding."""
     return 0 < weight < total * (1 - 1e-9)
 
 
@@ -384,8 +384,8 @@ def _divides(weight: float, total: float) -> bool:
 class Rates:
     """The rates at which points show «bad».
 
-    A bad point always shows it with the probability ``deterministic``; else at an unknown rate with a Beta distribution, by
-    default one of which a third is below 0.01: if low rates were less likely, searches would often end too early at them.
+    With the probability ``deterministic``, a bad point always shows it; otherwise at an unknown rate with a Beta distribution. A
+    third of the default distribution is below 0.01: if low rates were less likely, searches would often end too early.
     """
 
     deterministic: float = 0.999
@@ -400,9 +400,9 @@ class Rates:
             raise UsageError(f"{self}: expected probabilities; alpha and beta above 0")
 
     def outlook(self, bad: int, good: int) -> tuple[float, float, float]:
-        """Return what observations of bad points make of a further one.
+        """Return the prediction for a further observation from observations of bad points.
 
-        These are the logarithm of the probability of the observations, that of «bad» in a further one, and its entropy.
+        It is the logarithm of the observations' probability, the probability of «bad» in a further one, and its entropy.
         """
         found = self._outlooks.get((bad, good))
         if not found:

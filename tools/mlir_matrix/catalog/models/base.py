@@ -191,7 +191,7 @@ class Framework(Tool):
 class SourceForm(Tool):
     """A form in which others keep programs (``matrix/sources/NAME/source.yaml``); ``prepare.py`` makes it a framework's own.
 
-    Without ``prepare.py`` a program is that file as it is, and has no inputs: it can be checked and not be run.
+    Without ``prepare.py`` a program is that file unchanged, and has no inputs: it can be checked, but not run.
     """
 
     description: Text
@@ -411,7 +411,7 @@ class Target(Tool):
     """True if its ``run.py`` judges programs that say themselves what is right, such as tests with ``RUN`` lines: it writes
     ``verdict`` by ``write_verdict``, not outputs."""
     modes: dict[Name, Mode] = {}
-    """Other forms of it. Each is a target of its own."""
+    """Other forms of it. Each is a separate target."""
     _mode: tuple[str, Mode] | None = PrivateAttr(default=None)
 
     @property

@@ -103,7 +103,7 @@ class Permutation(Document):
 
 
 class Batch(Document):
-    """A batch gives the same outputs as its two halves, run one by one.
+    """A batch gives the same outputs as its two halves, run separately.
 
     If the workload leaves the dimension open, one kernel runs on all sizes; else the source is imported for each size.
     """

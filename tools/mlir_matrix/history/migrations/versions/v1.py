@@ -20,7 +20,7 @@ def _number(name: str, kind: type = sa.Integer, *, nullable: bool = False) -> "s
 
 
 def upgrade() -> None:
-    """Make them. Keys of runs grow in the order in which the database got them."""
+    """Make the tables. Keys of runs grow in the order in which the database gets the runs."""
     op.create_table(
         "runs",
         _key(),
@@ -28,7 +28,7 @@ def upgrade() -> None:
         # The run whose results it repeats. That one may come later, or never.
         sa.Column("same_as", sa.String(32), index=True),
         *(_text(name) for name in ("host", "version", "command", "arguments", "catalogs")),
-        # As the host's clock had it, and when the database got it.
+        # ``started`` and ``ended`` by the clock of the host; ``stored``: when the database got the run.
         *(_text(name, 24) for name in ("started", "ended", "stored")),
         *(_number(name) for name in ("interrupted", "total", "executed", "unexpected")),
     )
@@ -50,7 +50,7 @@ def upgrade() -> None:
         # A run may execute a test several times; ``nr`` counts the results of a run.
         *(sa.Column(name, sa.Integer, nullable=False) for name in ("test", "run", "nr")),
         _number("behaviour"),
-        # 0: unexpected, 1: expected, 2: nothing can be told.
+        # 0: unexpected, 1: expected, 2: undecided.
         _number("state", sa.SmallInteger),
         _number("executed", sa.SmallInteger),
         _number("ms"),
@@ -60,7 +60,7 @@ def upgrade() -> None:
         # Equal numbers: all static inputs and the host are equal.
         _number("inputs", sa.BigInteger, nullable=True),
         sa.PrimaryKeyConstraint("test", "run", "nr"),
-        # Rows of a test lie beside each other.
+        # Without rowid, the rows of a test are stored together.
         sqlite_with_rowid=False,
     )
     op.create_index("results_by_run", "results", ["run"])

@@ -14,6 +14,8 @@ from typing import Any, Generic, TypeVar
 
 #: Of an action's folder: what it is given, and what it is to write.
 INPUT_FOLDER, OUTPUT_FOLDER = "in", "out"
+#: The folders of the actions of one process, beside each other. Links lead from inputs to outputs of the action before.
+FOLDERS = ("work", *(f"work-{number}" for number in range(1, 8)))
 #: Beside the outputs, in no digest: times and what else differs from run to run.
 METRICS = "metrics.json"
 #: What workers import beside tools where an action uses MLIR's bindings by itself, as a module of ``mlir_matrix.actions``.

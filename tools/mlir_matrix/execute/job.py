@@ -1,4 +1,4 @@
-"""Jobs, finished actions and the events that report them."""
+"""Tasks, jobs, finished actions and the events that report them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.actions.runtime.child import failure
+from mlir_matrix.actions.runtime.protocol import WorkResponse
 from mlir_matrix.base.events import Event
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.action_cache import Result
@@ -64,20 +65,40 @@ class ActionDone(Event):
 
 
 @dataclass(slots=True, eq=False)
-class Job:
-    """An action that is being executed, with its twins: actions with the same key."""
+class Task:
+    """An action to execute, with its twins: actions with the same key."""
 
     action: Action
     prepared: Prepared
     environment: ResolvedEnvironment
-    folder: str = ""
-    #: Copies of large inputs, which the pool moves into the folder, by their path there.
-    copies: Mapping[str, str] = field(default_factory=dict)
     twins: list[Action] = field(default_factory=list)
     #: Number of lost workers and unreadable outputs.
     losses: int = 0
-    #: Whether it continues another action in its process, and whether it must not: it has failed there.
-    continues: bool = False
-    alone: bool = False
-    #: Whether its process waits for the action that continues it.
-    waits: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """What one process executes: actions, each of which reads outputs of the one before. It ends with the first failure.
+
+    The key of an action is known once the one before is finished.
+    """
+
+    actions: list[Prepared]
+    environment: ResolvedEnvironment
+    #: The current action; None if the results of the remaining ones are not wanted.
+    task: Task | None
+    #: Number of the current action.
+    at: int = 0
+    #: The folder of each action. The pool chooses them.
+    folders: list[str] = field(default_factory=list)
+    #: Copies of large inputs of the first action, which the pool moves into its folder, by their path there.
+    copies: Mapping[str, str] = field(default_factory=dict)
+    #: Answers to be taken, the oldest first; whether large outputs of that one are being hashed; whether the worker has ended.
+    answers: list[WorkResponse] = field(default_factory=list)
+    hashing: bool = False
+    lost: bool = False
+
+    @property
+    def folder(self) -> str:
+        """Return the folder of the current action."""
+        return self.folders[self.at]

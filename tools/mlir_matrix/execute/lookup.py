@@ -7,19 +7,22 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
 
 from mlir_matrix.actions.runtime.child import REQUEST_FILE
 from mlir_matrix.actions.runtime.collect import damaged, is_kept
+from mlir_matrix.actions.runtime.protocol import WorkResponse
 from mlir_matrix.base.digest import digest_file
 from mlir_matrix.base.errors import CatalogError
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.execute.action_cache import ActionCache, Result
 from mlir_matrix.execute.c_libraries import CLibraries
 from mlir_matrix.execute.folders import Prepared, collect
-from mlir_matrix.execute.job import Done, Job, infra_error, inherited_failure
+from mlir_matrix.execute.job import Done, Task, infra_error, inherited_failure
 from mlir_matrix.execute.keys import Read, action_key, input_names
 from mlir_matrix.plan.graph import BUILDING, Action, File, Graph, Produced
+
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class Lookup:
@@ -46,16 +49,30 @@ class Lookup:
 
     def prepare(self, action: Action, environment: str, done: Mapping[str, Done]) -> Prepared:
         """Return the inputs of an action and its key. ``environment`` is a digest; ``done`` has the action's sources."""
+        reads, _ = self._inputs(action, done)
+        return Prepared(action_key(action, reads, environment=environment), action, reads)
+
+    def prepare_next(self, action: Action, before: Action, done: Mapping[str, Done]) -> Prepared:
+        """Return the inputs of an action without its key. ``done`` has its sources, but for ``before``."""
+        reads, links = self._inputs(action, done, before)
+        return Prepared("", action, reads, links)
+
+    def _inputs(
+        self, action: Action, done: Mapping[str, Done], before: Action | None = None
+    ) -> tuple[Sequence[Read], Mapping[str, tuple[str, str]]]:
+        """Return the inputs of an action, and links to those that the action ``before`` is yet to write."""
         names = input_names(action, self._graph)
-        reads = []
+        reads, links = [], {}
         for name, ref in action.inputs.items():
-            if isinstance(ref, Produced):
+            if isinstance(ref, Produced) and before is not None and ref.action == before.id:
+                links[name] = names[name], before.outputs[ref.output]
+            elif isinstance(ref, Produced):
                 reads.append(Read(name, names[name], done[ref.action].result.outputs[ref.output], None))
-                continue
-            path, digest = self._file(ref)
-            if digest is not None:
-                reads.append(Read(name, names[name], digest, path))
-        return Prepared(action_key(action, reads, environment=environment), action, tuple(reads))
+            else:
+                path, digest = self._file(ref)
+                if digest is not None:
+                    reads.append(Read(name, names[name], digest, path))
+        return tuple(reads), links
 
     def _file(self, ref: File) -> tuple[Path, str | None]:
         known = self._files.get(ref)
@@ -94,23 +111,29 @@ class Lookup:
         known = self._known[key] = replace(result, memory_mb=self._memory_mb)
         self._store.keep(key, known)
 
-    def take(self, job: Job, answer: Mapping[str, Any]) -> Done:
-        """Return the end of an answered job, and cache its result. Raise DamagedFolderError."""
-        if answer.get("exitCode"):
-            if not os.access(f"{job.folder}/{REQUEST_FILE}", os.R_OK):
-                raise damaged(job.folder, job.action.stage, f"its {REQUEST_FILE} cannot be read")
-            return infra_error(job.action, str(answer.get("output")))
+    def take(
+        self, task: Task, folder: str, answer: WorkResponse, *, is_first: bool = True, hashed: Mapping[str, str] = _NONE
+    ) -> Done:
+        """Return the end of an answered task, and cache its result. Raise DamagedFolderError.
+
+        ``is_first``: in its process; a failure of any other is not cached. ``hashed``: see :func:`collect`.
+        """
+        action = task.action
+        if answer.trouble:
+            if not os.access(f"{folder}/{REQUEST_FILE}", os.R_OK):
+                raise damaged(folder, action.stage, f"its {REQUEST_FILE} cannot be read")
+            return infra_error(action, answer.trouble)
         try:
-            result = collect(job.folder, job.action, answer.get("usage", {}), self._store)
-            if not result.ok and job.action.tool in BUILDING:
+            result = collect(folder, action, answer.usage, self._store, hashed=hashed, alive=answer.more)
+            if not result.ok and action.tool in BUILDING:
                 outcome = result.outcome
-                return infra_error(job.action, outcome["reason"], outcome.get("diagnostics", ""))
-            if is_kept(result.outcome) and (result.ok or not job.continues):
-                self._keep(job.prepared.key, result)
+                return infra_error(action, outcome["reason"], outcome.get("diagnostics", ""))
+            if is_kept(result.outcome) and (result.ok or is_first):
+                self._keep(task.prepared.key, result)
                 if self._libraries:
-                    self._libraries.keep(job.action, result)
+                    self._libraries.keep(action, result)
         except OSError as error:
-            return infra_error(job.action, f"the machine failed: {error}")
+            return infra_error(action, f"the machine failed: {error}")
         return Done(result=result, cached=False, executed=True)
 
     def relied(self) -> set[str]:

@@ -20,7 +20,7 @@ import signal
 import stat
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -40,8 +40,6 @@ from mlir_matrix.actions.sandbox import isolation
 REQUEST_FILE = "action.json"
 OUTCOME_FILE = "outcome.json"
 LOG_FILE = "log.txt"
-#: Sent to a waiting child: run the next action, and after it wait again, or end.
-STAY, LAST = b"s", b"l"
 #: Asks an action that is late where it is: it prints its stack, as far as that is Python's.
 LATE = signal.SIGXCPU
 #: Exit code of a child that could not write its outcome because the machine failed.
@@ -157,11 +155,16 @@ def open_plain(path: str) -> io.BufferedReader:
 
 
 def run_forked(
-    request: Mapping[str, Any], folder: str, *, memory_mb: int, space: isolation.Space | None, line: int = -1
+    requests: Sequence[Mapping[str, Any]],
+    folders: Sequence[str],
+    *,
+    memory_mb: int,
+    space: isolation.Space | None,
+    reports: int = -1,
 ) -> NoReturn:
-    """Run an action in a forked child and exit. ``space``: the namespaces that the child is in, or None.
+    """Run actions one after the other in a forked child, each in its folder, until one fails, and exit.
 
-    ``line``: where the child reports an action that is done, and waits for the one that continues it; -1 for neither.
+    ``space``: the namespaces that the child is in, or None. ``reports``: where the child reports each success but the last.
     """
     code = 70
     try:
@@ -172,10 +175,10 @@ def run_forked(
         try:
             isolation.limit_resources(memory_mb=memory_mb)
             if space is not None:
-                folder = space.folder
+                folders = space.folders
                 space.confine()
-            os.chdir(folder)
-            _redirect(line)
+            os.chdir(folders[0])
+            _redirect(reports)
             isolation.drop_privileges()
             _move_home(os.getcwd())
             signal.signal(LATE, _abort_programs)
@@ -183,35 +186,35 @@ def run_forked(
             # The worker of foreign packages cannot import them; an action is confined by now.
             sys.path.extend(site for site in sites if site not in sys.path)
         except OSError as error:
-            outcome = failure(str(request["stage"]), Outcome.INFRA_ERROR, f"the machine failed: {error.strerror}")
+            outcome = failure(str(requests[0]["stage"]), Outcome.INFRA_ERROR, f"the machine failed: {error.strerror}")
+            at = 0
         else:
-            outcome = _perform_all(request, folder, line)
+            at, outcome = _perform_all(requests, folders, reports)
         _flush()
-        code = _leave(folder, outcome)
+        code = _leave(folders[at], outcome)
     finally:
         # No interpreter shutdown: it would run the frameworks' exit handlers in a process that they do not know.
         os._exit(code)
 
 
-def _perform_all(request: Mapping[str, Any], folder: str, line: int) -> dict[str, str]:
-    """Run an action and those that continue it, in the same folder. Return the first failure, or the end of the last one."""
-    stays = line >= 0
-    while (outcome := perform(request))["outcome"] == "ok" and stays:
+def _perform_all(
+    requests: Sequence[Mapping[str, Any]], folders: Sequence[str], reports: int
+) -> tuple[int, dict[str, str]]:
+    """Run actions until one fails. Return the number of the last one that ran, and its outcome."""
+    last = len(requests) - 1
+    for at, request in enumerate(requests):
+        outcome = perform(request)
+        if outcome["outcome"] != "ok" or at == last:
+            break
         used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         _flush()
-        write_outcome(folder, outcome)
-        # The folder is the caller's now, so nothing of it may stay open.
-        _silence(line)
+        write_outcome(folders[at], outcome)
         times = [sum(each.ru_utime for each in used), sum(each.ru_stime for each in used)]
-        os.write(line, json.dumps([*times, max(each.ru_maxrss for each in used)]).encode())
-        told = os.read(line, 1)
-        if not told:
-            os._exit(0)
-        stays = told == STAY
-        _redirect(line)
-        with open(REQUEST_FILE, encoding="utf-8") as text:
-            request = json.load(text)
-    return outcome
+        os.write(reports, json.dumps([*times, max(each.ru_maxrss for each in used)]).encode())
+        os.chdir(folders[at + 1])
+        _redirect(reports)
+        _move_home(os.getcwd())
+    return at, outcome
 
 
 def _abort_programs(_signal: int, _frame: object) -> None:
@@ -249,20 +252,14 @@ def _leave(folder: str, outcome: Mapping[str, str]) -> int:
     return 0
 
 
-def _redirect(line: int) -> None:
-    """Send all output of the action to its log, and close the worker's descriptors."""
+def _redirect(reports: int) -> None:
+    """Give the action no input, send all its output to its log, and close all descriptors but ``reports``."""
+    os.dup2(os.open(os.devnull, os.O_RDWR), 0)
     log = os.open(LOG_FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
-    _silence(line, log)
-
-
-def _silence(line: int, log: int | None = None) -> None:
-    """Close all descriptors but the line, and give the action no input; its output goes to ``log``, if to anything."""
-    null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, 0)
     for number in (1, 2):
-        os.dup2(null if log is None else log, number)
-    os.closerange(3, max(line, 3))
-    os.closerange(max(line + 1, 3), os.sysconf("SC_OPEN_MAX"))
+        os.dup2(log, number)
+    os.closerange(3, max(reports, 3))
+    os.closerange(max(reports + 1, 3), os.sysconf("SC_OPEN_MAX"))
 
 
 def perform(request: Mapping[str, Any]) -> dict[str, str]:

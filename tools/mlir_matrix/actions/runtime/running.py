@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 import signal
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from glob import iglob
@@ -46,8 +45,8 @@ class Running:
     """A request whose child is alive."""
 
     request_id: int
-    folder: str
-    stage: str
+    #: Folder and stage of each of its actions, the current one first.
+    actions: list[tuple[str, str]]
     pid: int
     pidfd: int
     space: isolation.Space | None
@@ -58,16 +57,24 @@ class Running:
     memory_mb: int
     #: When its limit was last looked at; before that, when it started.
     looked: float
-    #: Where the child reports an action that is done, and waits for the next; None for a child that runs one action.
-    line: socket.socket | None = None
-    #: Whether it waits.
-    waits: bool = False
+    #: Where the child reports successes, but for the last action; -1: nowhere.
+    reports: int = -1
     #: User and system time, in seconds, of the actions before this one.
     before: tuple[float, float] = (0.0, 0.0)
     timed_out: bool = False
     #: CPU time at that time, in seconds, and how long each of its threads had then waited for a CPU.
     cpu_s: float = 0.0
     queued_s: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> str:
+        """Return the folder of the current action."""
+        return self.actions[0][0]
+
+    @property
+    def stage(self) -> str:
+        """Return the stage of the current action."""
+        return self.actions[0][1]
 
     def goes_on(self, now: float) -> bool:
         """Return whether it may go on after its limit in wall time: it computes, and has not had its limit in CPU time.

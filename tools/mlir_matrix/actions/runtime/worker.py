@@ -1,13 +1,12 @@
-"""A warm process that runs actions, each in a forked child.
+"""A warm process that runs actions, those of each request in a forked child.
 
 It speaks Bazel's JSON persistent-worker protocol, multiplexed: a line with a work request comes in, a line with a work
-response goes out, in any order, matched by ``requestId``. Requests name a ``sandboxDir`` that holds ``action.json`` and
-the inputs. The parent imports what its tools need and stays single-threaded; a crash, a leak or a hang is a child's.
-Without ``--persistent_worker`` the same command runs the one action in the current folder. Either way a request may have a
-layout instead (``bazel_layout``), as Bazel's have.
+response for each action goes out (``protocol``). Requests name a ``sandboxDir`` that holds ``action.json`` and the inputs. The
+parent imports what its tools need and stays single-threaded; a crash, a leak or a hang is a child's. Without
+``--persistent_worker`` the same command runs the one action in the current folder. Either way a request may have a layout
+instead (``bazel_layout``), as Bazel's have.
 
-With ``--stay``, a child that has done its action waits for the one that continues it: a request for the same folder, whose files
-were exchanged. It saves what a fork and a context of MLIR cost, several times what a small action takes.
+A request with several actions saves what a fork and a context of MLIR cost, several times what a small action takes.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ import json
 import os
 import selectors
 import signal
-import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -32,7 +30,8 @@ from typing import Any, NoReturn
 from mlir_matrix.actions import contract
 from mlir_matrix.actions.runtime import bytecode
 from mlir_matrix.actions.runtime.bazel_layout import Staged, layout_of
-from mlir_matrix.actions.runtime.child import LAST, REQUEST_FILE, STAY, open_plain, run_forked
+from mlir_matrix.actions.runtime.child import REQUEST_FILE, open_plain, run_forked
+from mlir_matrix.actions.runtime.protocol import WorkRequest, WorkResponse
 from mlir_matrix.actions.runtime.running import Ends, Running
 from mlir_matrix.actions.sandbox import isolation, root
 from mlir_matrix.actions.sandbox.cgroup import Container
@@ -59,13 +58,11 @@ class Worker:
         #: What of /dev the operator grants to actions that ask for it.
         self._granted = frozenset(devices)
         self._spaces = spaces
-        self._lost = isolation.lost(spaces)
+        self._not_isolated = isolation.lost(spaces)
         #: Whether folders of other actions are beside an action's folder.
         self._alone = alone
         self._selector = selectors.DefaultSelector()
         self._running: dict[int, Running] = {}
-        #: Children that wait for the next action, by folder.
-        self._waiting: dict[str, Running] = {}
         self._open = True
         self._buffer = b""
         self._container = Container() if spaces is None and os.getpid() == 1 else None
@@ -80,9 +77,9 @@ class Worker:
         while self._open or self._running:
             self._turn(requests)
 
-    def perform(self, message: dict[str, Any]) -> None:
+    def perform(self, request: WorkRequest) -> None:
         """Answer a single request that did not come over the wire."""
-        self._start(message)
+        self._start(request)
         while self._running:
             self._turn(-1)
 
@@ -101,99 +98,81 @@ class Worker:
         if not chunk:
             self._open = False
             self._selector.unregister(requests)
-            for task in [*self._running.values(), *self._waiting.values()]:
+            for task in self._running.values():
                 task.kill()
             return
         *lines, self._buffer = (self._buffer + chunk).split(b"\n")
         for line in filter(bytes.strip, lines):
             try:
-                message = dict(json.loads(line))
+                request = WorkRequest.from_line(line)
             except (ValueError, TypeError) as error:
                 sys.exit(f"internal error: a request is not a JSON object: {error}")
-            self._start(message)
+            if request.cancel:
+                self._cancel(request.request_id)
+            else:
+                self._start(request)
 
     def _patience(self) -> float | None:
         if not self._running:
             return None
         return max(0.0, min(task.deadline for task in self._running.values()) - time.monotonic())
 
-    def _start(self, message: dict[str, Any]) -> None:
-        arguments = message.get("arguments", [])
-        root = os.path.abspath(str(message.get("sandboxDir") or "."))
-        number = message.get("requestId", 0)
-        waiting = self._waiting.pop(root, None)
-        if message.get("end"):
-            if waiting is not None:
-                waiting.kill()
-            return
+    def _cancel(self, request_id: int) -> None:
+        """End the process of a request. Its end is answered, as always; nothing happens where it has ended."""
+        for task in self._running.values():
+            if task.request_id == request_id:
+                task.kill()
+
+    def _start(self, request: WorkRequest) -> None:
+        root = os.path.abspath(request.folder)
         staged = None
         try:
-            if waiting is not None and self._go_on(waiting, number, arguments):
-                return
-            staged = self._staged(root, arguments)
-            task = self._fork(number, root, arguments, staged)
+            staged = self._staged(root, request.arguments)
+            task = self._fork(request, root, staged)
         except (OSError, ValueError, LookupError, TypeError) as error:
             if isinstance(error, OSError):
                 # Out of processes, descriptors or memory: the machine's trouble, and the next request may fare better.
                 trouble = f"the machine failed: no process for it: {error.strerror}"
             else:
                 trouble = f"internal error: the request is damaged: {type(error).__name__}: {error}"
-            self._answer(number, {}, trouble if staged is None else staged.close({}, trouble))
+            self._answer(request.request_id, {}, trouble if staged is None else staged.close({}, trouble))
             return
         if task is None:
-            self._answer(number, {})
+            self._answer(request.request_id, {})
             return
         self._running[task.pid] = task
         self._selector.register(task.pidfd, selectors.EVENT_READ, task)
-        if task.line is not None:
-            self._selector.register(task.line, selectors.EVENT_READ, task)
+        if task.reports >= 0:
+            self._selector.register(task.reports, selectors.EVENT_READ, task)
 
-    def _go_on(self, task: Running, number: int, arguments: Sequence[str]) -> bool:
-        """Give a child that waits its next action. Return False if it has ended. End it if the request cannot be read."""
-        if task.line is None:
+    def _take_report(self, task: Running) -> bool:
+        """Answer an action whose child has reported its success and goes on. Return False if there is no report."""
+        if task.reports < 0:
             return False
         try:
-            options = _request_parser().parse_args(arguments)
-            task.stage = str(_read_request(task.folder, options.request)["stage"])
-        except (OSError, ValueError, LookupError, TypeError):
-            task.kill()
-            raise
-        task.request_id, task.timeout_s, task.started = number, options.timeout_s, time.monotonic()
-        task.deadline = task.started + task.timeout_s
-        task.looked, task.cpu_s = task.started, 0.0
-        try:
-            task.line.send(STAY if options.stay else LAST)
-        except OSError:
+            report = os.read(task.reports, 1 << 12)
+        except BlockingIOError:
             return False
-        task.waits = False
-        self._running[task.pid] = task
-        return True
-
-    def _take_report(self, task: Running) -> None:
-        """Answer the request of a child that has done its action and waits for the next."""
-        if task.line is None:
-            return
-        try:
-            report = task.line.recv(1 << 12)
-        except ConnectionResetError:
-            report = b""
-        if not report or task.timed_out:
+        if not report:
             # It ends.
-            self._close_line(task)
-            return
+            self._close_reports(task)
+            return False
+        if task.timed_out:
+            return True
         try:
             user, system, rss = _times(report, task)
         except (ValueError, TypeError):
             # The tool has written it, or a package that it imports.
-            self._close_line(task)
+            self._close_reports(task)
             task.kill()
-            return
-        del self._running[task.pid]
-        task.waits = True
-        self._waiting[task.folder] = task
-        used = self._used(task, user, system, rss)
+            return False
+        self._answer(task.request_id, self._used(task, user, system, rss), more=True)
+        del task.actions[0]
         task.before = user, system
-        self._answer(task.request_id, used, waits=True)
+        task.started = task.looked = time.monotonic()
+        task.deadline = task.started + task.timeout_s
+        task.cpu_s = 0.0
+        return True
 
     def _staged(self, root: str, arguments: Sequence[str]) -> Staged | None:
         layout = layout_of(arguments)
@@ -206,33 +185,38 @@ class Worker:
             _preload(tuple(tools), tuple(layout["preload"]))
         return Staged(layout, root)
 
-    def _fork(self, number: int, root: str, arguments: Sequence[str], staged: Staged | None) -> Running | None:
-        """Start the action of a request; None where no process is needed."""
+    def _fork(self, wanted: WorkRequest, root: str, staged: Staged | None) -> Running | None:
+        """Start the actions of a request; None where no process is needed."""
         if staged is None:
-            options = _request_parser().parse_args(arguments)
-            folder, file, limits = root, options.request, (options.timeout_s, options.memory_mb)
+            options = _request_parser().parse_args(wanted.arguments)
+            files, limits = (
+                [os.path.join(root, file) for file in options.requests],
+                (options.timeout_s, options.memory_mb),
+            )
         else:
             if staged.passed_on():
                 return None
             staged.open()
-            folder, file, limits = staged.folder, REQUEST_FILE, (staged.timeout_s, staged.memory_mb)
-        request = _read_request(folder, file)
-        stage, devices = str(request["stage"]), request["params"].get("devices", ())
+            files, limits = [os.path.join(staged.folder, REQUEST_FILE)], (staged.timeout_s, staged.memory_mb)
+        folders = [os.path.dirname(os.path.normpath(file)) for file in files]
+        requests = [_read_request(file) for file in files]
+        stages = [str(request["stage"]) for request in requests]
+        devices = requests[0]["params"].get("devices", ())
         # Reserved for the child's descriptor, which must not fail after the fork.
         reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         started = time.monotonic()
-        space, ours, its = None, None, None
+        space, ours, its = None, -1, -1
         try:
-            if staged is None and options.stay:
-                ours, its = socket.socketpair()
-            space = self._space(folder, devices)
+            if len(requests) > 1:
+                # A report is a packet: two of them are never read as one.
+                ours, its = os.pipe2(os.O_CLOEXEC | os.O_DIRECT | os.O_NONBLOCK)
+            space = self._space(folders, devices)
             pid = os.fork()
             if pid == 0:
-                line = -1 if its is None else its.fileno()
-                run_forked(request, folder, memory_mb=limits[1], space=space, line=line)
+                run_forked(requests, folders, memory_mb=limits[1], space=space, reports=its)
         except OSError:
-            if ours is not None:
-                ours.close()
+            if ours >= 0:
+                os.close(ours)
             if space is not None:
                 space.leave()
                 space.kill()
@@ -240,14 +224,13 @@ class Worker:
             raise
         finally:
             os.close(reserve)
-            if its is not None:
-                its.close()
+            if its >= 0:
+                os.close(its)
         if space is not None:
             space.leave()
         return Running(
-            request_id=number,
-            folder=folder,
-            stage=stage,
+            request_id=wanted.request_id,
+            actions=[*zip(folders, stages, strict=True)],
             pid=pid,
             pidfd=os.pidfd_open(pid),
             space=space,
@@ -257,14 +240,14 @@ class Worker:
             timeout_s=limits[0],
             memory_mb=limits[1],
             staged=staged,
-            line=ours,
+            reports=ours,
         )
 
-    def _space(self, folder: str, devices: Sequence[str]) -> isolation.Space | None:
-        """Enter the namespaces of an action. Raise OSError for a device that is not granted."""
+    def _space(self, folders: Sequence[str], devices: Sequence[str]) -> isolation.Space | None:
+        """Enter the namespaces of a process. Raise OSError for a device that is not granted."""
         if refused := [device for device in devices if device not in self._granted]:
             raise PermissionError(errno.EACCES, f"{' and '.join(refused)}: not granted by matrix run --device")
-        return self._spaces.open(folder, alone=self._alone, devices=devices) if self._spaces is not None else None
+        return self._spaces.open(folders, alone=self._alone, devices=devices) if self._spaces is not None else None
 
     def _end_overdue(self) -> None:
         now = time.monotonic()
@@ -284,32 +267,30 @@ class Worker:
     def _finish(self, task: Running) -> None:
         self._selector.unregister(task.pidfd)
         os.close(task.pidfd)
-        self._close_line(task)
+        while self._take_report(task):
+            pass
+        self._close_reports(task)
         # Kill the group first: once its leader is reaped, another process may get the number.
         task.kill()
         _, status, usage = os.wait4(task.pid, 0)
-        self._running.pop(task.pid, None)
-        if self._waiting.get(task.folder) is task:
-            del self._waiting[task.folder]
+        del self._running[task.pid]
         if task.space is not None:
             task.space.close()
         elif self._container is not None and not self._running:
             self._container.end_all()
         elif self._spaces is None:
             self._bury_orphans()
-        if task.waits:
-            return
         trouble = self._ends.settle(task, status)
         used = self._used(task, usage.ru_utime, usage.ru_stime, usage.ru_maxrss)
         if task.staged is not None:
             trouble = task.staged.close(used, trouble)
         self._answer(task.request_id, used, trouble)
 
-    def _close_line(self, task: Running) -> None:
-        if task.line is not None:
-            self._selector.unregister(task.line)
-            task.line.close()
-            task.line = None
+    def _close_reports(self, task: Running) -> None:
+        if task.reports >= 0:
+            self._selector.unregister(task.reports)
+            os.close(task.reports)
+            task.reports = -1
 
     def _used(self, task: Running, user: float, system: float, rss: int) -> dict[str, float]:
         """Return what an action has used, from the times of its process."""
@@ -320,15 +301,12 @@ class Worker:
             "max_rss_kb": rss,
         }
 
-    def _answer(self, number: int, usage: dict[str, float], trouble: str = "", *, waits: bool = False) -> None:
+    def _answer(self, request_id: int, usage: dict[str, float], trouble: str = "", *, more: bool = False) -> None:
         self.trouble = trouble
-        # Bazel ignores keys that it does not know.
-        reply = {"exitCode": 1 if trouble else 0, "output": trouble, "requestId": number, "usage": usage}
-        if waits:
-            reply["waits"] = True
-        if self._lost:
-            reply["lost"] = self._lost
-        os.write(self._replies, json.dumps(reply).encode() + b"\n")
+        response = WorkResponse(
+            request_id=request_id, trouble=trouble, usage=usage, more=more, not_isolated=self._not_isolated
+        )
+        os.write(self._replies, response.to_line())
 
     def _bury_orphans(self) -> None:
         """End the processes that a finished action left: this process, their nearest living ancestor, inherited them.
@@ -336,17 +314,16 @@ class Worker:
         Again and again, because those that end leave children, too; but not for ever: a bomb may be faster than we.
         """
         until = time.monotonic() + 2
-        own = self._running.keys() | {task.pid for task in self._waiting.values()}
-        while (orphans := {*isolation.children()} - own) and time.monotonic() < until:
+        while (orphans := {*isolation.children()} - self._running.keys()) and time.monotonic() < until:
             for pid in orphans:
                 with contextlib.suppress(ProcessLookupError, ChildProcessError):
                     os.kill(pid, signal.SIGKILL)
                     os.waitpid(pid, 0)
 
 
-def _read_request(folder: str, file: str) -> dict[str, Any]:
-    """Read a request. Raise OSError or ValueError, and never wait: a child that has stayed may have replaced the file."""
-    with open_plain(os.path.realpath(os.path.join(folder, file))) as text:
+def _read_request(file: str) -> dict[str, Any]:
+    """Read a request. Raise OSError or ValueError, and never wait."""
+    with open_plain(os.path.realpath(file)) as text:
         request: dict[str, Any] = json.load(text)
     return request
 
@@ -354,7 +331,7 @@ def _read_request(folder: str, file: str) -> dict[str, Any]:
 def _times(report: bytes, task: Running) -> tuple[float, float, int]:
     """Return the times and the memory that a child reports. Raise ValueError or TypeError for anything else."""
     user, system, rss = json.loads(report)
-    if task.waits or not all(0 <= value < 1e12 for value in (user, system, rss)):
+    if len(task.actions) == 1 or not all(0 <= value < 1e12 for value in (user, system, rss)):
         raise ValueError("a child reports what it cannot have used")
     return user, system, rss
 
@@ -369,10 +346,9 @@ class _RequestParser(argparse.ArgumentParser):
 @cache
 def _request_parser() -> argparse.ArgumentParser:
     parser = _RequestParser(prog="request", add_help=False)
-    parser.add_argument("request", nargs="?", default=REQUEST_FILE)
+    parser.add_argument("requests", nargs="*", default=[REQUEST_FILE])
     parser.add_argument("--timeout-s", type=float, default=60.0)
     parser.add_argument("--memory-mb", type=int, default=4096)
-    parser.add_argument("--stay", action="store_true")
     return parser
 
 
@@ -460,7 +436,7 @@ def _tell_bound(declared: Sequence[str]) -> int:
 def _once(arguments: Sequence[str], spaces: isolation.Spaces | None) -> int:
     """One action as a plain command, supervised in the same way."""
     worker = Worker(replies=os.open(os.devnull, os.O_WRONLY), spaces=spaces, alone=False)
-    worker.perform({"arguments": list(arguments), "sandboxDir": os.getcwd()})
+    worker.perform(WorkRequest(arguments=arguments))
     if worker.trouble:
         print(worker.trouble, file=sys.stderr)
     return 1 if worker.trouble else 0

@@ -199,7 +199,7 @@ class Spaces:
     @property
     def has_root(self) -> bool:
         """Return whether actions have a root that is built of what is declared."""
-        return self._template is not None and bool(self._template[-1].folder)
+        return self._template is not None and bool(self._template[-1].folders)
 
     def _lay(self, paths: Sequence[str] | None) -> tuple[int, int, root.Laid] | None:
         """Make the mount namespace that each action gets a copy of; None where the kernel refuses."""
@@ -230,28 +230,28 @@ class Spaces:
         _enter_root(self._root)
         os.fchdir(self._here)
 
-    def open(self, folder: str, *, alone: bool, devices: Sequence[str] = ()) -> Space:
-        """Enter namespaces for the action in ``folder``; the next fork of this process begins in them.
+    def open(self, folders: Sequence[str], *, alone: bool, devices: Sequence[str] = ()) -> Space:
+        """Enter namespaces for the actions in ``folders``; the next fork of this process begins in them.
 
-        The caller calls ``back`` after that. ``alone``: hide the neighbours of the folder, where they are visible.
-        ``devices``: what of the machine's /dev this action has beside its own.
+        The caller calls ``back`` after that. ``alone``: hide the neighbours of the folders, where they are visible.
+        ``devices``: what of the machine's /dev these actions have beside their own.
         OSError where there can be no more namespaces.
         """
         try:
             if self._template is None:
                 mounts.check(_libc.unshare(_CLONE_NEWPID))
             else:
-                folder = self._enter(folder, *self._template, alone=alone, devices=devices)
-            return self._space(folder)
+                folders = self._enter(folders, *self._template, alone=alone, devices=devices)
+            return self._space(folders)
         except OSError:
             self.back()
             raise
 
     def _enter(
-        self, folder: str, template: int, top: int, laid: root.Laid, *, alone: bool, devices: Sequence[str]
-    ) -> str:
-        """Enter a copy of the mounts and move the action's folder into it. Return the folder's path there."""
-        tree = mounts.open_tree(folder)
+        self, folders: Sequence[str], template: int, top: int, laid: root.Laid, *, alone: bool, devices: Sequence[str]
+    ) -> Sequence[str]:
+        """Enter a copy of the mounts and move the folders into it. Return their paths there."""
+        opened = [mounts.open_tree(folder) for folder in folders]
         try:
             # From here the machine's own /dev is seen, from there it is not.
             trees = root.open_devices(devices) if devices else None
@@ -263,20 +263,24 @@ class Spaces:
                 root.mount_devices(trees)
             for place, kept in laid.empty.items():
                 root.mount_empty(place, kept)
-            if alone and not laid.folder:
-                root.mount_empty(os.path.dirname(folder))
-                os.mkdir(folder)
-            _place(tree, laid.folder or folder)
+            if alone and not laid.folders:
+                root.mount_empty(os.path.dirname(folders[0]))
+                for folder in folders:
+                    os.mkdir(folder)
+            places = laid.folders[: len(folders)] or folders
+            for tree, place in zip(opened, places, strict=True):
+                _place(tree, place)
         finally:
-            os.close(tree)
-        return laid.folder or folder
+            for tree in opened:
+                os.close(tree)
+        return places
 
-    def _space(self, folder: str) -> Space:
+    def _space(self, folders: Sequence[str]) -> Space:
         if self._first_user and not self._users:
             raise OSError(errno.EAGAIN, "all users of this worker are in use")
         user = self._users.pop() if self._first_user else None
         try:
-            return Space(self, folder, user)
+            return Space(self, folders, user)
         except OSError:
             self.free(user)
             raise
@@ -349,10 +353,10 @@ class Space:
     action's own root, so that nothing else can be reached through it.
     """
 
-    def __init__(self, spaces: Spaces, folder: str, user: int | None) -> None:
+    def __init__(self, spaces: Spaces, folders: Sequence[str], user: int | None) -> None:
         self._spaces = spaces
-        #: Where the action sees its folder, and the number of the user that it is to be.
-        self.folder = folder
+        #: Where the actions see their folders, and the number of the user that they are to be.
+        self.folders = folders
         self.user = user
         read, self._hold = os.pipe()
         try:

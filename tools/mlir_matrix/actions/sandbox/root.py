@@ -15,10 +15,12 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from mlir_matrix.actions.contract import FOLDERS
 from mlir_matrix.actions.sandbox import mounts
 
-#: Where an action finds its own folder. Nothing else is beside it.
-FOLDER = "/action/work"
+#: Where an action finds its own folder, and those of the actions before it in its process. Nothing else is beside it.
+_PLACE = "/action"
+PLACES = tuple(f"{_PLACE}/{name}" for name in FOLDERS)
 SHELL = "/bin/sh"
 #: Users that actions run as where the worker is root: above all numbers that are assigned, and other ones in each worker, since
 #: all processes of a user count together.
@@ -44,8 +46,8 @@ _OLD = "/.old"
 class Laid:
     """What a mount namespace looks like to actions that get a copy of it."""
 
-    #: Where an action's folder goes; empty: where it is.
-    folder: str
+    #: Where the folders of a process's actions go; empty: where they are.
+    folders: Sequence[str]
     #: Where each action gets an empty file system, with the paths that it nevertheless sees there.
     empty: Mapping[str, Sequence[str]]
     #: Whether each action can have a /proc of its own process namespace.
@@ -213,7 +215,7 @@ def build(paths: Iterable[str]) -> Laid:
         new_proc = _make_proc(_OLD)
         _add_devices(devices)
         _write_etc()
-        for folder in (*TEMPORARY, FOLDER):
+        for folder in (*TEMPORARY, *PLACES):
             os.makedirs(folder, exist_ok=True)
         mounts.detach(_OLD)
         os.rmdir(_OLD)
@@ -223,7 +225,7 @@ def build(paths: Iterable[str]) -> Laid:
     empty = {place: [path for path in (*real, *links) if _is_inside(path, place)] for place in TEMPORARY}
     # A temporary folder that is declared itself stays as it is.
     kept = {place: paths for place, paths in empty.items() if place not in paths}
-    return Laid(folder=FOLDER, empty=kept, new_proc=new_proc)
+    return Laid(folders=PLACES, empty=kept, new_proc=new_proc)
 
 
 def inherit() -> Laid:
@@ -231,7 +233,7 @@ def inherit() -> Laid:
     devices = open_devices()
     mounts.set_attributes("/", _FIXED)
     mount_devices(devices)
-    return Laid(folder="", empty={_SHARED_MEMORY: ()}, new_proc=_can_mount_proc())
+    return Laid(folders=(), empty={_SHARED_MEMORY: ()}, new_proc=_can_mount_proc())
 
 
 def _is_device(path: str) -> bool:
@@ -327,7 +329,7 @@ def _write_etc() -> None:
     if os.getuid() == 0:
         users |= {FIRST_USER + number: "action" for number in range(USERS)}
     files = {
-        "passwd": "".join(f"{name}:x:{uid}:{uid}::{FOLDER}:/\n" for uid, name in users.items()),
+        "passwd": "".join(f"{name}:x:{uid}:{uid}::{PLACES[0]}:/\n" for uid, name in users.items()),
         "group": "".join(f"{name}:x:{uid}:\n" for uid, name in users.items()),
         "hosts": "127.0.0.1 localhost\n::1 localhost\n",
         "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",

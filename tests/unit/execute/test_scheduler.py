@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from mlir_matrix.actions.contract import WorkResponse
 from mlir_matrix.actions.runtime.child import LOG_FILE, OUTCOME_FILE, failure
-from mlir_matrix.actions.runtime.protocol import WorkResponse
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.events import Event, Note, Tick
 from mlir_matrix.base.paths import Home, find_home

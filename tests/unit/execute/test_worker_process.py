@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.actions.runtime.protocol import WorkResponse
+from mlir_matrix.actions.contract import WorkResponse
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.resolve import ResolvedEnvironment

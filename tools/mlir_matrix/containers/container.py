@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlir_matrix.actions.runtime.protocol import WorkResponse
+from mlir_matrix.actions.contract import WorkResponse
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.containers.action_folder import Attributes
 from mlir_matrix.containers.daemon import Daemon

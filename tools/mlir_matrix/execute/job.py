@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from mlir_matrix.actions.contract import WorkResponse
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.actions.runtime.child import failure
-from mlir_matrix.actions.runtime.protocol import WorkResponse
 from mlir_matrix.base.events import Event
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.action_cache import Result

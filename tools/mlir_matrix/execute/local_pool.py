@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mlir_matrix.actions.contract import FOLDERS
-from mlir_matrix.actions.runtime.protocol import WorkRequest, WorkResponse
+from mlir_matrix.actions.contract import FOLDERS, WorkRequest, WorkResponse
 from mlir_matrix.actions.sandbox.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.action_cache import LostBlob

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
+from mlir_matrix.actions.contract import WorkResponse
 from mlir_matrix.actions.runtime.child import REQUEST_FILE
 from mlir_matrix.actions.runtime.collect import damaged, is_kept
-from mlir_matrix.actions.runtime.protocol import WorkResponse
 from mlir_matrix.base.digest import digest_file
 from mlir_matrix.base.errors import CatalogError
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment

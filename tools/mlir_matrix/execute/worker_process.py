@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mlir_matrix.actions.contract import BACKEND, FOLDERS
+from mlir_matrix.actions.contract import BACKEND, FOLDERS, WorkRequest, WorkResponse
 from mlir_matrix.actions.runtime.bytecode import options
 from mlir_matrix.actions.runtime.child import REQUEST_FILE
-from mlir_matrix.actions.runtime.protocol import WorkRequest, WorkResponse
 from mlir_matrix.actions.sandbox.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.catalog.models.base import PYTHON_FILE

@@ -19,10 +19,9 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.actions.contract import FOLDERS
+from mlir_matrix.actions.contract import FOLDERS, WorkRequest, WorkResponse
 from mlir_matrix.actions.runtime import bytecode
 from mlir_matrix.actions.runtime.bazel_layout import OUTCOME_MARK
-from mlir_matrix.actions.runtime.protocol import WorkRequest, WorkResponse
 from mlir_matrix.actions.runtime.worker import Worker
 from mlir_matrix.actions.sandbox.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.environments.interpreter import own

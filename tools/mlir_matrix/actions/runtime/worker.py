@@ -1,7 +1,7 @@
 """A warm process that runs actions, those of each request in a forked child.
 
 It speaks Bazel's JSON persistent-worker protocol, multiplexed: a line with a work request comes in, a line with a work
-response for each action goes out (``protocol``). Requests name a ``sandboxDir`` that holds ``action.json`` and the inputs. The
+response for each action goes out (``contract``). Requests name a ``sandboxDir`` that holds ``action.json`` and the inputs. The
 parent imports what its tools need and stays single-threaded; a crash, a leak or a hang is a child's. Without
 ``--persistent_worker`` the same command runs the one action in the current folder. Either way a request may have a layout
 instead (``bazel_layout``), as Bazel's have.
@@ -28,10 +28,10 @@ from importlib.machinery import PathFinder
 from typing import Any, NoReturn
 
 from mlir_matrix.actions import contract
+from mlir_matrix.actions.contract import WorkRequest, WorkResponse
 from mlir_matrix.actions.runtime import bytecode
 from mlir_matrix.actions.runtime.bazel_layout import Staged, layout_of
 from mlir_matrix.actions.runtime.child import REQUEST_FILE, open_plain, run_forked
-from mlir_matrix.actions.runtime.protocol import WorkRequest, WorkResponse
 from mlir_matrix.actions.runtime.running import Ends, Running
 from mlir_matrix.actions.sandbox import isolation, root
 from mlir_matrix.actions.sandbox.cgroup import Container

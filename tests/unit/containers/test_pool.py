@@ -88,6 +88,7 @@ def pool(daemon: Daemon, tmp_path: Path) -> Iterator[ContainerPool]:
             home=Home(cache=tmp_path, state=tmp_path, actions=tmp_path),
             scratch=tmp_path / "scratch",
             store=ActionCache(tmp_path),
+            inputs=lambda _: {},
             limits=Limits(jobs=2),
         )
         made = ContainerPool(context, Containers())
@@ -103,7 +104,13 @@ def job(name: str) -> Job:
         params_digest="",
     )  # fmt: skip
     prepared = Prepared(name, action, ())
-    return Job([prepared], PYTHON, Task(action, prepared, PYTHON))
+    return Job([action], PYTHON, Task(action, prepared, PYTHON))
+
+
+def send(pool: ContainerPool, job: Job) -> Job:
+    assert job.task is not None
+    pool.send(job, job.task)
+    return job
 
 
 def answer(pool: ContainerPool, daemon: Daemon, at: int = -1) -> Job:
@@ -121,12 +128,12 @@ def answer(pool: ContainerPool, daemon: Daemon, at: int = -1) -> Job:
 def test_one_at_a_time(pool: ContainerPool, daemon: Daemon) -> None:
     """Another container of the same environment only where nothing else waits, and where it pays."""
     assert pool.open_environments({HERE: 500, OTHER: 1}) == [HERE, OTHER]
-    pool.send(job("a"))
+    send(pool, job("a"))
     assert pool.open_environments({HERE: 500, OTHER: 1}) == [OTHER]
     assert pool.open_environments({HERE: 500}) == [], "what another would cost is not known yet"
     pool.release(answer(pool, daemon))
     assert pool.open_environments({HERE: 500, OTHER: 1}) == [HERE, OTHER]
-    pool.send(job("b"))
+    send(pool, job("b"))
     assert pool.open_environments({HERE: 500}) == [HERE]
     pool._paces[HERE].start_s = 1000.0
     assert pool.open_environments({HERE: 500}) == []
@@ -135,13 +142,13 @@ def test_one_at_a_time(pool: ContainerPool, daemon: Daemon) -> None:
 
 def test_the_folder_is_as_new(pool: ContainerPool, daemon: Daemon) -> None:
     """A container whose folder is not ends, and the next action has another."""
-    pool.send(job("a"))
+    send(pool, job("a"))
     folder = Path(pool._containers[HERE][0].folder)
     assert os.listdir(folder / "in") == []
     (folder / "link").symlink_to("/etc")
     pool.release(answer(pool, daemon))
     assert sorted(os.listdir(folder)) == ["in", "out"]
-    pool.send(job("b"))
+    send(pool, job("b"))
     (container,) = pool._containers[HERE]
     assert container.folder == str(folder)
     os.setxattr(folder / "out", "user.note", b"x")
@@ -152,8 +159,7 @@ def test_the_folder_is_as_new(pool: ContainerPool, daemon: Daemon) -> None:
 
 
 def test_one_that_ends(pool: ContainerPool, daemon: Daemon) -> None:
-    sent = job("a")
-    pool.send(sent)
+    sent = send(pool, job("a"))
     (container,) = pool._containers[HERE]
     daemon.ends[0].sendall(b"\2\0\0\0\0\0\0\x05a\nend")
     assert container.receive() == ([], True)

@@ -21,13 +21,14 @@ from mlir_matrix.execute.folders import (
     ChangedSource,
     Prepared,
     collect,
-    fill_folder,
     hash_outputs,
     large_outputs,
     make_folders,
     make_scratch,
     new_scratch,
     remove_folders,
+    write_inputs,
+    write_request,
 )
 from mlir_matrix.execute.keys import Read
 from mlir_matrix.execute.large_files import LARGE
@@ -84,7 +85,8 @@ def prepared(tmp_path: Path, store: ActionCache) -> Prepared:
 
 def test_what_an_action_finds(tmp_path: Path, store: ActionCache, folder: str) -> None:
     given = prepared(tmp_path, store)
-    fill_folder(folder, given, store)
+    write_inputs(folder, given, store)
+    write_request(folder, given.action, {read.name: read.path for read in given.reads})
     assert Path(folder, "in/source.py").read_bytes() == b"source"
     assert Path(folder, "in/ir.mlir").read_bytes() == b"blob" * 40_000
     assert json.loads(Path(folder, "action.json").read_text()) == {
@@ -96,7 +98,7 @@ def test_what_an_action_finds(tmp_path: Path, store: ActionCache, folder: str) -
 
 def test_copies_not_originals(tmp_path: Path, store: ActionCache, folder: str) -> None:
     given = prepared(tmp_path, store)
-    fill_folder(folder, given, store)
+    write_inputs(folder, given, store)
     for path in Path(folder, "in").iterdir():
         path.write_bytes(b"spoilt")
     assert (tmp_path / "source.py").read_bytes() == b"source"
@@ -108,14 +110,14 @@ def test_a_source_that_changed_meanwhile(tmp_path: Path, store: ActionCache, fol
     given = prepared(tmp_path, store)
     (tmp_path / "source.py").write_bytes(b"sourcf")
     with pytest.raises(ChangedSource, match=r"source\.py changed during the run"):
-        fill_folder(folder, given, store)
+        write_inputs(folder, given, store)
 
 
 def test_a_blob_that_is_lost(tmp_path: Path, store: ActionCache, folder: str) -> None:
     given = prepared(tmp_path, store)
     os.unlink(store.blob_path(given.reads[1].digest))
     with pytest.raises(LostBlob):
-        fill_folder(folder, given, ActionCache(tmp_path / "cache"))
+        write_inputs(folder, given, ActionCache(tmp_path / "cache"))
 
 
 def test_a_result(store: ActionCache, folder: str) -> None:
@@ -150,9 +152,9 @@ def test_a_large_output_with_another_name(store: ActionCache, folder: str) -> No
     leave(folder, output=content)
     other = Path(folder, "more")
     os.link(Path(folder, "out", "ir.mlir"), other)
-    hashed = hash_outputs(large_outputs(folder, action()), folder, store, threading.Event())
+    hash_outputs(large_outputs(folder, action()), folder, store, threading.Event())
     other.write_text("spoilt")
-    digest = collect(folder, action(), {}, store, hashed=hashed).outputs["ir"]
+    digest = collect(folder, action(), {}, store).outputs["ir"]
     assert digest == digest_bytes(content.encode())
     assert Path(store.blob_path(digest)).read_text() == content
     assert os.stat(store.blob_path(digest)).st_nlink == 1
@@ -259,35 +261,15 @@ def test_strange_metrics_are_left_out(store: ActionCache, folder: str, text: str
     assert (result.outcome, result.metrics) == (OK, {})
 
 
-def test_actions_of_a_process_read_outputs_of_the_one_before(tmp_path: Path, store: ActionCache) -> None:
-    """The output stays for it when a copy is taken, and whatever it makes of its folder later is not in the copy."""
-    folders = make_folders(tmp_path, 3)
-    given = prepared(tmp_path, store)
-    for at, folder in enumerate(folders):
-        links = {"ir": ("in/ir.mlir", "ir.mlir")} if at else {}
-        reads = given.reads[:1] if at else given.reads
-        fill_folder(folder, Prepared("", given.action, reads, links), store, before=folders[at - 1])
-    asked = [json.loads(Path(folder, "action.json").read_text()) for folder in folders]
-    assert asked[0] == asked[1] == asked[2]
-    leave(folders[0])
-    assert Path(folders[1], "in/ir.mlir").read_text() == "module"
-    digest = collect(folders[0], action(), {}, store, alive=True).outputs["ir"]
-    Path(folders[1], "in/ir.mlir").write_text("changed")
-    assert Path(store.blob_path(digest)).read_text() == "module"
-    leave(folders[1], output="second")
-    assert Path(folders[2], "in/ir.mlir").read_text() == "second"
-    remove_folders(folders)
-    assert {"1", "2", "3"}.isdisjoint(os.listdir(tmp_path))
-
-
-def test_large_output_of_a_process_that_goes_on(store: ActionCache, folder: str) -> None:
-    content = "x" * (LARGE + 1)
-    leave(folder, output=content)
-    stop = threading.Event()
-    hashed = hash_outputs(large_outputs(folder, action()), folder, store, stop, alive=True)
-    digest = collect(folder, action(), {}, store, hashed=hashed, alive=True).outputs["ir"]
-    assert digest == digest_bytes(content.encode())
-    assert Path(folder, "out", "ir.mlir").read_text() == content
+def test_folders_of_a_process(tmp_path: Path) -> None:
+    """They are beside each other, and beside no other process's."""
+    made = make_folders(tmp_path, 3)
+    assert [Path(folder).name for folder in made] == ["work", "work-1", "work-2"]
+    assert {Path(folder).parent for folder in made} == {Path(made[0]).parent}
+    (other,) = make_folders(tmp_path, 1)
+    assert Path(other).parent != Path(made[0]).parent
+    remove_folders(made)
+    assert os.listdir(tmp_path) == [Path(other).parent.name]
 
 
 @pytest.mark.parametrize(

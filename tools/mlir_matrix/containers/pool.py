@@ -21,8 +21,8 @@ from mlir_matrix.containers.daemon import connect
 from mlir_matrix.containers.image_supply import ImageSupply
 from mlir_matrix.containers.reaper import reap, remove_ours
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.execute.folders import fill_folder, make_folders, remove_folders
-from mlir_matrix.execute.job import Job
+from mlir_matrix.execute.folders import make_folders, remove_folders, write_inputs, write_request
+from mlir_matrix.execute.job import Job, Task
 from mlir_matrix.execute.worker_pool import LostJob, PoolContext, WorkerPool, time_limit
 
 
@@ -59,17 +59,17 @@ class ContainerPool(WorkerPool[Container]):
         containers = self._containers[digest]
         return all(container.warm for container in containers) and self._paces[digest].pays(waiting, len(containers))
 
-    def send(self, job: Job) -> None:
+    def send(self, job: Job, task: Task) -> None:
         container = self._idle(job.environment.digest) or self._open(job.environment)
         job.folders = [container.folder]
-        (prepared,) = job.actions
         try:
-            fill_folder(container.folder, prepared, self._context.store, job.copies)
+            write_request(container.folder, task.action, self._context.inputs(task.action))
+            write_inputs(container.folder, task.prepared, self._context.store, job.copies)
         except OSError:
             self._empty(container)
             raise
         limits = self._context.limits
-        container.send(job, timeout_s=time_limit(prepared.action, limits), memory_mb=limits.memory_mb)
+        container.send(job, timeout_s=time_limit(task.action, limits), memory_mb=limits.memory_mb)
 
     def _open(self, environment: ResolvedEnvironment) -> Container:
         context, preload = self._context, self._context.preloads[environment.digest]

@@ -13,7 +13,7 @@ import stat
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from types import MappingProxyType
@@ -34,16 +34,11 @@ _serial = count(1)
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """An action with its key and its inputs.
-
-    Before the action that goes before it in its process is finished, the key is empty, and some inputs are links: their names
-    to their paths, and to the paths of that action's outputs.
-    """
+    """An action with its key and its inputs."""
 
     key: str
     action: Action
     reads: Sequence[Read]
-    links: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 def new_scratch(home: Home) -> Path:
@@ -93,17 +88,18 @@ def remove_folders(folders: Sequence[str]) -> None:
     remove_folder(os.path.dirname(folders[0]))
 
 
-def fill_folder(
-    folder: str,
-    prepared: Prepared,
-    store: ActionCache,
-    copies: Mapping[str, str] = MappingProxyType({}),
-    before: str = "",
-) -> None:
-    """Write the request and copies of the inputs. An action may change its copies, never the originals.
+def write_request(folder: str, action: Action, inputs: Mapping[str, str]) -> None:
+    """Write the request of an action into its folder. ``inputs``: their paths there, by name. Raise OSError."""
+    content = json.dumps(request(action, inputs), sort_keys=True).encode()
+    write_bytes(f"{folder}/{REQUEST_FILE}", content)
 
-    ``copies``: of large inputs, by their path in the folder. ``before``: the folder of the action that links lead to. Raise
-    LostBlob, ChangedSource, or OSError if the machine fails.
+
+def write_inputs(
+    folder: str, prepared: Prepared, store: ActionCache, copies: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Write copies of the inputs. An action may change its copies, never the originals.
+
+    ``copies``: of large inputs, by their path in the folder. Raise LostBlob, ChangedSource, or OSError if the machine fails.
     """
     for read in prepared.reads:
         if read.path in copies:
@@ -111,12 +107,6 @@ def fill_folder(
             continue
         data = store.read_blob(read.digest) if read.file is None else _source_bytes(read.file, read.digest)
         write_bytes(f"{folder}/{read.path}", data)
-    for path, output in prepared.links.values():
-        os.symlink(f"../../{os.path.basename(before)}/{OUTPUT_FOLDER}/{output}", f"{folder}/{path}")
-    names = {read.name: read.path for read in prepared.reads}
-    names |= {name: path for name, (path, _) in prepared.links.items()}
-    content = json.dumps(request(prepared.action, names), sort_keys=True).encode()
-    write_bytes(f"{folder}/{REQUEST_FILE}", content)
 
 
 class ChangedSource(OSError):
@@ -143,7 +133,7 @@ def large_inputs(prepared: Prepared, store: ActionCache) -> list[Read]:
 
 
 def copy_inputs(reads: Sequence[Read], scratch: Path, store: ActionCache, stop: threading.Event) -> dict[str, str]:
-    """Copy large inputs into the scratch folder, for :func:`fill_folder`. Raise LostBlob, ChangedSource or OSError."""
+    """Copy large inputs into the scratch folder, for :func:`write_inputs`. Raise LostBlob, ChangedSource or OSError."""
     copies: dict[str, str] = {}
     try:
         for read in reads:
@@ -180,48 +170,29 @@ def large_outputs(folder: str, action: Action) -> list[str]:
     return [f"{out}/{path}" for path, it in found.items() if stat.S_ISREG(it.st_mode) and it.st_size > LARGE]
 
 
-def hash_outputs(
-    paths: Sequence[str], folder: str, store: ActionCache, stop: threading.Event, *, alive: bool = False
-) -> Mapping[str, str]:
-    """Hash large outputs of an action for :func:`collect`. Return the file to take for each path."""
-    found = {path: _to_take(path, folder, stop, alive=alive) for path in paths}
-    for path in found.values():
-        store.hash_large(path, stop)
-    return found
+def hash_outputs(paths: Sequence[str], folder: str, store: ActionCache, stop: threading.Event) -> None:
+    """Hash the large outputs of an action that is done, for :func:`collect`."""
+    for path in paths:
+        store.hash_large(_plain(path, folder, stop), stop)
 
 
-def collect(
-    folder: str,
-    action: Action,
-    usage: Mapping[str, float],
-    store: ActionCache,
-    *,
-    hashed: Mapping[str, str] = MappingProxyType({}),
-    alive: bool = False,
-) -> Result:
-    """Read the outcome and move the outputs into the store. Raise DamagedFolderError, or OSError if the machine fails.
-
-    ``hashed``: what :func:`hash_outputs` returned. ``alive``: the action's process goes on, and its next action reads the
-    outputs.
-    """
+def collect(folder: str, action: Action, usage: Mapping[str, float], store: ActionCache) -> Result:
+    """Read the outcome and move the outputs into the store. Raise DamagedFolderError, or OSError if the machine fails."""
     outcome = outcome_of(folder, action.stage, action.outputs)
     ok = outcome["outcome"] == "ok"
-    outputs = {}
-    for name, output in action.outputs.items() if ok else ():
-        path = f"{folder}/{OUTPUT_FOLDER}/{output}"
-        outputs[name] = store.take_file(hashed.get(path) or _to_take(path, folder, alive=alive))
+    files = action.outputs.items() if ok else ()
+    outputs = {name: store.take_file(_plain(f"{folder}/{OUTPUT_FOLDER}/{path}", folder)) for name, path in files}
     return Result(outcome=outcome, outputs=outputs, usage=usage, metrics=metrics_of(folder, ok=ok))
 
 
-def _to_take(path: str, folder: str, stop: threading.Event | None = None, *, alive: bool) -> str:
-    """Return the output itself, or a copy if it is still read, has more names, extended attributes or special mode bits."""
+def _plain(path: str, folder: str, stop: threading.Event | None = None) -> str:
+    """Replace an output by a copy of its bytes if it has more names, extended attributes or special mode bits."""
     found = os.lstat(path)
-    if not alive and found.st_nlink == 1 and not found.st_mode & 0o7002 and not has_attributes(path):
-        return path
-    # Not in the folder itself: it may have a default ACL.
-    copy = f"{folder}.copy-{next(_serial)}"
-    copy_file(path, copy, None, stop)
-    return copy
+    if found.st_nlink > 1 or found.st_mode & 0o7002 or has_attributes(path):
+        # Not in the folder itself: it may have a default ACL.
+        copy_file(path, f"{folder}.copy", None, stop)
+        os.replace(f"{folder}.copy", path)
+    return path
 
 
 def extended_attributes(descriptor: int) -> list[tuple[str, bytes]]:

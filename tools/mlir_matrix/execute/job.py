@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mlir_matrix.actions.contract import WorkResponse
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.actions.runtime.child import failure
 from mlir_matrix.base.events import Event
@@ -80,21 +79,20 @@ class Task:
 class Job:
     """What one process executes: actions, each of which reads outputs of the one before. It ends with the first failure.
 
-    The key of an action is known once the one before is finished.
+    The key of an action is known once the one before is finished. The job then goes on with it, or ends.
     """
 
-    actions: list[Prepared]
+    actions: Sequence[Action]
     environment: ResolvedEnvironment
-    #: The current action; None if the results of the remaining ones are not wanted.
+    #: The current action; None where the job is being ended.
     task: Task | None
     #: Number of the current action.
     at: int = 0
     #: The folder of each action. The pool chooses them.
-    folders: list[str] = field(default_factory=list)
+    folders: Sequence[str] = ()
     #: Copies of large inputs of the first action, which the pool moves into its folder, by their path there.
     copies: Mapping[str, str] = field(default_factory=dict)
-    #: Answers to be taken, the oldest first; whether large outputs of that one are being hashed; whether the worker has ended.
-    answers: list[WorkResponse] = field(default_factory=list)
+    #: Whether large outputs of the current action are being hashed, and whether the worker has ended meanwhile.
     hashing: bool = False
     lost: bool = False
 

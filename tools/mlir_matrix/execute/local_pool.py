@@ -15,9 +15,8 @@ from typing import Any
 from mlir_matrix.actions.contract import FOLDERS, WorkRequest, WorkResponse
 from mlir_matrix.actions.sandbox.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.execute.action_cache import LostBlob
-from mlir_matrix.execute.folders import fill_folder, make_folders, remove_folders
-from mlir_matrix.execute.job import Job
+from mlir_matrix.execute.folders import make_folders, remove_folders, write_inputs, write_request
+from mlir_matrix.execute.job import Job, Task
 from mlir_matrix.execute.worker_pool import (
     LostJob,
     PackageSupply,
@@ -122,17 +121,18 @@ class LocalPool(WorkerPool[WorkerProcess]):
         workers = {digest: self._workers.get(digest) for digest in waiting}
         return [digest for digest, worker in workers.items() if worker is None or worker.warm or not worker.pending]
 
-    def send(self, job: Job) -> None:
-        limits, store = self._context.limits, self._context.store
+    def send(self, job: Job, task: Task) -> None:
+        limits = self._context.limits
         worker = self._worker(job.environment)
         job.folders = make_folders(self._context.scratch, len(job.actions))
         try:
-            fill_folder(job.folders[0], job.actions[0], store, job.copies)
-            self._fill_following(job)
+            for folder, action in zip(job.folders, job.actions, strict=True):
+                write_request(folder, action, self._context.inputs(action))
+            write_inputs(job.folder, task.prepared, self._context.store, job.copies)
             request = worker.request(
-                job.folders[0],
+                job.folder,
                 job,
-                timeout_s=time_limit(job.actions[0].action, limits),
+                timeout_s=time_limit(task.action, limits),
                 memory_mb=limits.memory_mb,
                 actions=len(job.actions),
             )
@@ -143,21 +143,18 @@ class LocalPool(WorkerPool[WorkerProcess]):
             remove_folders(job.folders)
             raise
 
-    def _fill_following(self, job: Job) -> None:
-        """Fill the folders of all actions but the first. The job ends before one whose input is lost."""
-        for at in range(1, len(job.actions)):
-            try:
-                fill_folder(job.folders[at], job.actions[at], self._context.store, before=job.folders[at - 1])
-            except LostBlob:
-                del job.actions[at:]
-                return
+    def proceed(self, job: Job, task: Task) -> None:
+        write_inputs(job.folder, task.prepared, self._context.store)
+        self._continue(job, proceed=True)
 
     def cancel(self, job: Job) -> None:
+        self._continue(job, cancel=True)
+
+    def _continue(self, job: Job, *, proceed: bool = False, cancel: bool = False) -> None:
         worker = self._workers[job.environment.digest]
-        for number, pending in worker.pending.items():
-            if pending is job:
-                with suppress(BrokenPipeError):
-                    worker.send(WorkRequest(request_id=number, cancel=True))
+        number = next(number for number, pending in worker.pending.items() if pending is job)
+        with suppress(BrokenPipeError):
+            worker.send(WorkRequest(request_id=number, proceed=proceed, cancel=cancel))
 
     def _worker(self, environment: ResolvedEnvironment) -> WorkerProcess:
         worker = self._workers.get(environment.digest)

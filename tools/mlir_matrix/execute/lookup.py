@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 
 from mlir_matrix.actions.contract import WorkResponse
 from mlir_matrix.actions.runtime.child import REQUEST_FILE
@@ -21,8 +20,6 @@ from mlir_matrix.execute.folders import Prepared, collect
 from mlir_matrix.execute.job import Done, Task, infra_error, inherited_failure
 from mlir_matrix.execute.keys import Read, action_key, input_names
 from mlir_matrix.plan.graph import BUILDING, Action, File, Graph, Produced
-
-_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class Lookup:
@@ -49,30 +46,24 @@ class Lookup:
 
     def prepare(self, action: Action, environment: str, done: Mapping[str, Done]) -> Prepared:
         """Return the inputs of an action and its key. ``environment`` is a digest; ``done`` has the action's sources."""
-        reads, _ = self._inputs(action, done)
-        return Prepared(action_key(action, reads, environment=environment), action, reads)
-
-    def prepare_next(self, action: Action, before: Action, done: Mapping[str, Done]) -> Prepared:
-        """Return the inputs of an action without its key. ``done`` has its sources, but for ``before``."""
-        reads, links = self._inputs(action, done, before)
-        return Prepared("", action, reads, links)
-
-    def _inputs(
-        self, action: Action, done: Mapping[str, Done], before: Action | None = None
-    ) -> tuple[Sequence[Read], Mapping[str, tuple[str, str]]]:
-        """Return the inputs of an action, and links to those that the action ``before`` is yet to write."""
-        names = input_names(action, self._graph)
-        reads, links = [], {}
-        for name, ref in action.inputs.items():
-            if isinstance(ref, Produced) and before is not None and ref.action == before.id:
-                links[name] = names[name], before.outputs[ref.output]
-            elif isinstance(ref, Produced):
-                reads.append(Read(name, names[name], done[ref.action].result.outputs[ref.output], None))
+        names = self.inputs(action)
+        reads = []
+        for name, path in names.items():
+            ref = action.inputs[name]
+            if isinstance(ref, Produced):
+                reads.append(Read(name, path, done[ref.action].result.outputs[ref.output], None))
             else:
-                path, digest = self._file(ref)
-                if digest is not None:
-                    reads.append(Read(name, names[name], digest, path))
-        return tuple(reads), links
+                file, digest = self._file(ref)
+                assert digest is not None
+                reads.append(Read(name, path, digest, file))
+        return Prepared(action_key(action, reads, environment=environment), action, tuple(reads))
+
+    def inputs(self, action: Action) -> Mapping[str, str]:
+        """Return the path of each input in the action's folder, by name, but for absent optional files."""
+        names = input_names(action, self._graph)
+        files = {name: ref for name, ref in action.inputs.items() if isinstance(ref, File)}
+        absent = {name for name, ref in files.items() if self._file(ref)[1] is None}
+        return {name: path for name, path in names.items() if name not in absent}
 
     def _file(self, ref: File) -> tuple[Path, str | None]:
         known = self._files.get(ref)
@@ -111,12 +102,10 @@ class Lookup:
         known = self._known[key] = replace(result, memory_mb=self._memory_mb)
         self._store.keep(key, known)
 
-    def take(
-        self, task: Task, folder: str, answer: WorkResponse, *, is_first: bool = True, hashed: Mapping[str, str] = _NONE
-    ) -> Done:
+    def take(self, task: Task, folder: str, answer: WorkResponse, *, is_first: bool = True) -> Done:
         """Return the end of an answered task, and cache its result. Raise DamagedFolderError.
 
-        ``is_first``: in its process; a failure of any other is not cached. ``hashed``: see :func:`collect`.
+        ``is_first``: whether it was the first action of its process. A failure of any other is not cached.
         """
         action = task.action
         if answer.trouble:
@@ -124,7 +113,7 @@ class Lookup:
                 raise damaged(folder, action.stage, f"its {REQUEST_FILE} cannot be read")
             return infra_error(action, answer.trouble)
         try:
-            result = collect(folder, action, answer.usage, self._store, hashed=hashed, alive=answer.more)
+            result = collect(folder, action, answer.usage, self._store)
             if not result.ok and action.tool in BUILDING:
                 outcome = result.outcome
                 return infra_error(action, outcome["reason"], outcome.get("diagnostics", ""))

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mlir_matrix.actions.contract import WorkResponse
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.actions.runtime.child import failure
 from mlir_matrix.actions.runtime.collect import DamagedFolderError, remove_folder
@@ -29,7 +30,6 @@ from mlir_matrix.environments.state import no_room, shortage
 from mlir_matrix.execute.action_cache import ActionCache, LostBlob, Result
 from mlir_matrix.execute.c_libraries import CLibraries
 from mlir_matrix.execute.folders import (
-    Prepared,
     copy_inputs,
     hash_outputs,
     large_inputs,
@@ -90,8 +90,8 @@ class Scheduler:
         self._ready = ReadyQueue(graph, limits.jobs)
         #: Unfinished tasks, by key.
         self._tasks: dict[str, Task] = {}
-        #: Jobs whose process has begun an action that is not known to be ready, by that action.
-        self._begun: dict[str, Job] = {}
+        #: The job that waits for its next action to become ready, by that action.
+        self._next: dict[str, Job] = {}
         self._retries = Retries()
         #: How actions of environments that cannot be used end, and why, by digest.
         self._broken: dict[str, tuple[NotExecuted, str]] = {}
@@ -155,6 +155,7 @@ class Scheduler:
                 home=self._home,
                 scratch=self._scratch,
                 store=self._store,
+                inputs=self._lookup.inputs,
                 limits=self._limits,
             )
             self._pool = self._pool_factory(context)
@@ -242,12 +243,9 @@ class Scheduler:
             end, reason = self._broken[environment.digest]
             return end(action, reason)
         task = self._tasks[prepared.key] = Task(action, prepared, environment)
-        job = self._begun.get(action.id)
-        # An input that was rebuilt meanwhile may be another one.
-        if job is not None and {*job.actions[job.at].reads} <= {*prepared.reads} and self._locks.take(prepared.key):
-            del self._begun[action.id]
+        job = self._next.pop(action.id, None)
+        if job is not None and self._locks.take(prepared.key):
             job.task = task
-            self._listener(ActionStarted(action))
         else:
             self._ready.push(prepared.key, environment.digest, like=action.id)
         return None
@@ -378,7 +376,7 @@ class Scheduler:
             self._end_broken(task)
             return
         self._running += 1
-        job = Job([task.prepared, *self._following(task)], task.environment, task)
+        job = Job([task.action, *self._following(task)], task.environment, task)
         try:
             large = large_inputs(task.prepared, self._store)
         except OSError as error:
@@ -390,10 +388,10 @@ class Scheduler:
         else:
             self._hand_over(job, task)
 
-    def _following(self, task: Task) -> Iterator[Prepared]:
-        """Yield the actions that the process of a task goes on with: each only waits for the one before.
+    def _following(self, task: Task) -> Iterator[Action]:
+        """Yield the actions that the process of a task may go on with: each only waits for the one before.
 
-        None of a foreign environment: the process still runs while outputs are moved into the store, and could write to them.
+        None of a foreign environment: the process is alive while outputs are moved into the store, and could write to them.
         """
         last = task.action
         for _ in range(1, self._pool.most_actions):
@@ -402,12 +400,8 @@ class Scheduler:
             following = self._ready.next_after(last.id, partial(self._fits, task.environment.digest))
             if following is None:
                 return
-            action = self._graph.actions[following]
-            prepared = self._lookup.prepare_next(action, last, self.done)
-            if large_inputs(prepared, self._store):
-                return
-            yield prepared
-            last = action
+            last = self._graph.actions[following]
+            yield last
 
     def _fits(self, environment: str, identifier: str) -> bool:
         """Return whether an action may run in a process that has called a compiler of an environment, by its digest."""
@@ -419,7 +413,7 @@ class Scheduler:
         """Give a job to the pool, once its large inputs are copied."""
         try:
             job.copies = copied.result() if copied is not None else {}
-            self._pool.send(job)
+            self._pool.send(job, task)
         except (OSError, InfrastructureError) as error:
             self._not_sent(job, task, error)
             return
@@ -466,54 +460,41 @@ class Scheduler:
             if missing and missing not in self._not_isolated:
                 self._not_isolated.add(missing)
                 self._listener(Note(f"actions are not fully isolated (docs/isolation.md): {missing}"))
-            job.answers.append(answer)
-            if not job.hashing:
-                self._take_next(job)
+            if job.hashing:
+                # Its process has ended while it waited.
+                job.lost = True
+                continue
+            large = large_outputs(job.folder, job.task.action) if job.task is not None else []
+            if large:
+                job.hashing = True
+                hashing = partial(hash_outputs, large, job.folder, self._store)
+                self._background.start(hashing, partial(self._take, job, answer))
+            else:
+                self._take(job, answer)
         if not alive:
             self._on_worker_lost(worker)
 
-    def _take_next(self, job: Job) -> None:
-        """Take the oldest answer to a job, and hash its large outputs before that."""
-        large = large_outputs(job.folder, job.task.action) if job.task is not None else []
-        if large:
-            job.hashing = True
-            alive = job.answers[0].more
-            hashing = partial(hash_outputs, large, job.folder, self._store, alive=alive)
-            self._background.start(hashing, partial(self._take_hashed, job))
-        else:
-            self._take(job, {})
-
-    def _take_hashed(self, job: Job, hashed: Future[Mapping[str, str]]) -> None:
-        job.hashing = False
-        # An error of hashing occurs again when the outputs are taken.
-        self._take(job, {} if hashed.exception() else hashed.result())
-        while job.answers and not job.hashing:
-            self._take_next(job)
-
-    def _take(self, job: Job, hashed: Mapping[str, str]) -> None:
-        """Take the oldest answer to a job: read the outputs of its current action, and go on to the next one."""
-        answer, task, folder, is_first = job.answers.pop(0), job.task, job.folder, job.at == 0
+    def _take(self, job: Job, answer: WorkResponse, hashed: Future[None] | None = None) -> None:
+        """Read the outputs of an answered action, after the large ones are hashed. An error of hashing occurs here again."""
+        task, is_first, done = job.task, job.at == 0, None
         more = answer.more and not job.lost
-        job.task = None
-        done = None
+        job.task, job.hashing = None, False
+        if task is None:
+            self._end_job(job)
+            return
+        self._retries.forget_losses(job.environment.digest)
         try:
-            if task is not None:
-                self._retries.forget_losses(job.environment.digest)
-                done = self._lookup.take(task, folder, answer, is_first=is_first, hashed=hashed)
+            done = self._lookup.take(task, job.folder, answer, is_first=is_first)
         except DamagedFolderError as error:
-            assert task is not None
             task.losses += 1
             if task.losses >= ATTEMPTS:
                 done = Done(result=Result(outcome=error.outcome), cached=False, executed=True)
         finally:
             if not more:
                 self._end_job(job)
-        job.at += more
-        if task is None:
-            return
-        following = job.actions[job.at].action.id
         if more:
-            self._begun[following] = job
+            job.at += 1
+            self._next[job.actions[job.at].id] = job
         if done is None:
             self._retries.add(task)
         elif is_first or done.result.outcome["outcome"] in ("ok", Outcome.TIMED_OUT):
@@ -521,9 +502,25 @@ class Scheduler:
         else:
             # A failure is a verdict only of a process of its own.
             self._ready.push(task.prepared.key, task.environment.digest, like=task.action.id)
-        if self._begun.pop(following, None) is not None:
-            # The next action is in the cache, or executed elsewhere.
-            self._pool.cancel(job)
+        if more:
+            self._proceed(job)
+
+    def _proceed(self, job: Job) -> None:
+        """Go on with the next action of a job, or end the job if that is in the cache, executed elsewhere or not ready."""
+        self._next.pop(job.actions[job.at].id, None)
+        task = job.task
+        try:
+            if task is not None and not large_inputs(task.prepared, self._store):
+                self._pool.proceed(job, task)
+                self._listener(ActionStarted(task.action))
+                return
+        except OSError:
+            # A lost input, for example: the job of its own meets it again.
+            pass
+        if task is not None:
+            self._ready.push(task.prepared.key, task.environment.digest, like=task.action.id)
+        job.task = None
+        self._pool.cancel(job)
 
     def _end_job(self, job: Job) -> None:
         self._running -= 1
@@ -548,7 +545,6 @@ class Scheduler:
             if job.hashing:
                 # Its current action is done.
                 job.lost = True
-                del job.answers[1:]
                 continue
             self._end_job(job)
             if task is None:

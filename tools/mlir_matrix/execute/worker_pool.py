@@ -18,7 +18,7 @@ from mlir_matrix.base.events import PackageProgress
 from mlir_matrix.base.paths import Home
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.execute.action_cache import ActionCache
-from mlir_matrix.execute.job import Job
+from mlir_matrix.execute.job import Job, Task
 from mlir_matrix.execute.worker_process import Preload, Worker
 from mlir_matrix.plan.graph import BUILDING, Action, Graph
 from mlir_matrix.plan.request import Limits
@@ -99,6 +99,8 @@ class PoolContext:
     #: A folder that is removed with the run, on the disk of the store.
     scratch: Path
     store: ActionCache
+    #: Returns the paths of an action's inputs in its folder, by name.
+    inputs: Callable[[Action], Mapping[str, str]]
     limits: Limits
 
 
@@ -131,14 +133,19 @@ class WorkerPool(ABC, Generic[W]):
         """Return the environments that can take a job now; ``waiting`` counts the jobs of each, by its digest."""
 
     @abstractmethod
-    def send(self, job: Job) -> None:
-        """Send a job to a worker, in folders filled for it, ``job.folders``.
+    def send(self, job: Job, task: Task) -> None:
+        """Send a job to a worker, in folders filled for it, ``job.folders``. ``task``: its first action.
 
         Raise LostBlob if an input is missing, or OSError if the machine fails. There are no folders then.
         """
 
+    def proceed(self, job: Job, task: Task) -> None:
+        """Have a job that waits go on with its next action. Raise LostBlob, or OSError if the machine fails."""
+        raise NotImplementedError
+
     def cancel(self, job: Job) -> None:
-        """End the process of a job of several actions. It is answered once more."""
+        """End a job that waits. It is answered once more."""
+        raise NotImplementedError
 
     @abstractmethod
     def release(self, job: Job) -> None:
@@ -163,7 +170,7 @@ class WorkerPool(ABC, Generic[W]):
         """Kill workers that do not answer even after the time limit: stopped, or stuck in an import."""
         now = time.monotonic()
         for worker in self.workers():
-            limits = [time_limit(job.actions[0].action, self._context.limits) for job in worker.pending.values()]
+            limits = [time_limit(job.actions[0], self._context.limits) for job in worker.pending.values()]
             if limits and worker.heard < now - BUSY * max(limits) - _PATIENCE_S:
                 worker.kill()
 

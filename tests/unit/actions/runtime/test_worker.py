@@ -228,49 +228,57 @@ def several(talk: Talk, *scripts: str, options: Sequence[str] = ()) -> list[Path
     return folders
 
 
+def proceed(talk: Talk, number: int = 1) -> None:
+    talk.say(WorkRequest(request_id=number, proceed=True).to_line().decode())
+
+
 def test_several_actions_run_in_one_process(talk: Talk) -> None:
     """Each has an answer, a log, an outcome and times of its own; a failure ends the process."""
     folders = several(talk, "echo first; exit 0", "sleep 0.2; exit 0", "echo third; exit 1", "exit 0")
-    for more in (True, True, False):
+    for at, more in enumerate((True, True, False)):
         answer = WorkResponse.from_line(json.dumps(talk.answer()).encode())
         assert (answer.request_id, answer.more, answer.trouble) == (1, more, "")
         assert answer.usage["wall_s"] < 60
         assert answer.usage["user_s"] < 0.2
+        assert not (folders[at + 1] / "log.txt").exists(), "it waits"
+        proceed(talk)
     assert [outcome(folder)["outcome"] for folder in folders[:3]] == ["ok", "ok", "run-failed"]
     assert not (folders[3] / "outcome.json").exists()
     assert outcome(folders[2])["diagnostics"] == "third\n"
 
 
-def test_action_reads_the_output_of_the_one_before(talk: Talk) -> None:
-    """Through a link, which leads to the same place with and without namespaces; its inputs stay as they are."""
-    text = "import pathlib\ndef run(action):\n    made = pathlib.Path(action.outputs['made'])\n"
-    text += "    made.write_text(pathlib.Path(action.inputs['read']).read_text() + 'x')\n"
-    for at, name in enumerate(FOLDERS[:3]):
-        folder = talk.folder / "again" / name
-        request = {"tool": "python_file", "stage": "lower", "params": {"tool": "tool.py"}}
-        prepare(folder, "", **request, inputs={"tool": "in/tool.py", "read": "in/read"}, outputs={"made": "out/made"})
-        (folder / "out").mkdir()
-        (folder / "in/tool.py").write_text(text)
-        if at:
-            (folder / "in/read").symlink_to(f"../../{FOLDERS[at - 1]}/out/made")
-        else:
-            (folder / "in/read").write_text("")
-    files = [f"../{name}/action.json" for name in FOLDERS[:3]]
-    request = WorkRequest(request_id=2, folder=str(talk.folder / "again" / "work"), arguments=files)
-    talk.say(request.to_line().decode())
-    assert [talk.answer().get("more", False) for _ in range(3)] == [True, True, False]
-    assert [(talk.folder / "again" / name / "out/made").read_text() for name in FOLDERS[:3]] == ["x", "xx", "xxx"]
+def test_inputs_come_when_the_process_waits(talk: Talk) -> None:
+    folders = several(talk, "exit 0", "exit 0")
+    assert talk.answer()["more"]
+    kernel = folders[1] / "in" / "kernel"
+    kernel.unlink()
+    kernel.write_text("#!/bin/sh\necho new; exit 1\n")
+    kernel.chmod(0o755)
+    proceed(talk)
+    assert "more" not in talk.answer()
+    assert outcome(folders[1])["diagnostics"] == "new\n"
 
 
 def test_cancelled_process_is_answered_once(talk: Talk) -> None:
-    several(talk, "exit 0", "kill -STOP $$", "exit 0")
+    folders = several(talk, "exit 0", "exit 0", "exit 0")
     assert talk.answer()["more"]
-    for number in (1, 1, 77):
+    for number in (77, 1, 1):
         talk.say(WorkRequest(request_id=number, cancel=True).to_line().decode())
     answer = talk.answer()
     assert (answer["requestId"], "more" in answer) == (1, False)
+    proceed(talk)
     talk.ask(2, "exit 0")
     assert talk.answer()["requestId"] == 2
+    assert not (folders[1] / "log.txt").exists()
+
+
+def test_process_that_waits_has_no_time_limit(talk: Talk) -> None:
+    folders = several(talk, "exit 0", "exit 0", options=["--timeout-s", "1"])
+    assert talk.answer()["more"]
+    time.sleep(2.5)
+    proceed(talk)
+    assert "more" not in talk.answer()
+    assert outcome(folders[1])["outcome"] == "ok"
 
 
 #: Computes half of the time, as on a machine with other load: fifteen times four ticks of CPU time, 40 ms.
@@ -324,7 +332,9 @@ def test_the_pass_that_a_late_program_of_llvm_ran_is_named(environments: Any, tm
 def test_time_limits_are_those_of_each_action(talk: Talk) -> None:
     """The second one does not get less because of the first."""
     folders = several(talk, "sleep 1.5; exit 0", "sleep 1.5; exit 0", "kill -STOP $$", options=["--timeout-s", "2"])
-    assert [talk.answer().get("more", False) for _ in folders] == [True, True, False]
+    for more in (True, True, False):
+        assert talk.answer().get("more", False) == more
+        proceed(talk)
     assert [outcome(folder)["outcome"] for folder in folders] == ["ok", "ok", "timed-out"]
     assert outcome(folders[2])["reason"] == "no answer within 2 s (--timeout)"
 
@@ -378,26 +388,32 @@ def test_a_line_that_is_no_request_ends_the_worker_with_a_sentence(tmp_path: Pat
 FORGED = {
     "text": b"x", "few": b"[1]", "words": b'["a", 2, 3]', "endless": b"[1e999, 1, 1]", "nothing": b"[NaN, 1, 1]",
 }  # fmt: skip
-#: The tool of a catalog that writes where its process reports its successes.
+#: The tool of a catalog that writes where its process reports that it waits, at once or while it waits.
 FORGER = """
-import os, stat
+import os, socket, threading, time
 def run(action):
     for number in range(3, 64):
-        try: found = stat.S_ISFIFO(os.fstat(number).st_mode)
+        try: found = socket.socket(fileno=os.dup(number)).family == socket.AF_UNIX
         except OSError: continue
-        if found: os.write(number, FORGED)
+        if found: break
+    def write(): time.sleep(SECONDS); os.write(number, FORGED); time.sleep(60)
+    threading.Thread(target=write).start() if SECONDS else os.write(number, FORGED)
 """
 
 
+@pytest.mark.parametrize("seconds", [0, 0.3], ids=["at once", "while it waits"])
 @pytest.mark.parametrize("forged", FORGED)
-def test_a_forged_report_ends_its_process_alone(talk: Talk, forged: str) -> None:
+def test_a_forged_report_ends_its_process_alone(talk: Talk, forged: str, seconds: float) -> None:
     folders = [talk.folder / name for name in FOLDERS[:2]]
+    tool = FORGER.replace("SECONDS", str(seconds)).replace("FORGED", repr(FORGED[forged]))
     for folder in folders:
         request = {"tool": "python_file", "stage": "lower", "params": {"tool": "tool.py"}}
         prepare(folder, "", **request, inputs={"tool": "in/tool.py"})
-        (folder / "in/tool.py").write_text(FORGER.replace("FORGED", repr(FORGED[forged])))
+        (folder / "in/tool.py").write_text(tool)
     arguments = [f"../{folder.name}/action.json" for folder in folders]
     talk.say(WorkRequest(request_id=1, folder=str(folders[0]), arguments=arguments).to_line().decode())
+    if seconds:
+        assert talk.answer()["more"]
     assert "more" not in talk.answer()
     talk.ask(2, "exit 0")
     assert talk.answer()["requestId"] == 2

@@ -160,11 +160,12 @@ def run_forked(
     *,
     memory_mb: int,
     space: isolation.Space | None,
-    reports: int = -1,
+    line: int = -1,
 ) -> NoReturn:
     """Run actions one after the other in a forked child, each in its folder, until one fails, and exit.
 
-    ``space``: the namespaces that the child is in, or None. ``reports``: where the child reports each success but the last.
+    ``space``: the namespaces that the child is in, or None. ``line``: a socket, on which the child reports each success but the
+    last, and waits until it may go on.
     """
     code = 70
     try:
@@ -178,7 +179,7 @@ def run_forked(
                 folders = space.folders
                 space.confine()
             os.chdir(folders[0])
-            _redirect(reports)
+            _redirect(line)
             isolation.drop_privileges()
             _move_home(os.getcwd())
             signal.signal(LATE, _abort_programs)
@@ -189,7 +190,7 @@ def run_forked(
             outcome = failure(str(requests[0]["stage"]), Outcome.INFRA_ERROR, f"the machine failed: {error.strerror}")
             at = 0
         else:
-            at, outcome = _perform_all(requests, folders, reports)
+            at, outcome = _perform_all(requests, folders, line)
         _flush()
         code = _leave(folders[at], outcome)
     finally:
@@ -198,7 +199,7 @@ def run_forked(
 
 
 def _perform_all(
-    requests: Sequence[Mapping[str, Any]], folders: Sequence[str], reports: int
+    requests: Sequence[Mapping[str, Any]], folders: Sequence[str], line: int
 ) -> tuple[int, dict[str, str]]:
     """Run actions until one fails. Return the number of the last one that ran, and its outcome."""
     last = len(requests) - 1
@@ -209,10 +210,14 @@ def _perform_all(
         used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         _flush()
         write_outcome(folders[at], outcome)
+        # The outputs are the caller's now, so nothing of the folder may stay open.
+        _silence(line)
         times = [sum(each.ru_utime for each in used), sum(each.ru_stime for each in used)]
-        os.write(reports, json.dumps([*times, max(each.ru_maxrss for each in used)]).encode())
+        os.write(line, json.dumps([*times, max(each.ru_maxrss for each in used)]).encode())
+        if not os.read(line, 1):
+            os._exit(0)
         os.chdir(folders[at + 1])
-        _redirect(reports)
+        _redirect(line)
         _move_home(os.getcwd())
     return at, outcome
 
@@ -252,14 +257,20 @@ def _leave(folder: str, outcome: Mapping[str, str]) -> int:
     return 0
 
 
-def _redirect(reports: int) -> None:
-    """Give the action no input, send all its output to its log, and close all descriptors but ``reports``."""
-    os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+def _redirect(line: int) -> None:
+    """Send all output of the action to its log, and close the worker's descriptors."""
     log = os.open(LOG_FILE, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
+    _silence(line, log)
+
+
+def _silence(line: int, log: int | None = None) -> None:
+    """Close all descriptors but the line, and give the action no input; its output goes to ``log``, if to anything."""
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
     for number in (1, 2):
-        os.dup2(log, number)
-    os.closerange(3, max(reports, 3))
-    os.closerange(max(reports + 1, 3), os.sysconf("SC_OPEN_MAX"))
+        os.dup2(null if log is None else log, number)
+    os.closerange(3, max(line, 3))
+    os.closerange(max(line + 1, 3), os.sysconf("SC_OPEN_MAX"))
 
 
 def perform(request: Mapping[str, Any]) -> dict[str, str]:

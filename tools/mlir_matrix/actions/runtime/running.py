@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import signal
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from glob import iglob
@@ -57,8 +58,10 @@ class Running:
     memory_mb: int
     #: When its limit was last looked at; before that, when it started.
     looked: float
-    #: Where the child reports successes, but for the last action; -1: nowhere.
-    reports: int = -1
+    #: Where the child of several actions reports the end of one, and waits until it may go on.
+    line: socket.socket | None = None
+    #: Whether it waits.
+    waits: bool = False
     #: User and system time, in seconds, of the actions before this one.
     before: tuple[float, float] = (0.0, 0.0)
     timed_out: bool = False

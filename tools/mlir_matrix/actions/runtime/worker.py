@@ -20,6 +20,7 @@ import json
 import os
 import selectors
 import signal
+import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -107,21 +108,30 @@ class Worker:
                 request = WorkRequest.from_line(line)
             except (ValueError, TypeError) as error:
                 sys.exit(f"internal error: a request is not a JSON object: {error}")
-            if request.cancel:
-                self._cancel(request.request_id)
+            if request.cancel or request.proceed:
+                self._continue(request)
             else:
                 self._start(request)
 
     def _patience(self) -> float | None:
-        if not self._running:
-            return None
-        return max(0.0, min(task.deadline for task in self._running.values()) - time.monotonic())
+        busy = [task.deadline for task in self._running.values() if not task.waits]
+        return max(0.0, min(busy) - time.monotonic()) if busy else None
 
-    def _cancel(self, request_id: int) -> None:
-        """End the process of a request. Its end is answered, as always; nothing happens where it has ended."""
+    def _continue(self, request: WorkRequest) -> None:
+        """Have a process go on with its next action, or end it. Its end is answered, as always."""
         for task in self._running.values():
-            if task.request_id == request_id:
-                task.kill()
+            if task.request_id == request.request_id and task.line is not None and task.waits:
+                if request.cancel:
+                    task.kill()
+                    return
+                task.waits = False
+                del task.actions[0]
+                task.started = task.looked = time.monotonic()
+                task.deadline = task.started + task.timeout_s
+                task.cpu_s = 0.0
+                # Where it has ended, its end is noticed anyway.
+                with contextlib.suppress(OSError):
+                    task.line.send(b"x")
 
     def _start(self, request: WorkRequest) -> None:
         root = os.path.abspath(request.folder)
@@ -142,37 +152,32 @@ class Worker:
             return
         self._running[task.pid] = task
         self._selector.register(task.pidfd, selectors.EVENT_READ, task)
-        if task.reports >= 0:
-            self._selector.register(task.reports, selectors.EVENT_READ, task)
+        if task.line is not None:
+            self._selector.register(task.line, selectors.EVENT_READ, task)
 
-    def _take_report(self, task: Running) -> bool:
-        """Answer an action whose child has reported its success and goes on. Return False if there is no report."""
-        if task.reports < 0:
-            return False
+    def _take_report(self, task: Running) -> None:
+        """Answer an action whose child has reported its success and waits."""
+        if task.line is None:
+            return
         try:
-            report = os.read(task.reports, 1 << 12)
-        except BlockingIOError:
-            return False
-        if not report:
+            report = task.line.recv(1 << 12)
+        except ConnectionResetError:
+            report = b""
+        if not report or task.timed_out:
             # It ends.
-            self._close_reports(task)
-            return False
-        if task.timed_out:
-            return True
+            self._close_line(task)
+            return
         try:
             user, system, rss = _times(report, task)
         except (ValueError, TypeError):
             # The tool has written it, or a package that it imports.
-            self._close_reports(task)
+            self._close_line(task)
             task.kill()
-            return False
-        self._answer(task.request_id, self._used(task, user, system, rss), more=True)
-        del task.actions[0]
+            return
+        used = self._used(task, user, system, rss)
         task.before = user, system
-        task.started = task.looked = time.monotonic()
-        task.deadline = task.started + task.timeout_s
-        task.cpu_s = 0.0
-        return True
+        task.waits = True
+        self._answer(task.request_id, used, more=True)
 
     def _staged(self, root: str, arguments: Sequence[str]) -> Staged | None:
         layout = layout_of(arguments)
@@ -205,18 +210,18 @@ class Worker:
         # Reserved for the child's descriptor, which must not fail after the fork.
         reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         started = time.monotonic()
-        space, ours, its = None, -1, -1
+        space, ours, its = None, None, None
         try:
             if len(requests) > 1:
-                # A report is a packet: two of them are never read as one.
-                ours, its = os.pipe2(os.O_CLOEXEC | os.O_DIRECT | os.O_NONBLOCK)
+                ours, its = socket.socketpair()
             space = self._space(folders, devices)
             pid = os.fork()
             if pid == 0:
-                run_forked(requests, folders, memory_mb=limits[1], space=space, reports=its)
+                line = -1 if its is None else its.fileno()
+                run_forked(requests, folders, memory_mb=limits[1], space=space, line=line)
         except OSError:
-            if ours >= 0:
-                os.close(ours)
+            if ours is not None:
+                ours.close()
             if space is not None:
                 space.leave()
                 space.kill()
@@ -224,8 +229,8 @@ class Worker:
             raise
         finally:
             os.close(reserve)
-            if its >= 0:
-                os.close(its)
+            if its is not None:
+                its.close()
         if space is not None:
             space.leave()
         return Running(
@@ -240,7 +245,7 @@ class Worker:
             timeout_s=limits[0],
             memory_mb=limits[1],
             staged=staged,
-            reports=ours,
+            line=ours,
         )
 
     def _space(self, folders: Sequence[str], devices: Sequence[str]) -> isolation.Space | None:
@@ -252,7 +257,7 @@ class Worker:
     def _end_overdue(self) -> None:
         now = time.monotonic()
         for task in self._running.values():
-            if now < task.deadline:
+            if task.waits or now < task.deadline:
                 continue
             if task.timed_out:
                 task.kill()
@@ -267,9 +272,7 @@ class Worker:
     def _finish(self, task: Running) -> None:
         self._selector.unregister(task.pidfd)
         os.close(task.pidfd)
-        while self._take_report(task):
-            pass
-        self._close_reports(task)
+        self._close_line(task)
         # Kill the group first: once its leader is reaped, another process may get the number.
         task.kill()
         _, status, usage = os.wait4(task.pid, 0)
@@ -286,11 +289,11 @@ class Worker:
             trouble = task.staged.close(used, trouble)
         self._answer(task.request_id, used, trouble)
 
-    def _close_reports(self, task: Running) -> None:
-        if task.reports >= 0:
-            self._selector.unregister(task.reports)
-            os.close(task.reports)
-            task.reports = -1
+    def _close_line(self, task: Running) -> None:
+        if task.line is not None:
+            self._selector.unregister(task.line)
+            task.line.close()
+            task.line = None
 
     def _used(self, task: Running, user: float, system: float, rss: int) -> dict[str, float]:
         """Return what an action has used, from the times of its process."""
@@ -331,7 +334,7 @@ def _read_request(file: str) -> dict[str, Any]:
 def _times(report: bytes, task: Running) -> tuple[float, float, int]:
     """Return the times and the memory that a child reports. Raise ValueError or TypeError for anything else."""
     user, system, rss = json.loads(report)
-    if len(task.actions) == 1 or not all(0 <= value < 1e12 for value in (user, system, rss)):
+    if task.waits or len(task.actions) == 1 or not all(0 <= value < 1e12 for value in (user, system, rss)):
         raise ValueError("a child reports what it cannot have used")
     return user, system, rss
 

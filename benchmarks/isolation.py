@@ -34,13 +34,13 @@ def bare() -> None:
 
 def isolated(spaces: isolation.Spaces, folder: str) -> None:
     """The same with all that is taken away from an action."""
-    space = spaces.open([folder], alone=True)
+    space = spaces.open(folder, alone=True)
     pid = os.fork()
     if pid == 0:
         os.setsid()
         isolation.limit_resources(memory_mb=4096)
         space.confine()
-        os.chdir(space.folders[0])
+        os.chdir(space.folder)
         isolation.drop_privileges()
         os._exit(0)
     spaces.back()

@@ -79,7 +79,6 @@ def supply(making: Making, home: Home, tmp_path: Path, fake: Callable[..., Any])
             home=home,
             scratch=tmp_path,
             store=ActionCache(tmp_path),
-            inputs=lambda _: {},
             limits=Limits(jobs=1),
         )
         made = ImageSupply(context, fake(), User(inside="0:0"), Containers())

@@ -22,7 +22,7 @@ from mlir_matrix.containers.pool import ContainerPool
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.action_cache import ActionCache
-from mlir_matrix.execute.folders import Prepared, make_folders
+from mlir_matrix.execute.folders import Prepared, make_folder
 from mlir_matrix.execute.job import Job, Task
 from mlir_matrix.execute.worker_pool import PoolContext
 from mlir_matrix.execute.worker_process import Preload
@@ -88,7 +88,6 @@ def pool(daemon: Daemon, tmp_path: Path) -> Iterator[ContainerPool]:
             home=Home(cache=tmp_path, state=tmp_path, actions=tmp_path),
             scratch=tmp_path / "scratch",
             store=ActionCache(tmp_path),
-            inputs=lambda _: {},
             limits=Limits(jobs=2),
         )
         made = ContainerPool(context, Containers())
@@ -190,8 +189,7 @@ def set_flags(path: Path, flags: int) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (folder,) = make_folders(tmp_path, 1)
-    return Path(folder)
+    return Path(make_folder(tmp_path))
 
 
 def test_action_folder_is_emptied(folder: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.actions.runtime.collect import DamagedFolderError, is_kept
+from mlir_matrix.actions.runtime.collect import DamagedFolderError, is_kept, remove_folder
 from mlir_matrix.base.digest import digest_bytes
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.paths import Home
@@ -21,14 +21,13 @@ from mlir_matrix.execute.folders import (
     ChangedSource,
     Prepared,
     collect,
+    empty_folder,
+    fill_folder,
     hash_outputs,
     large_outputs,
-    make_folders,
+    make_folder,
     make_scratch,
     new_scratch,
-    remove_folders,
-    write_inputs,
-    write_request,
 )
 from mlir_matrix.execute.keys import Read
 from mlir_matrix.execute.large_files import LARGE
@@ -46,8 +45,7 @@ def store(tmp_path: Path) -> ActionCache:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> str:
-    (folder,) = make_folders(tmp_path, 1)
-    return folder
+    return make_folder(tmp_path)
 
 
 def action(stage: str = "lower") -> Action:
@@ -85,8 +83,7 @@ def prepared(tmp_path: Path, store: ActionCache) -> Prepared:
 
 def test_what_an_action_finds(tmp_path: Path, store: ActionCache, folder: str) -> None:
     given = prepared(tmp_path, store)
-    write_inputs(folder, given, store)
-    write_request(folder, given.action, {read.name: read.path for read in given.reads})
+    fill_folder(folder, given, store)
     assert Path(folder, "in/source.py").read_bytes() == b"source"
     assert Path(folder, "in/ir.mlir").read_bytes() == b"blob" * 40_000
     assert json.loads(Path(folder, "action.json").read_text()) == {
@@ -98,7 +95,7 @@ def test_what_an_action_finds(tmp_path: Path, store: ActionCache, folder: str) -
 
 def test_copies_not_originals(tmp_path: Path, store: ActionCache, folder: str) -> None:
     given = prepared(tmp_path, store)
-    write_inputs(folder, given, store)
+    fill_folder(folder, given, store)
     for path in Path(folder, "in").iterdir():
         path.write_bytes(b"spoilt")
     assert (tmp_path / "source.py").read_bytes() == b"source"
@@ -110,14 +107,14 @@ def test_a_source_that_changed_meanwhile(tmp_path: Path, store: ActionCache, fol
     given = prepared(tmp_path, store)
     (tmp_path / "source.py").write_bytes(b"sourcf")
     with pytest.raises(ChangedSource, match=r"source\.py changed during the run"):
-        write_inputs(folder, given, store)
+        fill_folder(folder, given, store)
 
 
 def test_a_blob_that_is_lost(tmp_path: Path, store: ActionCache, folder: str) -> None:
     given = prepared(tmp_path, store)
     os.unlink(store.blob_path(given.reads[1].digest))
     with pytest.raises(LostBlob):
-        write_inputs(folder, given, ActionCache(tmp_path / "cache"))
+        fill_folder(folder, given, ActionCache(tmp_path / "cache"))
 
 
 def test_a_result(store: ActionCache, folder: str) -> None:
@@ -247,7 +244,7 @@ def test_strange_leavings(tmp_path: Path, store: ActionCache, folder: str, spoil
     assert time.monotonic() - started < 60
     outcome = damaged.value.outcome
     assert (outcome["outcome"], outcome["stage"], is_kept(outcome)) == ("lower-failed", "lower", False)
-    remove_folders([folder])
+    remove_folder(folder)
     assert (tmp_path / "kept").read_text() == (tmp_path / "others" / "ir.mlir").read_text() == "kept"
 
 
@@ -261,15 +258,33 @@ def test_strange_metrics_are_left_out(store: ActionCache, folder: str, text: str
     assert (result.outcome, result.metrics) == (OK, {})
 
 
-def test_folders_of_a_process(tmp_path: Path) -> None:
-    """They are beside each other, and beside no other process's."""
-    made = make_folders(tmp_path, 3)
-    assert [Path(folder).name for folder in made] == ["work", "work-1", "work-2"]
-    assert {Path(folder).parent for folder in made} == {Path(made[0]).parent}
-    (other,) = make_folders(tmp_path, 1)
-    assert Path(other).parent != Path(made[0]).parent
-    remove_folders(made)
-    assert os.listdir(tmp_path) == [Path(other).parent.name]
+def test_emptied_folder_gets_the_next_action(tmp_path: Path, store: ActionCache, folder: str) -> None:
+    given = prepared(tmp_path, store)
+    for _ in range(2):
+        fill_folder(folder, given, store)
+        leave(folder)
+        Path(folder, "link").symlink_to("/etc")
+        os.mkfifo(Path(folder, "out", "pipe"))
+        empty_folder(folder)
+        assert sorted(path.name for path in Path(folder).rglob("*")) == ["in", "out"]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda folder: (folder / "more").mkdir(),
+        lambda folder: (folder / "in" / "more").mkdir(),
+        lambda folder: (folder / "out").rmdir(),
+        lambda folder: ((folder / "out").rmdir(), (folder / "out").symlink_to(folder.parent / "others")),
+    ],
+)
+def test_spoilt_folder_is_not_emptied(tmp_path: Path, folder: str, spoil: Callable[[Path], object]) -> None:
+    (tmp_path / "others").mkdir()
+    (tmp_path / "others" / "kept").touch()
+    spoil(Path(folder))
+    with pytest.raises(OSError, match="directory"):
+        empty_folder(folder)
+    assert (tmp_path / "others" / "kept").exists()
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import pytest
 
 from mlir_matrix.actions.contract import WorkResponse
 from mlir_matrix.actions.runtime.child import LOG_FILE, OUTCOME_FILE, failure
+from mlir_matrix.actions.runtime.collect import remove_folder
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.events import Event, Note, Tick
 from mlir_matrix.base.paths import Home, find_home
@@ -26,7 +27,7 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnv
 from mlir_matrix.execute import folders, queues, worker_pool
 from mlir_matrix.execute import scheduler as module
 from mlir_matrix.execute.action_cache import ActionCache, LostBlob
-from mlir_matrix.execute.folders import make_folders, remove_folders, write_inputs, write_request
+from mlir_matrix.execute.folders import empty_folder, fill_folder, make_folder
 from mlir_matrix.execute.job import ActionDone, ActionStarted, Done, Job, Task
 from mlir_matrix.execute.local_pool import LocalPool
 from mlir_matrix.execute.locks import KeyLocks
@@ -110,14 +111,12 @@ class FakePool(WorkerPool[FakeWorker]):
             self.refused += 1
             kind = InfrastructureError if words.pop(0) == "refuses" else OSError
             raise kind("not today")
-        job.folders = make_folders(self._context.scratch, len(names))
-        for folder, action in zip(job.folders, job.actions, strict=True):
-            write_request(folder, action, self._context.inputs(action))
+        job.folder = make_folder(self._context.scratch)
         try:
-            write_inputs(job.folder, task.prepared, self._context.store, job.copies)
+            fill_folder(job.folder, task.prepared, self._context.store, job.copies)
         except OSError:
             self.refused += 1
-            remove_folders(job.folders)
+            remove_folder(job.folder)
             raise
         worker = self._worker(job.environment)
         worker.pending[len(self.sent)] = job
@@ -126,7 +125,8 @@ class FakePool(WorkerPool[FakeWorker]):
         self._perform(job)
 
     def proceed(self, job: Job, task: Task) -> None:
-        write_inputs(job.folder, task.prepared, self._context.store)
+        empty_folder(job.folder)
+        fill_folder(job.folder, task.prepared, self._context.store)
         pending = self._workers[job.environment.digest].pending
         number = next(number for number, payload in pending.items() if payload is job)
         self.sent[number - 1] += f" {task.action.id.rpartition('-')[0]}"
@@ -171,7 +171,7 @@ class FakePool(WorkerPool[FakeWorker]):
 
     def release(self, job: Job) -> None:
         self.released += 1
-        remove_folders(job.folders)
+        remove_folder(job.folder)
 
     def renew(self, environment: ResolvedEnvironment) -> None:
         if environment.digest in self._workers:

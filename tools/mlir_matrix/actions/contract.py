@@ -14,8 +14,6 @@ from typing import Any, Generic, TypeVar
 
 #: Of an action's folder: what it is given, and what it is to write.
 INPUT_FOLDER, OUTPUT_FOLDER = "in", "out"
-#: The folders of the actions of one process, beside each other.
-FOLDERS = ("work", *(f"work-{number}" for number in range(1, 8)))
 #: Beside the outputs, in no digest: times and what else differs from run to run.
 METRICS = "metrics.json"
 #: What workers import beside tools where an action uses MLIR's bindings by itself, as a module of ``mlir_matrix.actions``.
@@ -54,7 +52,7 @@ class WorkRequest:
     """
 
     request_id: int = 0
-    #: The folder of the first action. Those of the others are beside it.
+    #: Where the actions run: the next one's request and inputs take the place of the last one's.
     folder: str = "."
     arguments: Sequence[str] = ()
     #: Whether the process of this request, which is known, goes on with the next action, or ends.

@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 
 from mlir_matrix.actions.contract import INPUT_FOLDER, OUTPUT_FOLDER
-from mlir_matrix.execute.folders import extended_attributes
+from mlir_matrix.execute.folders import empty_folder, extended_attributes
 
 #: ``_IOR('f', 1, long)``: immutable, append-only, encrypted, and more. ``_IOR('X', 31, struct fsxattr)``: also the project.
 _FS_IOC_GETFLAGS, _FS_IOC_FSGETXATTR = 0x80086601, 0x801C581F
@@ -25,26 +25,11 @@ def attributes_of(folder: str) -> Sequence[Attributes]:
 
 def empty(folder: str, new: Sequence[Attributes]) -> bool:
     """Remove all files from a folder. Return False if its attributes are not those of a new one, or it has other folders."""
-    inside = [INPUT_FOLDER, OUTPUT_FOLDER]
     try:
-        return (
-            attributes_of(folder) == new
-            and _clear(folder, inside)
-            and all(_clear(f"{folder}/{name}", ()) for name in inside)
-        )
+        empty_folder(folder)
+        return attributes_of(folder) == new
     except OSError:
         return False
-
-
-def _clear(folder: str, inside: Sequence[str]) -> bool:
-    """Remove the files from a folder. Return False if it holds other folders than ``inside``."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if not entry.is_dir(follow_symlinks=False):
-                os.unlink(entry.path)
-            elif entry.name not in inside:
-                return False
-    return True
 
 
 def _attributes(folder: str) -> Attributes:

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from mlir_matrix.actions.contract import OUTPUT_FOLDER
+from mlir_matrix.actions.runtime.collect import remove_folder
 from mlir_matrix.catalog.models.toolchains import Containers
 from mlir_matrix.containers import action_folder, privileges
 from mlir_matrix.containers.container import Container, Pace, start
@@ -21,7 +22,7 @@ from mlir_matrix.containers.daemon import connect
 from mlir_matrix.containers.image_supply import ImageSupply
 from mlir_matrix.containers.reaper import reap, remove_ours
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.execute.folders import make_folders, remove_folders, write_inputs, write_request
+from mlir_matrix.execute.folders import fill_folder, make_folder
 from mlir_matrix.execute.job import Job, Task
 from mlir_matrix.execute.worker_pool import LostJob, PoolContext, WorkerPool, time_limit
 
@@ -61,10 +62,9 @@ class ContainerPool(WorkerPool[Container]):
 
     def send(self, job: Job, task: Task) -> None:
         container = self._idle(job.environment.digest) or self._open(job.environment)
-        job.folders = [container.folder]
+        job.folder = container.folder
         try:
-            write_request(container.folder, task.action, self._context.inputs(task.action))
-            write_inputs(container.folder, task.prepared, self._context.store, job.copies)
+            fill_folder(container.folder, task.prepared, self._context.store, job.copies)
         except OSError:
             self._empty(container)
             raise
@@ -74,7 +74,7 @@ class ContainerPool(WorkerPool[Container]):
     def _open(self, environment: ResolvedEnvironment) -> Container:
         context, preload = self._context, self._context.preloads[environment.digest]
         image = self._images.image(environment)
-        (folder,) = make_folders(context.scratch, 1)
+        folder = make_folder(context.scratch)
         try:
             self._user.give(folder, f"{folder}/{OUTPUT_FOLDER}")
             binds = privileges.action_binds(folder, privileges.bytecode_folder(environment, context.home))
@@ -88,7 +88,7 @@ class ContainerPool(WorkerPool[Container]):
             )
             new = action_folder.attributes_of(folder)
         except BaseException:
-            remove_folders([folder])
+            remove_folder(folder)
             raise
         container = Container(
             environment=environment,
@@ -106,7 +106,7 @@ class ContainerPool(WorkerPool[Container]):
         containers = self._containers[job.environment.digest]
         container = next((container for container in containers if container.folder == job.folder), None)
         if container is None:
-            remove_folders(job.folders)
+            remove_folder(job.folder)
             return
         self._paces[job.environment.digest].note(time.monotonic() - container.since, first=container.answered == 1)
         self._empty(container)
@@ -126,7 +126,7 @@ class ContainerPool(WorkerPool[Container]):
             return "", []
         self._containers[worker.environment.digest].remove(worker)
         if not worker.held:
-            remove_folders([worker.folder])
+            remove_folder(worker.folder)
         return self._end(worker)
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ from itertools import count
 from pathlib import Path
 from types import MappingProxyType
 
-from mlir_matrix.actions.contract import FOLDERS, INPUT_FOLDER, OUTPUT_FOLDER
+from mlir_matrix.actions.contract import INPUT_FOLDER, OUTPUT_FOLDER
 from mlir_matrix.actions.runtime.child import REQUEST_FILE
 from mlir_matrix.actions.runtime.collect import metrics_of, outcome_of, remove_folder
 from mlir_matrix.base.digest import digest_bytes
@@ -72,32 +72,18 @@ def dead_scratch(home: Home) -> list[str]:
     ]
 
 
-def make_folders(scratch: Path, number: int) -> list[str]:
-    """Create folders for the actions of one process. Each contains only empty folders for inputs and outputs."""
-    around = f"{scratch}/{next(_serial)}"
-    os.mkdir(around, 0o755)
-    folders = [f"{around}/{name}" for name in FOLDERS[:number]]
-    for folder in folders:
-        for path in (folder, f"{folder}/{INPUT_FOLDER}", f"{folder}/{OUTPUT_FOLDER}"):
-            os.mkdir(path, 0o755)
-    return folders
+def make_folder(scratch: Path) -> str:
+    """Create a folder for actions. It contains only empty folders for inputs and outputs."""
+    folder = f"{scratch}/{next(_serial)}"
+    for path in (folder, f"{folder}/{INPUT_FOLDER}", f"{folder}/{OUTPUT_FOLDER}"):
+        os.mkdir(path, 0o755)
+    return folder
 
 
-def remove_folders(folders: Sequence[str]) -> None:
-    """Remove folders of :func:`make_folders`."""
-    remove_folder(os.path.dirname(folders[0]))
-
-
-def write_request(folder: str, action: Action, inputs: Mapping[str, str]) -> None:
-    """Write the request of an action into its folder. ``inputs``: their paths there, by name. Raise OSError."""
-    content = json.dumps(request(action, inputs), sort_keys=True).encode()
-    write_bytes(f"{folder}/{REQUEST_FILE}", content)
-
-
-def write_inputs(
+def fill_folder(
     folder: str, prepared: Prepared, store: ActionCache, copies: Mapping[str, str] = MappingProxyType({})
 ) -> None:
-    """Write copies of the inputs. An action may change its copies, never the originals.
+    """Write the request and copies of the inputs. An action may change its copies, never the originals.
 
     ``copies``: of large inputs, by their path in the folder. Raise LostBlob, ChangedSource, or OSError if the machine fails.
     """
@@ -107,6 +93,22 @@ def write_inputs(
             continue
         data = store.read_blob(read.digest) if read.file is None else _source_bytes(read.file, read.digest)
         write_bytes(f"{folder}/{read.path}", data)
+    wanted = request(prepared.action, {read.name: read.path for read in prepared.reads})
+    content = json.dumps(wanted, sort_keys=True).encode()
+    write_bytes(f"{folder}/{REQUEST_FILE}", content)
+
+
+def empty_folder(folder: str) -> None:
+    """Remove all files from the folder of an action that is done. Raise OSError if it has other folders or links for folders."""
+    kept = [INPUT_FOLDER, OUTPUT_FOLDER]
+    for path in (folder, *(f"{folder}/{name}" for name in kept)):
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            for name in os.listdir(descriptor):
+                if path != folder or name not in kept:
+                    os.unlink(name, dir_fd=descriptor)
+        finally:
+            os.close(descriptor)
 
 
 class ChangedSource(OSError):
@@ -133,7 +135,7 @@ def large_inputs(prepared: Prepared, store: ActionCache) -> list[Read]:
 
 
 def copy_inputs(reads: Sequence[Read], scratch: Path, store: ActionCache, stop: threading.Event) -> dict[str, str]:
-    """Copy large inputs into the scratch folder, for :func:`write_inputs`. Raise LostBlob, ChangedSource or OSError."""
+    """Copy large inputs into the scratch folder, for :func:`fill_folder`. Raise LostBlob, ChangedSource or OSError."""
     copies: dict[str, str] = {}
     try:
         for read in reads:

@@ -88,15 +88,10 @@ class Job:
     task: Task | None
     #: Number of the current action.
     at: int = 0
-    #: The folder of each action. The pool chooses them.
-    folders: Sequence[str] = ()
+    #: The pool chooses it.
+    folder: str = ""
     #: Copies of large inputs of the first action, which the pool moves into its folder, by their path there.
     copies: Mapping[str, str] = field(default_factory=dict)
     #: Whether large outputs of the current action are being hashed, and whether the worker has ended meanwhile.
     hashing: bool = False
     lost: bool = False
-
-    @property
-    def folder(self) -> str:
-        """Return the folder of the current action."""
-        return self.folders[self.at]

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mlir_matrix.actions.contract import FOLDERS, WorkRequest, WorkResponse
+from mlir_matrix.actions.contract import WorkRequest, WorkResponse
+from mlir_matrix.actions.runtime.collect import remove_folder
 from mlir_matrix.actions.sandbox.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.execute.folders import make_folders, remove_folders, write_inputs, write_request
+from mlir_matrix.execute.folders import empty_folder, fill_folder, make_folder
 from mlir_matrix.execute.job import Job, Task
 from mlir_matrix.execute.worker_pool import (
     LostJob,
@@ -105,7 +106,7 @@ def start_worker(
 class LocalPool(WorkerPool[WorkerProcess]):
     """Worker processes of this machine, one per environment. Each forks for every job."""
 
-    most_actions = len(FOLDERS)
+    most_actions = 100
 
     def __init__(self, context: PoolContext, devices: Sequence[str] = ()) -> None:
         """``devices``: those that actions may use if they ask for them."""
@@ -124,11 +125,9 @@ class LocalPool(WorkerPool[WorkerProcess]):
     def send(self, job: Job, task: Task) -> None:
         limits = self._context.limits
         worker = self._worker(job.environment)
-        job.folders = make_folders(self._context.scratch, len(job.actions))
+        job.folder = make_folder(self._context.scratch)
         try:
-            for folder, action in zip(job.folders, job.actions, strict=True):
-                write_request(folder, action, self._context.inputs(action))
-            write_inputs(job.folder, task.prepared, self._context.store, job.copies)
+            fill_folder(job.folder, task.prepared, self._context.store, job.copies)
             request = worker.request(
                 job.folder,
                 job,
@@ -140,11 +139,12 @@ class LocalPool(WorkerPool[WorkerProcess]):
             with suppress(BrokenPipeError):
                 worker.send(request)
         except OSError:
-            remove_folders(job.folders)
+            remove_folder(job.folder)
             raise
 
     def proceed(self, job: Job, task: Task) -> None:
-        write_inputs(job.folder, task.prepared, self._context.store)
+        empty_folder(job.folder)
+        fill_folder(job.folder, task.prepared, self._context.store)
         self._continue(job, proceed=True)
 
     def cancel(self, job: Job) -> None:
@@ -172,7 +172,7 @@ class LocalPool(WorkerPool[WorkerProcess]):
         return worker
 
     def release(self, job: Job) -> None:
-        remove_folders(job.folders)
+        remove_folder(job.folder)
 
     def renew(self, environment: ResolvedEnvironment) -> None:
         if environment.digest in self._workers:

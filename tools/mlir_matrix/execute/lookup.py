@@ -46,24 +46,16 @@ class Lookup:
 
     def prepare(self, action: Action, environment: str, done: Mapping[str, Done]) -> Prepared:
         """Return the inputs of an action and its key. ``environment`` is a digest; ``done`` has the action's sources."""
-        names = self.inputs(action)
-        reads = []
-        for name, path in names.items():
-            ref = action.inputs[name]
-            if isinstance(ref, Produced):
-                reads.append(Read(name, path, done[ref.action].result.outputs[ref.output], None))
-            else:
-                file, digest = self._file(ref)
-                assert digest is not None
-                reads.append(Read(name, path, digest, file))
-        return Prepared(action_key(action, reads, environment=environment), action, tuple(reads))
-
-    def inputs(self, action: Action) -> Mapping[str, str]:
-        """Return the path of each input in the action's folder, by name, but for absent optional files."""
         names = input_names(action, self._graph)
-        files = {name: ref for name, ref in action.inputs.items() if isinstance(ref, File)}
-        absent = {name for name, ref in files.items() if self._file(ref)[1] is None}
-        return {name: path for name, path in names.items() if name not in absent}
+        reads = []
+        for name, ref in action.inputs.items():
+            if isinstance(ref, Produced):
+                reads.append(Read(name, names[name], done[ref.action].result.outputs[ref.output], None))
+                continue
+            path, digest = self._file(ref)
+            if digest is not None:
+                reads.append(Read(name, names[name], digest, path))
+        return Prepared(action_key(action, reads, environment=environment), action, tuple(reads))
 
     def _file(self, ref: File) -> tuple[Path, str | None]:
         known = self._files.get(ref)

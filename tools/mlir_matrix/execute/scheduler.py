@@ -155,7 +155,6 @@ class Scheduler:
                 home=self._home,
                 scratch=self._scratch,
                 store=self._store,
-                inputs=self._lookup.inputs,
                 limits=self._limits,
             )
             self._pool = self._pool_factory(context)

@@ -99,8 +99,6 @@ class PoolContext:
     #: A folder that is removed with the run, on the disk of the store.
     scratch: Path
     store: ActionCache
-    #: Returns the paths of an action's inputs in its folder, by name.
-    inputs: Callable[[Action], Mapping[str, str]]
     limits: Limits
 
 
@@ -134,9 +132,9 @@ class WorkerPool(ABC, Generic[W]):
 
     @abstractmethod
     def send(self, job: Job, task: Task) -> None:
-        """Send a job to a worker, in folders filled for it, ``job.folders``. ``task``: its first action.
+        """Send a job to a worker, in a folder filled for it, ``job.folder``. ``task``: its first action.
 
-        Raise LostBlob if an input is missing, or OSError if the machine fails. There are no folders then.
+        Raise LostBlob if an input is missing, or OSError if the machine fails. The folder is removed then.
         """
 
     def proceed(self, job: Job, task: Task) -> None:
@@ -149,7 +147,7 @@ class WorkerPool(ABC, Generic[W]):
 
     @abstractmethod
     def release(self, job: Job) -> None:
-        """Take back the folders of a job that has ended, after its outputs were moved out."""
+        """Take back the folder of a job that has ended, after its outputs were moved out."""
 
     @abstractmethod
     def renew(self, environment: ResolvedEnvironment) -> None:

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mlir_matrix.actions.contract import BACKEND, FOLDERS, WorkRequest, WorkResponse
+from mlir_matrix.actions.contract import BACKEND, WorkRequest, WorkResponse
 from mlir_matrix.actions.runtime.bytecode import options
-from mlir_matrix.actions.runtime.child import REQUEST_FILE
 from mlir_matrix.actions.sandbox.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.catalog.models.base import PYTHON_FILE
@@ -113,16 +112,13 @@ class Worker(ABC):
         return self.answered > 0
 
     def request(self, folder: str, payload: Any, *, timeout_s: float, memory_mb: int, actions: int = 1) -> WorkRequest:
-        """Return the request to execute the action in ``folder``, and note it.
-
-        ``actions``: how many; the folders of the others are beside that of the first.
-        """
+        """Return the request to execute that many actions in ``folder``, and note it."""
         if not self.pending:
             self.heard = time.monotonic()
         self._requests += 1
         self.pending[self._requests] = payload
-        others = [f"../{name}/{REQUEST_FILE}" for name in FOLDERS[1:actions]]
-        arguments = ["--timeout-s", str(timeout_s), "--memory-mb", str(memory_mb), REQUEST_FILE, *others]
+        limits = ["--timeout-s", str(timeout_s), "--memory-mb", str(memory_mb)]
+        arguments = [*limits, "--actions", str(actions)]
         return WorkRequest(request_id=self._requests, folder=folder, arguments=arguments)
 
     def parse(self, chunk: bytes) -> tuple[list[tuple[Any, WorkResponse]], bool]:

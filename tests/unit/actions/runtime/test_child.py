@@ -333,7 +333,7 @@ def fork(folder: Path, **request: Any) -> int:
     whole = {"tool": "tried", "stage": "run", "params": {}, "inputs": {}, "outputs": {}, **request}
     pid = os.fork()
     if pid == 0:
-        child.run_forked([whole], [str(folder)], memory_mb=2048, space=None)
+        child.run_forked(whole, str(folder), memory_mb=2048, space=None)
     return os.waitpid(pid, 0)[1]
 
 

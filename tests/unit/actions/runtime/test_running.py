@@ -40,7 +40,7 @@ def running(program: str, *, folder: str = "", nice: int = 0) -> Iterator[Runnin
         pidfd = os.pidfd_open(process.pid)
         try:
             yield Running(
-                request_id=1, actions=[(folder, "run")], pid=process.pid, pidfd=pidfd, space=None, started=0.0,
+                request_id=1, folder=folder, stage="run", pid=process.pid, pidfd=pidfd, space=None, started=0.0,
                 looked=0.0, deadline=0.0, timeout_s=60, staged=None, memory_mb=1,
             )  # fmt: skip
         finally:

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.actions.contract import FOLDERS, WorkRequest, WorkResponse
+from mlir_matrix.actions.contract import WorkRequest, WorkResponse
 from mlir_matrix.actions.runtime import bytecode
 from mlir_matrix.actions.runtime.bazel_layout import OUTCOME_MARK
 from mlir_matrix.actions.runtime.worker import Worker
@@ -218,67 +218,91 @@ def test_killing_the_worker_ends_everything(talk: Talk, how: signal.Signals) -> 
     assert not alive.exists()
 
 
-def several(talk: Talk, *scripts: str, options: Sequence[str] = ()) -> list[Path]:
-    """Ask for actions that one process executes."""
-    names = FOLDERS[: len(scripts)]
-    folders = [prepare(talk.folder / name, script) for name, script in zip(names, scripts, strict=True)]
-    files = [f"../{name}/action.json" for name in names]
-    request = WorkRequest(request_id=1, folder=str(folders[0]), arguments=[*options, *files])
-    talk.say(request.to_line().decode())
-    return folders
+def several(talk: Talk, script: str, number: int, options: Sequence[str] = ()) -> Path:
+    """Ask for several actions, of which the first one runs."""
+    return talk.ask(1, script, options=[*options, "--actions", str(number)])
 
 
-def proceed(talk: Talk, number: int = 1) -> None:
-    talk.say(WorkRequest(request_id=number, proceed=True).to_line().decode())
+def proceed(talk: Talk, folder: Path, script: str = "exit 0") -> None:
+    """Have the process go on with another script."""
+    (folder / "outcome.json").unlink()
+    # The folder itself stays: it is mounted.
+    (folder / "in" / "kernel").unlink()
+    again = prepare(talk.folder / "new", script)
+    os.rename(again / "in" / "kernel", folder / "in" / "kernel")
+    os.rename(again / "action.json", folder / "action.json")
+    again.joinpath("in").rmdir()
+    talk.say(WorkRequest(request_id=1, proceed=True).to_line().decode())
 
 
 def test_several_actions_run_in_one_process(talk: Talk) -> None:
     """Each has an answer, a log, an outcome and times of its own; a failure ends the process."""
-    folders = several(talk, "echo first; exit 0", "sleep 0.2; exit 0", "echo third; exit 1", "exit 0")
-    for at, more in enumerate((True, True, False)):
+    folder = several(talk, "echo first; exit 0", 4)
+    for script, word, said in (
+        ("sleep 0.2; exit 0", "ok", ""),
+        ("echo third; exit 1", "ok", ""),
+        ("", "run-failed", "third\n"),
+    ):
         answer = WorkResponse.from_line(json.dumps(talk.answer()).encode())
-        assert (answer.request_id, answer.more, answer.trouble) == (1, more, "")
+        assert (answer.request_id, answer.more, answer.trouble) == (1, word == "ok", "")
         assert answer.usage["wall_s"] < 60
         assert answer.usage["user_s"] < 0.2
-        assert not (folders[at + 1] / "log.txt").exists(), "it waits"
-        proceed(talk)
-    assert [outcome(folder)["outcome"] for folder in folders[:3]] == ["ok", "ok", "run-failed"]
-    assert not (folders[3] / "outcome.json").exists()
-    assert outcome(folders[2])["diagnostics"] == "third\n"
+        assert (outcome(folder)["outcome"], outcome(folder).get("diagnostics", "")) == (word, said)
+        if script:
+            proceed(talk, folder, script)
 
 
-def test_inputs_come_when_the_process_waits(talk: Talk) -> None:
-    folders = several(talk, "exit 0", "exit 0")
+def test_last_of_several_actions_ends_the_process(talk: Talk) -> None:
+    folder = several(talk, "exit 0", 2)
     assert talk.answer()["more"]
-    kernel = folders[1] / "in" / "kernel"
-    kernel.unlink()
-    kernel.write_text("#!/bin/sh\necho new; exit 1\n")
-    kernel.chmod(0o755)
-    proceed(talk)
+    proceed(talk, folder)
     assert "more" not in talk.answer()
-    assert outcome(folders[1])["diagnostics"] == "new\n"
+    assert outcome(folder)["outcome"] == "ok"
+
+
+@pytest.mark.parametrize("damage", ["absent", "cut", "pipe"])
+def test_damaged_next_request_ends_the_process(talk: Talk, damage: str) -> None:
+    folder = several(talk, "exit 0", 2)
+    assert talk.answer()["more"]
+    (folder / "action.json").unlink()
+    if damage == "pipe":
+        os.mkfifo(folder / "action.json")
+    elif damage == "cut":
+        (folder / "action.json").write_text("{")
+    talk.say(WorkRequest(request_id=1, proceed=True).to_line().decode())
+    assert "more" not in talk.answer()
+    talk.ask(2, "exit 0")
+    assert talk.answer()["requestId"] == 2
 
 
 def test_cancelled_process_is_answered_once(talk: Talk) -> None:
-    folders = several(talk, "exit 0", "exit 0", "exit 0")
+    several(talk, "exit 0", 3)
     assert talk.answer()["more"]
     for number in (77, 1, 1):
         talk.say(WorkRequest(request_id=number, cancel=True).to_line().decode())
     answer = talk.answer()
     assert (answer["requestId"], "more" in answer) == (1, False)
-    proceed(talk)
+    talk.say(WorkRequest(request_id=1, proceed=True).to_line().decode())
     talk.ask(2, "exit 0")
     assert talk.answer()["requestId"] == 2
-    assert not (folders[1] / "log.txt").exists()
 
 
 def test_process_that_waits_has_no_time_limit(talk: Talk) -> None:
-    folders = several(talk, "exit 0", "exit 0", options=["--timeout-s", "1"])
+    folder = several(talk, "exit 0", 2, options=["--timeout-s", "1"])
     assert talk.answer()["more"]
     time.sleep(2.5)
-    proceed(talk)
+    proceed(talk, folder)
     assert "more" not in talk.answer()
-    assert outcome(folders[1])["outcome"] == "ok"
+    assert outcome(folder)["outcome"] == "ok"
+
+
+def test_end_of_requests_ends_a_process_that_waits(talk: Talk) -> None:
+    several(talk, "exit 0", 2)
+    assert talk.answer()["more"]
+    assert talk.process.stdin is not None
+    talk.process.stdin.close()
+    assert talk.process.wait(timeout=120) == 0
+    talk.process.stdin = None
 
 
 #: Computes half of the time, as on a machine with other load: fifteen times four ticks of CPU time, 40 ms.
@@ -331,12 +355,12 @@ def test_the_pass_that_a_late_program_of_llvm_ran_is_named(environments: Any, tm
 
 def test_time_limits_are_those_of_each_action(talk: Talk) -> None:
     """The second one does not get less because of the first."""
-    folders = several(talk, "sleep 1.5; exit 0", "sleep 1.5; exit 0", "kill -STOP $$", options=["--timeout-s", "2"])
-    for more in (True, True, False):
-        assert talk.answer().get("more", False) == more
-        proceed(talk)
-    assert [outcome(folder)["outcome"] for folder in folders] == ["ok", "ok", "timed-out"]
-    assert outcome(folders[2])["reason"] == "no answer within 2 s (--timeout)"
+    folder = several(talk, "sleep 1.5; exit 0", 3, options=["--timeout-s", "2"])
+    for script in ("sleep 1.5; exit 0", "kill -STOP $$"):
+        assert talk.answer()["more"]
+        proceed(talk, folder, script)
+    assert "more" not in talk.answer()
+    assert outcome(folder)["reason"] == "no answer within 2 s (--timeout)"
 
 
 #: What becomes of a request's file, and what is said of it.
@@ -404,14 +428,13 @@ def run(action):
 @pytest.mark.parametrize("seconds", [0, 0.3], ids=["at once", "while it waits"])
 @pytest.mark.parametrize("forged", FORGED)
 def test_a_forged_report_ends_its_process_alone(talk: Talk, forged: str, seconds: float) -> None:
-    folders = [talk.folder / name for name in FOLDERS[:2]]
+    folder = talk.folder / "1"
+    request = {"tool": "python_file", "stage": "lower", "params": {"tool": "tool.py"}}
+    prepare(folder, "", **request, inputs={"tool": "in/tool.py"})
     tool = FORGER.replace("SECONDS", str(seconds)).replace("FORGED", repr(FORGED[forged]))
-    for folder in folders:
-        request = {"tool": "python_file", "stage": "lower", "params": {"tool": "tool.py"}}
-        prepare(folder, "", **request, inputs={"tool": "in/tool.py"})
-        (folder / "in/tool.py").write_text(tool)
-    arguments = [f"../{folder.name}/action.json" for folder in folders]
-    talk.say(WorkRequest(request_id=1, folder=str(folders[0]), arguments=arguments).to_line().decode())
+    (folder / "in/tool.py").write_text(tool)
+    arguments = ["--actions", "2"]
+    talk.say(WorkRequest(request_id=1, folder=str(folder), arguments=arguments).to_line().decode())
     if seconds:
         assert talk.answer()["more"]
     assert "more" not in talk.answer()

@@ -20,7 +20,7 @@ import signal
 import stat
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -155,17 +155,18 @@ def open_plain(path: str) -> io.BufferedReader:
 
 
 def run_forked(
-    requests: Sequence[Mapping[str, Any]],
-    folders: Sequence[str],
+    request: Mapping[str, Any],
+    folder: str,
     *,
     memory_mb: int,
     space: isolation.Space | None,
+    actions: int = 1,
     line: int = -1,
 ) -> NoReturn:
-    """Run actions one after the other in a forked child, each in its folder, until one fails, and exit.
+    """Run actions in a forked child, one after the other until one fails, and exit.
 
     ``space``: the namespaces that the child is in, or None. ``line``: a socket, on which the child reports each success but the
-    last, and waits until it may go on.
+    last, and waits until its folder has the next request.
     """
     code = 70
     try:
@@ -176,9 +177,9 @@ def run_forked(
         try:
             isolation.limit_resources(memory_mb=memory_mb)
             if space is not None:
-                folders = space.folders
+                folder = space.folder
                 space.confine()
-            os.chdir(folders[0])
+            os.chdir(folder)
             _redirect(line)
             isolation.drop_privileges()
             _move_home(os.getcwd())
@@ -187,39 +188,33 @@ def run_forked(
             # The worker of foreign packages cannot import them; an action is confined by now.
             sys.path.extend(site for site in sites if site not in sys.path)
         except OSError as error:
-            outcome = failure(str(requests[0]["stage"]), Outcome.INFRA_ERROR, f"the machine failed: {error.strerror}")
-            at = 0
+            outcome = failure(str(request["stage"]), Outcome.INFRA_ERROR, f"the machine failed: {error.strerror}")
         else:
-            at, outcome = _perform_all(requests, folders, line)
+            outcome = _perform_all(request, folder, actions, line)
         _flush()
-        code = _leave(folders[at], outcome)
+        code = _leave(folder, outcome)
     finally:
         # No interpreter shutdown: it would run the frameworks' exit handlers in a process that they do not know.
         os._exit(code)
 
 
-def _perform_all(
-    requests: Sequence[Mapping[str, Any]], folders: Sequence[str], line: int
-) -> tuple[int, dict[str, str]]:
-    """Run actions until one fails. Return the number of the last one that ran, and its outcome."""
-    last = len(requests) - 1
-    for at, request in enumerate(requests):
-        outcome = perform(request)
-        if outcome["outcome"] != "ok" or at == last:
-            break
+def _perform_all(request: Mapping[str, Any], folder: str, actions: int, line: int) -> dict[str, str]:
+    """Run actions in the same folder until one fails. Return the outcome of the last one that ran."""
+    while (outcome := perform(request))["outcome"] == "ok" and actions > 1:
+        actions -= 1
         used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         _flush()
-        write_outcome(folders[at], outcome)
-        # The outputs are the caller's now, so nothing of the folder may stay open.
+        write_outcome(folder, outcome)
+        # The folder is the caller's now, so nothing of it may stay open.
         _silence(line)
         times = [sum(each.ru_utime for each in used), sum(each.ru_stime for each in used)]
         os.write(line, json.dumps([*times, max(each.ru_maxrss for each in used)]).encode())
         if not os.read(line, 1):
             os._exit(0)
-        os.chdir(folders[at + 1])
         _redirect(line)
-        _move_home(os.getcwd())
-    return at, outcome
+        with open(REQUEST_FILE, encoding="utf-8") as text:
+            request = json.load(text)
+    return outcome
 
 
 def _abort_programs(_signal: int, _frame: object) -> None:

@@ -43,7 +43,7 @@ def main(given: argparse.Namespace) -> int:
             _start(given)
     spaces.processes = given.processes
     trees = {folder: mounts.open_tree(folder) for folder in given.write}
-    space = spaces.open(given.write[:1], alone=False)
+    space = spaces.open(given.write[0], alone=False)
     for folder, tree in trees.items():
         mounts.move_mount(tree, folder)
         mounts.set_attributes(folder, mounts.NOSUID | mounts.NODEV)

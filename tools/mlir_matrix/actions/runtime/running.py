@@ -46,8 +46,8 @@ class Running:
     """A request whose child is alive."""
 
     request_id: int
-    #: Folder and stage of each of its actions, the current one first.
-    actions: list[tuple[str, str]]
+    folder: str
+    stage: str
     pid: int
     pidfd: int
     space: isolation.Space | None
@@ -58,7 +58,9 @@ class Running:
     memory_mb: int
     #: When its limit was last looked at; before that, when it started.
     looked: float
-    #: Where the child of several actions reports the end of one, and waits until it may go on.
+    #: How many actions it has, the current one included.
+    actions: int = 1
+    #: Where the child reports the end of an action, and waits until it may go on; None for a child that runs one action.
     line: socket.socket | None = None
     #: Whether it waits.
     waits: bool = False
@@ -68,16 +70,6 @@ class Running:
     #: CPU time at that time, in seconds, and how long each of its threads had then waited for a CPU.
     cpu_s: float = 0.0
     queued_s: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def folder(self) -> str:
-        """Return the folder of the current action."""
-        return self.actions[0][0]
-
-    @property
-    def stage(self) -> str:
-        """Return the stage of the current action."""
-        return self.actions[0][1]
 
     def goes_on(self, now: float) -> bool:
         """Return whether it may go on after its limit in wall time: it computes, and has not had its limit in CPU time.

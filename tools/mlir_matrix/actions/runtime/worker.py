@@ -124,14 +124,15 @@ class Worker:
                 if request.cancel:
                     task.kill()
                     return
-                task.waits = False
-                del task.actions[0]
+                task.waits, task.actions = False, task.actions - 1
                 task.started = task.looked = time.monotonic()
-                task.deadline = task.started + task.timeout_s
-                task.cpu_s = 0.0
-                # Where it has ended, its end is noticed anyway.
-                with contextlib.suppress(OSError):
+                task.deadline, task.cpu_s = task.started + task.timeout_s, 0.0
+                try:
+                    task.stage = str(_read_request(task.folder, REQUEST_FILE)["stage"])
                     task.line.send(b"x")
+                except (OSError, ValueError, LookupError, TypeError):
+                    # Its end is noticed.
+                    task.kill()
 
     def _start(self, request: WorkRequest) -> None:
         root = os.path.abspath(request.folder)
@@ -192,33 +193,30 @@ class Worker:
 
     def _fork(self, wanted: WorkRequest, root: str, staged: Staged | None) -> Running | None:
         """Start the actions of a request; None where no process is needed."""
+        actions = 1
         if staged is None:
             options = _request_parser().parse_args(wanted.arguments)
-            files, limits = (
-                [os.path.join(root, file) for file in options.requests],
-                (options.timeout_s, options.memory_mb),
-            )
+            folder, file, limits = root, options.request, (options.timeout_s, options.memory_mb)
+            actions = options.actions
         else:
             if staged.passed_on():
                 return None
             staged.open()
-            files, limits = [os.path.join(staged.folder, REQUEST_FILE)], (staged.timeout_s, staged.memory_mb)
-        folders = [os.path.dirname(os.path.normpath(file)) for file in files]
-        requests = [_read_request(file) for file in files]
-        stages = [str(request["stage"]) for request in requests]
-        devices = requests[0]["params"].get("devices", ())
+            folder, file, limits = staged.folder, REQUEST_FILE, (staged.timeout_s, staged.memory_mb)
+        request = _read_request(folder, file)
+        stage, devices = str(request["stage"]), request["params"].get("devices", ())
         # Reserved for the child's descriptor, which must not fail after the fork.
         reserve = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         started = time.monotonic()
         space, ours, its = None, None, None
         try:
-            if len(requests) > 1:
+            if actions > 1:
                 ours, its = socket.socketpair()
-            space = self._space(folders, devices)
+            space = self._space(folder, devices)
             pid = os.fork()
             if pid == 0:
                 line = -1 if its is None else its.fileno()
-                run_forked(requests, folders, memory_mb=limits[1], space=space, line=line)
+                run_forked(request, folder, memory_mb=limits[1], space=space, actions=actions, line=line)
         except OSError:
             if ours is not None:
                 ours.close()
@@ -235,7 +233,8 @@ class Worker:
             space.leave()
         return Running(
             request_id=wanted.request_id,
-            actions=[*zip(folders, stages, strict=True)],
+            folder=folder,
+            stage=stage,
             pid=pid,
             pidfd=os.pidfd_open(pid),
             space=space,
@@ -245,14 +244,15 @@ class Worker:
             timeout_s=limits[0],
             memory_mb=limits[1],
             staged=staged,
+            actions=actions,
             line=ours,
         )
 
-    def _space(self, folders: Sequence[str], devices: Sequence[str]) -> isolation.Space | None:
+    def _space(self, folder: str, devices: Sequence[str]) -> isolation.Space | None:
         """Enter the namespaces of a process. Raise OSError for a device that is not granted."""
         if refused := [device for device in devices if device not in self._granted]:
             raise PermissionError(errno.EACCES, f"{' and '.join(refused)}: not granted by matrix run --device")
-        return self._spaces.open(folders, alone=self._alone, devices=devices) if self._spaces is not None else None
+        return self._spaces.open(folder, alone=self._alone, devices=devices) if self._spaces is not None else None
 
     def _end_overdue(self) -> None:
         now = time.monotonic()
@@ -324,9 +324,9 @@ class Worker:
                     os.waitpid(pid, 0)
 
 
-def _read_request(file: str) -> dict[str, Any]:
-    """Read a request. Raise OSError or ValueError, and never wait."""
-    with open_plain(os.path.realpath(file)) as text:
+def _read_request(folder: str, file: str) -> dict[str, Any]:
+    """Read a request. Raise OSError or ValueError, and never wait: a child that waits may have replaced the file."""
+    with open_plain(os.path.realpath(os.path.join(folder, file))) as text:
         request: dict[str, Any] = json.load(text)
     return request
 
@@ -334,7 +334,7 @@ def _read_request(file: str) -> dict[str, Any]:
 def _times(report: bytes, task: Running) -> tuple[float, float, int]:
     """Return the times and the memory that a child reports. Raise ValueError or TypeError for anything else."""
     user, system, rss = json.loads(report)
-    if task.waits or len(task.actions) == 1 or not all(0 <= value < 1e12 for value in (user, system, rss)):
+    if task.waits or task.actions == 1 or not all(0 <= value < 1e12 for value in (user, system, rss)):
         raise ValueError("a child reports what it cannot have used")
     return user, system, rss
 
@@ -349,9 +349,10 @@ class _RequestParser(argparse.ArgumentParser):
 @cache
 def _request_parser() -> argparse.ArgumentParser:
     parser = _RequestParser(prog="request", add_help=False)
-    parser.add_argument("requests", nargs="*", default=[REQUEST_FILE])
+    parser.add_argument("request", nargs="?", default=REQUEST_FILE)
     parser.add_argument("--timeout-s", type=float, default=60.0)
     parser.add_argument("--memory-mb", type=int, default=4096)
+    parser.add_argument("--actions", type=int, default=1)
     return parser
 
 

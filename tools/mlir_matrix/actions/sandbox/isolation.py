@@ -199,7 +199,7 @@ class Spaces:
     @property
     def has_root(self) -> bool:
         """Return whether actions have a root that is built of what is declared."""
-        return self._template is not None and bool(self._template[-1].folders)
+        return self._template is not None and bool(self._template[-1].folder)
 
     def _lay(self, paths: Sequence[str] | None) -> tuple[int, int, root.Laid] | None:
         """Make the mount namespace that each action gets a copy of; None where the kernel refuses."""
@@ -230,28 +230,28 @@ class Spaces:
         _enter_root(self._root)
         os.fchdir(self._here)
 
-    def open(self, folders: Sequence[str], *, alone: bool, devices: Sequence[str] = ()) -> Space:
-        """Enter namespaces for the actions in ``folders``; the next fork of this process begins in them.
+    def open(self, folder: str, *, alone: bool, devices: Sequence[str] = ()) -> Space:
+        """Enter namespaces for the action in ``folder``; the next fork of this process begins in them.
 
-        The caller calls ``back`` after that. ``alone``: hide the neighbours of the folders, where they are visible.
-        ``devices``: what of the machine's /dev these actions have beside their own.
+        The caller calls ``back`` after that. ``alone``: hide the neighbours of the folder, where they are visible.
+        ``devices``: what of the machine's /dev this action has beside its own.
         OSError where there can be no more namespaces.
         """
         try:
             if self._template is None:
                 mounts.check(_libc.unshare(_CLONE_NEWPID))
             else:
-                folders = self._enter(folders, *self._template, alone=alone, devices=devices)
-            return self._space(folders)
+                folder = self._enter(folder, *self._template, alone=alone, devices=devices)
+            return self._space(folder)
         except OSError:
             self.back()
             raise
 
     def _enter(
-        self, folders: Sequence[str], template: int, top: int, laid: root.Laid, *, alone: bool, devices: Sequence[str]
-    ) -> Sequence[str]:
-        """Enter a copy of the mounts and move the folders into it. Return their paths there."""
-        opened = [mounts.open_tree(folder) for folder in folders]
+        self, folder: str, template: int, top: int, laid: root.Laid, *, alone: bool, devices: Sequence[str]
+    ) -> str:
+        """Enter a copy of the mounts and move the action's folder into it. Return the folder's path there."""
+        tree = mounts.open_tree(folder)
         try:
             # From here the machine's own /dev is seen, from there it is not.
             trees = root.open_devices(devices) if devices else None
@@ -263,24 +263,20 @@ class Spaces:
                 root.mount_devices(trees)
             for place, kept in laid.empty.items():
                 root.mount_empty(place, kept)
-            if alone and not laid.folders:
-                root.mount_empty(os.path.dirname(folders[0]))
-                for folder in folders:
-                    os.mkdir(folder)
-            places = laid.folders[: len(folders)] or folders
-            for tree, place in zip(opened, places, strict=True):
-                _place(tree, place)
+            if alone and not laid.folder:
+                root.mount_empty(os.path.dirname(folder))
+                os.mkdir(folder)
+            _place(tree, laid.folder or folder)
         finally:
-            for tree in opened:
-                os.close(tree)
-        return places
+            os.close(tree)
+        return laid.folder or folder
 
-    def _space(self, folders: Sequence[str]) -> Space:
+    def _space(self, folder: str) -> Space:
         if self._first_user and not self._users:
             raise OSError(errno.EAGAIN, "all users of this worker are in use")
         user = self._users.pop() if self._first_user else None
         try:
-            return Space(self, folders, user)
+            return Space(self, folder, user, self._template[-1].first if self._template else root.Laid.first)
         except OSError:
             self.free(user)
             raise
@@ -348,19 +344,20 @@ def _become(user: int, processes: int) -> None:
 class Space:
     """Namespaces of an action: everything in them ends when they are ended, whatever group or session it moved to.
 
-    The first process is a shell that waits, and not the action: the first one is immune to its own signals, ``abort``
-    included. The shell is cheap because it is spawned, not forked from a process with a framework in it. It starts in the
-    action's own root, so that nothing else can be reached through it.
+    The first process only waits, and is not the action: the first one is immune to its own signals, ``abort`` included. It is
+    cheap because it is spawned, not forked from a process with a framework in it. It starts in the action's own root, so that
+    nothing else can be reached through it.
     """
 
-    def __init__(self, spaces: Spaces, folders: Sequence[str], user: int | None) -> None:
+    def __init__(self, spaces: Spaces, folder: str, user: int | None, first: Sequence[str]) -> None:
+        """``first``: the command of the first process."""
         self._spaces = spaces
-        #: Where the actions see their folders, and the number of the user that they are to be.
-        self.folders = folders
+        #: Where the action sees its folder, and the number of the user that it is to be.
+        self.folder = folder
         self.user = user
         read, self._hold = os.pipe()
         try:
-            self._first = os.posix_spawn(root.SHELL, ["sh", "-c", "read x"], {}, file_actions=_only_stdin(read))
+            self._first = os.posix_spawn(first[0], [*first], {}, file_actions=_only_stdin(read))
         except OSError:
             os.close(self._hold)
             raise
@@ -388,7 +385,7 @@ class Space:
 
 
 def _only_stdin(descriptor: int) -> list[tuple[Any, ...]]:
-    """Give the shell a descriptor to read, and none of the worker's to write to."""
+    """Give the first process a descriptor to read, and none of the worker's to write to."""
     null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_WRONLY, 0) for number in (1, 2)]
     return [(os.POSIX_SPAWN_DUP2, descriptor, 0), *null]
 

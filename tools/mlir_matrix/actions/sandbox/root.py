@@ -10,18 +10,24 @@ import contextlib
 import os
 import pwd
 import stat
+import struct
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mlir_matrix.actions.contract import FOLDERS
 from mlir_matrix.actions.sandbox import mounts
 
-#: Where an action finds its own folder, and those of the actions before it in its process. Nothing else is beside it.
-_PLACE = "/action"
-PLACES = tuple(f"{_PLACE}/{name}" for name in FOLDERS)
+#: Where an action finds its own folder. Nothing else is beside it.
+FOLDER = "/action/work"
 SHELL = "/bin/sh"
+#: Machine code that reads a byte from standard input and exits, by machine, with the machine's number in ELF files.
+_WAIT = {
+    # xor edi, edi; mov rsi, rsp; mov edx, 1; xor eax, eax; syscall (read); mov eax, 60; xor edi, edi; syscall (exit)
+    "x86_64": (62, "31ff 4889e6 ba01000000 31c0 0f05 b83c000000 31ff 0f05"),
+    # mov x0, 0; mov x1, sp; mov x2, 1; mov x8, 63; svc 0 (read); mov x0, 0; mov x8, 93; svc 0 (exit)
+    "aarch64": (183, "000080d2 e1030091 220080d2 e80780d2 010000d4 000080d2 a80b80d2 010000d4"),
+}
 #: Users that actions run as where the worker is root: above all numbers that are assigned, and other ones in each worker, since
 #: all processes of a user count together.
 USERS = 256
@@ -39,19 +45,21 @@ TEMPORARY = ("/tmp", _SHARED_MEMORY)  # noqa: S108 - not the machine's
 _SMALL = "size=64m,nr_inodes=4k,mode=1777"
 _FIXED = mounts.RDONLY | mounts.NOSUID | mounts.NODEV
 _NOT_RUN = mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC
-_OLD = "/.old"
+_OLD, _FIRST = "/.old", "/.first"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Laid:
     """What a mount namespace looks like to actions that get a copy of it."""
 
-    #: Where the folders of a process's actions go; empty: where they are.
-    folders: Sequence[str]
+    #: Where an action's folder goes; empty: where it is.
+    folder: str
     #: Where each action gets an empty file system, with the paths that it nevertheless sees there.
     empty: Mapping[str, Sequence[str]]
     #: Whether each action can have a /proc of its own process namespace.
     new_proc: bool
+    #: The command of an action's first process, which waits until its input ends.
+    first: Sequence[str] = (SHELL, "-c", "read x")
 
 
 def bound(declared: Iterable[str]) -> list[str]:
@@ -215,8 +223,9 @@ def build(paths: Iterable[str]) -> Laid:
         new_proc = _make_proc(_OLD)
         _add_devices(devices)
         _write_etc()
-        for folder in (*TEMPORARY, *PLACES):
+        for folder in (*TEMPORARY, FOLDER):
             os.makedirs(folder, exist_ok=True)
+        first = _write_first()
         mounts.detach(_OLD)
         os.rmdir(_OLD)
         mounts.set_attributes("/", _FIXED, inside=False)
@@ -225,7 +234,27 @@ def build(paths: Iterable[str]) -> Laid:
     empty = {place: [path for path in (*real, *links) if _is_inside(path, place)] for place in TEMPORARY}
     # A temporary folder that is declared itself stays as it is.
     kept = {place: paths for place, paths in empty.items() if place not in paths}
-    return Laid(folders=PLACES, empty=kept, new_proc=new_proc)
+    return Laid(folder=FOLDER, empty=kept, new_proc=new_proc, first=first)
+
+
+def _write_first() -> Sequence[str]:
+    """Write a program of one page that waits until its input ends. Return its command, or a shell's on other machines.
+
+    It takes 0.2 ms of CPU time for each action, a shell 0.8 ms.
+    """
+    machine, code = _WAIT.get(os.uname().machine, (0, ""))
+    if not code:
+        return Laid.first
+    text, start = bytes.fromhex(code), 0x400000
+    size = 120 + len(text)
+    # The header of the file, and of its one segment: readable, executable, all of the file.
+    header = struct.pack("<4s5B7x", b"\x7fELF", 2, 1, 1, 0, 0)
+    header += struct.pack("<HHIQQQIHHHHHH", 2, machine, 1, start + 120, 64, 0, 0, 64, 56, 1, 0, 0, 0)
+    header += struct.pack("<IIQQQQQQ", 1, 5, 0, start, start, size, size, 1 << 16)
+    with open(_FIRST, "wb") as file:
+        file.write(header + text)
+    os.chmod(_FIRST, 0o700)
+    return [_FIRST]
 
 
 def inherit() -> Laid:
@@ -233,7 +262,7 @@ def inherit() -> Laid:
     devices = open_devices()
     mounts.set_attributes("/", _FIXED)
     mount_devices(devices)
-    return Laid(folders=(), empty={_SHARED_MEMORY: ()}, new_proc=_can_mount_proc())
+    return Laid(folder="", empty={_SHARED_MEMORY: ()}, new_proc=_can_mount_proc())
 
 
 def _is_device(path: str) -> bool:
@@ -329,7 +358,7 @@ def _write_etc() -> None:
     if os.getuid() == 0:
         users |= {FIRST_USER + number: "action" for number in range(USERS)}
     files = {
-        "passwd": "".join(f"{name}:x:{uid}:{uid}::{PLACES[0]}:/\n" for uid, name in users.items()),
+        "passwd": "".join(f"{name}:x:{uid}:{uid}::{FOLDER}:/\n" for uid, name in users.items()),
         "group": "".join(f"{name}:x:{uid}:\n" for uid, name in users.items()),
         "hosts": "127.0.0.1 localhost\n::1 localhost\n",
         "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",

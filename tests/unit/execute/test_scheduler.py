@@ -549,6 +549,21 @@ def test_output_that_is_damaged_again(world: World) -> None:
     assert ran.reason("b").endswith("was damaged and has been removed, and again after it was rebuilt")
 
 
+def test_two_readers_find_a_damaged_output(world: World) -> None:
+    """Both were about to start: it is executed once, and both wait for it."""
+    first = world.run("a")
+    damage(world.store.blob_path(first.done["a"].result.outputs["ir"]))
+
+    def hear(event: Event, scheduler: Scheduler) -> None:
+        if isinstance(event, ActionStarted) and event.action.id.startswith("a-"):
+            # The first reader has found it.
+            assert scheduler._redone
+
+    ran = world.run("a b<a c<a", jobs=3, hear=hear)
+    assert ran.ends == "a:ok* b:ok* c:ok*"
+    assert ran.sent.count("a") == 1
+
+
 def test_rebuilt_output_is_another(world: World) -> None:
     """Its readers get other keys, and failures are theirs, too."""
     for word, ends in (("ok=other", "a:ok* b:ok*"), ("lower-failed", "a:lower-failed* b:lower-failed")):
@@ -618,6 +633,24 @@ def test_fail_fast(world: World) -> None:
     assert (ran.ends, ran.sent) == ("a:ok* b:lower-failed*", ["a", "b"])
     assert world.run("a b<a").pool is None
     assert world.run("a b<a c<b", hear=hear).ends == "a:ok b:lower-failed"
+
+
+def test_nothing_is_sent_after_the_listener_has_ended_the_run(world: World) -> None:
+    ran = world.run("a b c d", jobs=1, hear=lambda event, _: isinstance(event, ActionDone))
+    assert len(ran.sent) == len(ran.done) == 1
+
+
+def test_result_of_another_run_is_found_before_the_action_is_sent(world: World) -> None:
+    """It came after the look-up of all ready actions."""
+    result = next(iter(world.run("q").done.values())).result
+
+    def hear(event: Event, scheduler: Scheduler) -> None:
+        if isinstance(event, ActionStarted):
+            for task in scheduler._tasks.values():
+                world.store.keep(task.prepared.key, result)
+
+    ran = world.run("a b", jobs=1, hear=hear)
+    assert (len(ran.sent), sorted(done.executed for done in ran.done.values())) == (1, [False, True])
 
 
 @pytest.mark.parametrize("most_actions", [1, 8])

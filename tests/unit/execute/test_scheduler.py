@@ -95,7 +95,8 @@ class FakePool(WorkerPool[FakeWorker]):
         self.started = 0
         self.released = 0
         self.cancelled: list[str] = []
-        self.most_running = 0
+        #: How many jobs ran when each was sent, itself included.
+        self.running: list[int] = []
 
     def workers(self) -> Sequence[FakeWorker]:
         return [*self._workers.values()]
@@ -121,7 +122,7 @@ class FakePool(WorkerPool[FakeWorker]):
         worker = self._worker(job.environment)
         worker.pending[len(self.sent)] = job
         worker.heard = time.monotonic()
-        self.most_running = max(self.most_running, sum(len(each.pending) for each in self.workers()))
+        self.running.append(sum(len(each.pending) for each in self.workers()))
         self._perform(job)
 
     def proceed(self, job: Job, task: Task) -> None:
@@ -564,6 +565,18 @@ def test_two_readers_find_a_damaged_output(world: World) -> None:
     assert ran.sent.count("a") == 1
 
 
+def test_input_that_was_rebuilt_meanwhile(world: World) -> None:
+    """Its reader met the loss before that, and comes to it now."""
+    world.run("a b<a")
+    scheduler = world.scheduler
+    maker, reader = (scheduler._graph.actions[identifier] for identifier in scheduler.done)
+    prepared = scheduler._lookup.prepare(reader, HERE.digest, scheduler.done)
+    scheduler._redone[maker.id] = None
+    scheduler._tasks[prepared.key] = task = Task(reader, prepared, HERE)
+    scheduler._find_again(task, LostBlob(scheduler.done[maker.id].result.outputs["ir"], "is missing"))
+    assert scheduler.done[reader.id].result.ok
+
+
 def test_rebuilt_output_is_another(world: World) -> None:
     """Its readers get other keys, and failures are theirs, too."""
     for word, ends in (("ok=other", "a:ok* b:ok*"), ("lower-failed", "a:lower-failed* b:lower-failed")):
@@ -676,7 +689,7 @@ def test_interrupt(world: World, number: int, most_actions: int) -> None:
 def test_no_more_jobs_than_allowed(world: World, jobs: int) -> None:
     ran = world.run("a b c d e f<a g<b", jobs=jobs)
     assert ran.pool is not None
-    assert ran.pool.most_running == jobs
+    assert max(ran.pool.running) == jobs
     assert sorted(ran.sent) == [*"abcdefg"]
 
 
@@ -689,6 +702,10 @@ def test_lost_tasks_are_retried_alone(world: World) -> None:
     """With a new worker each, to find the one that ends it."""
     ran = world.run("a b c d", jobs=4, a="hangs,ok", b="hangs,ok", c="dies,dies")
     assert ran.ends == "a:ok* b:ok* c:crashed* d:ok*"
+    assert ran.pool is not None
+    retried = len(ran.sent) - 4
+    assert ran.pool.running[4:] == [1] * retried
+    assert ran.pool.started == 1 + retried
     assert ran.done["c"].result.outcome["signal"] == "SIGKILL"
     assert ran.done["c"].result.outcome["diagnostics"] == "its last words"
     assert ran.reason("c") == "its worker ended twice (environment here)"

@@ -24,7 +24,7 @@ OUTPUT, ERRORS = 1, 2
 def container(daemon: Any) -> Container:
     container, connection = daemon.start(daemon, "", "", {}, {"command": []})
     return Container(
-        environment=ENVIRONMENT, daemon=daemon, identifier=container, connection=connection, folder="/here"
+        environment=ENVIRONMENT, daemon=daemon, identifier=container, connection=connection, folder="/here", new=()
     )
 
 
@@ -49,7 +49,7 @@ def test_an_answer_in_pieces(fake: Callable[..., Any]) -> None:
     assert made.receive() == ([], True)
     daemon.say(OUTPUT, b'"exitCode": 0}\n')
     (((payload, answer),), alive) = made.receive()
-    assert (payload, answer["exitCode"], alive, made.idle) == ("job", 0, True, False)
+    assert (payload, answer.trouble, alive, made.idle) == ("job", "", True, False)
     made.held = False
     assert made.idle
 

@@ -23,7 +23,6 @@ from mlir_matrix.containers.images import Image
 from mlir_matrix.containers.privileges import User
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.action_cache import ActionCache
-from mlir_matrix.execute.folders import FilePool
 from mlir_matrix.execute.worker_pool import PoolContext
 from mlir_matrix.execute.worker_process import Preload
 from mlir_matrix.plan.request import Limits
@@ -77,11 +76,9 @@ def supply(making: Making, home: Home, tmp_path: Path, fake: Callable[..., Any])
             selector=selector,
             wake=lambda: making.woken.put(1),
             preloads={GOOD.digest: Preload({"judge"}, set())},
-            continued=(),
             home=home,
             scratch=tmp_path,
             store=ActionCache(tmp_path),
-            files=FilePool(str(tmp_path / "files")),
             limits=Limits(jobs=1),
         )
         made = ImageSupply(context, fake(), User(inside="0:0"), Containers())

@@ -1,34 +1,31 @@
-"""Folders of actions: laid out, read with suspicion, and used again only where nothing strange is in them."""
+"""Folders of actions: laid out, and read with suspicion."""
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
-import struct
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from mlir_matrix.actions.runtime.collect import DamagedFolderError, may_be_cached
+from mlir_matrix.actions.runtime.collect import DamagedFolderError, may_be_cached, remove_folder
 from mlir_matrix.base.digest import digest_bytes
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.paths import Home
 from mlir_matrix.execute.action_cache import ActionCache, LostBlob
 from mlir_matrix.execute.folders import (
     ChangedSource,
-    FilePool,
-    Folders,
     Prepared,
     collect,
+    empty_folder,
+    fill_folder,
     hash_outputs,
     large_outputs,
+    make_folder,
     make_scratch,
     new_scratch,
 )
@@ -37,18 +34,6 @@ from mlir_matrix.execute.large_files import LARGE
 from mlir_matrix.plan.graph import Action, Graph
 
 OK = {"outcome": "ok", "stage": "lower"}
-#: A default ACL: files that are made below such a folder have the mode 0000.
-NOBODY_READS = struct.pack("<I" + "HHI" * 3, 2, 1, 0, 0xFFFFFFFF, 4, 0, 0xFFFFFFFF, 32, 0, 0xFFFFFFFF)
-_GET_FLAGS, _SET_FLAGS, NO_DUMP = 0x80086601, 0x40086602, 0x40
-ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-
-
-def set_flags(path: Path, flags: int) -> None:
-    """Set an inode flag that needs no privilege."""
-    descriptor = os.open(path, os.O_RDONLY)
-    (before,) = struct.unpack("l", fcntl.ioctl(descriptor, _GET_FLAGS, bytes(8)))
-    fcntl.ioctl(descriptor, _SET_FLAGS, struct.pack("l", before | flags))
-    os.close(descriptor)
 
 
 @pytest.fixture
@@ -59,9 +44,8 @@ def store(tmp_path: Path) -> ActionCache:
 
 
 @pytest.fixture
-def folders(tmp_path: Path) -> Folders:
-    (tmp_path / "scratch").mkdir()
-    return Folders(tmp_path / "scratch", FilePool(str(tmp_path / "scratch" / "files")))
+def folder(tmp_path: Path) -> str:
+    return make_folder(tmp_path)
 
 
 def action(stage: str = "lower") -> Action:
@@ -97,10 +81,9 @@ def prepared(tmp_path: Path, store: ActionCache) -> Prepared:
     return Prepared("key", action(), reads)
 
 
-def test_what_an_action_finds(tmp_path: Path, store: ActionCache, folders: Folders) -> None:
+def test_what_an_action_finds(tmp_path: Path, store: ActionCache, folder: str) -> None:
     given = prepared(tmp_path, store)
-    folder = folders.take()
-    folders.fill(folder, given, store)
+    fill_folder(folder, given, store)
     assert Path(folder, "in/source.py").read_bytes() == b"source"
     assert Path(folder, "in/ir.mlir").read_bytes() == b"blob" * 40_000
     assert json.loads(Path(folder, "action.json").read_text()) == {
@@ -110,33 +93,31 @@ def test_what_an_action_finds(tmp_path: Path, store: ActionCache, folders: Folde
     assert str(tmp_path) not in Path(folder, "action.json").read_text()
 
 
-def test_copies_not_originals(tmp_path: Path, store: ActionCache, folders: Folders) -> None:
+def test_copies_not_originals(tmp_path: Path, store: ActionCache, folder: str) -> None:
     given = prepared(tmp_path, store)
-    folder = folders.take()
-    folders.fill(folder, given, store)
+    fill_folder(folder, given, store)
     for path in Path(folder, "in").iterdir():
         path.write_bytes(b"spoilt")
     assert (tmp_path / "source.py").read_bytes() == b"source"
     assert ActionCache(tmp_path / "cache").read_blob(given.reads[1].digest) == b"blob" * 40_000
 
 
-def test_a_source_that_changed_meanwhile(tmp_path: Path, store: ActionCache, folders: Folders) -> None:
+def test_a_source_that_changed_meanwhile(tmp_path: Path, store: ActionCache, folder: str) -> None:
     """The key was made of other bytes: a result under it would be a lie."""
     given = prepared(tmp_path, store)
     (tmp_path / "source.py").write_bytes(b"sourcf")
     with pytest.raises(ChangedSource, match=r"source\.py changed during the run"):
-        folders.fill(folders.take(), given, store)
+        fill_folder(folder, given, store)
 
 
-def test_a_blob_that_is_lost(tmp_path: Path, store: ActionCache, folders: Folders) -> None:
+def test_a_blob_that_is_lost(tmp_path: Path, store: ActionCache, folder: str) -> None:
     given = prepared(tmp_path, store)
     os.unlink(store.blob_path(given.reads[1].digest))
     with pytest.raises(LostBlob):
-        folders.fill(folders.take(), given, ActionCache(tmp_path / "cache"))
+        fill_folder(folder, given, ActionCache(tmp_path / "cache"))
 
 
-def test_a_result(store: ActionCache, folders: Folders) -> None:
-    folder = folders.take()
+def test_a_result(store: ActionCache, folder: str) -> None:
     leave(folder)
     Path(folder, "metrics.json").write_text('{"kernel_ns": [1, 2]}')
     result = collect(folder, action(), {"wall_s": 1.0}, store)
@@ -152,9 +133,8 @@ def test_a_result(store: ActionCache, folders: Folders) -> None:
         lambda path: os.link(path, path.parents[1] / "more"),
     ],
 )
-def test_outputs_are_plain_in_the_store(store: ActionCache, folders: Folders, mark: Callable[[Path], object]) -> None:
+def test_outputs_are_plain_in_the_store(store: ActionCache, folder: str, mark: Callable[[Path], object]) -> None:
     """Nothing but its bytes goes from an action to those that read its output."""
-    folder = folders.take()
     leave(folder)
     mark(Path(folder, "out", "ir.mlir"))
     blob = store.blob_path(collect(folder, action(), {}, store).outputs["ir"])
@@ -163,9 +143,8 @@ def test_outputs_are_plain_in_the_store(store: ActionCache, folders: Folders, ma
     assert not found.st_mode & 0o7002
 
 
-def test_a_large_output_with_another_name(store: ActionCache, folders: Folders) -> None:
+def test_a_large_output_with_another_name(store: ActionCache, folder: str) -> None:
     """A copy is hashed and taken, to which the other name does not lead."""
-    folder = folders.take()
     content = "x" * (LARGE + 1)
     leave(folder, output=content)
     other = Path(folder, "more")
@@ -178,8 +157,7 @@ def test_a_large_output_with_another_name(store: ActionCache, folders: Folders) 
     assert os.stat(store.blob_path(digest)).st_nlink == 1
 
 
-def test_what_an_action_writes_as_its_outcome_is_fit_to_print(store: ActionCache, folders: Folders) -> None:
-    folder = folders.take()
+def test_what_an_action_writes_as_its_outcome_is_fit_to_print(store: ActionCache, folder: str) -> None:
     forged = {
         "outcome": "crashed", "stage": "lower", "signal": "SIGSEGV\n\x1b[2J", "diagnostics": "a\ud800\x1b[2J\nb",
         "reason": "\x1b]0;owned\x07no\nPASS everything" + "x" * 5_000_000,
@@ -192,20 +170,16 @@ def test_what_an_action_writes_as_its_outcome_is_fit_to_print(store: ActionCache
     assert "signal" not in outcome
 
 
-def test_a_file_system_without_attributes(
-    store: ActionCache, folders: Folders, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_system_without_attributes(store: ActionCache, folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> list[str]:
         raise OSError(errno.ENOTSUP, "Operation not supported")
 
     monkeypatch.setattr(os, "listxattr", refuse)
-    folder = folders.take()
     leave(folder)
     assert collect(folder, action(), {}, store).ok
 
 
-def test_a_failure_keeps_its_log(store: ActionCache, folders: Folders) -> None:
-    folder = folders.take()
+def test_a_failure_keeps_its_log(store: ActionCache, folder: str) -> None:
     leave(folder, {"outcome": "lower-failed", "stage": "lower", "reason": "r", "diagnostics": "d", "more": [1]}, None)
     Path(folder, "log.txt").write_text("it said")
     Path(folder, "metrics.json").write_text('{"poisons": 2, "commands": [["llc"]]}')
@@ -258,13 +232,12 @@ def replace(name: str, make: Callable[[Path], object]) -> Callable[[Path], objec
     ],
 )  # fmt: skip
 def test_collect_refuses_links_pipes_and_odd_outputs(
-    tmp_path: Path, store: ActionCache, folders: Folders, spoil: Callable[[Path], object]
+    tmp_path: Path, store: ActionCache, folder: str, spoil: Callable[[Path], object]
 ) -> None:
     """Refused, and never kept, without waiting, following or taking what is not its own."""
     (tmp_path / "kept").write_text("kept")
     (tmp_path / "others").mkdir()
     (tmp_path / "others" / "ir.mlir").write_text("kept")
-    folder = folders.take()
     leave(folder)
     spoil(Path(folder))
     started = time.monotonic()
@@ -273,33 +246,29 @@ def test_collect_refuses_links_pipes_and_odd_outputs(
     assert time.monotonic() - started < 60
     outcome = damaged.value.outcome
     assert (outcome["outcome"], outcome["stage"], may_be_cached(outcome)) == ("lower-failed", "lower", False)
-    folders.give_back(folder)
+    remove_folder(folder)
     assert (tmp_path / "kept").read_text() == (tmp_path / "others" / "ir.mlir").read_text() == "kept"
 
 
 @pytest.mark.parametrize(
     "text", ["", "[1]", "{", "[" * 1_000_000, '{"x": "' + "x" * (5 << 20) + '"}'], ids=lambda text: text[:3]
 )
-def test_strange_metrics_are_left_out(store: ActionCache, folders: Folders, text: str) -> None:
-    folder = folders.take()
+def test_strange_metrics_are_left_out(store: ActionCache, folder: str, text: str) -> None:
     leave(folder)
     Path(folder, "metrics.json").write_text(text)
     result = collect(folder, action(), {}, store)
     assert (result.outcome, result.metrics) == (OK, {})
 
 
-def test_folders_are_used_again(tmp_path: Path, store: ActionCache, folders: Folders) -> None:
-    first, second = folders.take(), folders.take()
-    assert first != second
-    folders.fill(first, prepared(tmp_path, store), store)
-    leave(first)
-    Path(first, "in", "x").write_text("x")
-    Path(first, "link").symlink_to("/etc/passwd")
-    os.mkfifo(Path(first, "pipe"))
-    folders.give_back(first)
-    assert folders.take() == first
-    assert sorted(os.listdir(first)) == ["in", "out"]
-    assert os.listdir(f"{first}/in") == os.listdir(f"{first}/out") == []
+def test_emptied_folder_gets_the_next_action(tmp_path: Path, store: ActionCache, folder: str) -> None:
+    given = prepared(tmp_path, store)
+    for _ in range(2):
+        fill_folder(folder, given, store)
+        leave(folder)
+        Path(folder, "link").symlink_to("/etc")
+        os.mkfifo(Path(folder, "out", "pipe"))
+        empty_folder(folder)
+        assert sorted(path.name for path in Path(folder).rglob("*")) == ["in", "out"]
 
 
 @pytest.mark.parametrize(
@@ -307,27 +276,17 @@ def test_folders_are_used_again(tmp_path: Path, store: ActionCache, folders: Fol
     [
         lambda folder: (folder / "more").mkdir(),
         lambda folder: (folder / "in" / "more").mkdir(),
-        lambda folder: folder.chmod(0o700),
-        lambda folder: (folder / "out").chmod(0o500),
         lambda folder: (folder / "out").rmdir(),
-        replace("out", lambda path: path.symlink_to("/tmp")),
-        replace("in", lambda path: path.mkdir(0o700)),
-        lambda folder: os.setxattr(folder, "system.posix_acl_default", NOBODY_READS),
-        lambda folder: os.setxattr(folder / "out", "system.posix_acl_default", NOBODY_READS),
-        lambda folder: os.setxattr(folder / "in", "user.note", b"x"),
-        lambda folder: set_flags(folder / "out", NO_DUMP),
-        pytest.param(lambda folder: os.chown(folder / "out", 1, 1), marks=ROOT),
+        lambda folder: ((folder / "out").rmdir(), (folder / "out").symlink_to(folder.parent / "others")),
     ],
 )
-def test_spoilt_folders_are_not(
-    tmp_path: Path, store: ActionCache, folders: Folders, spoil: Callable[[Path], object]
-) -> None:
-    folder = folders.take()
-    folders.fill(folder, prepared(tmp_path, store), store)
+def test_spoilt_folder_is_not_emptied(tmp_path: Path, folder: str, spoil: Callable[[Path], object]) -> None:
+    (tmp_path / "others").mkdir()
+    (tmp_path / "others" / "kept").touch()
     spoil(Path(folder))
-    folders.give_back(folder)
-    assert not os.path.lexists(folder)
-    assert folders.take() != folder
+    with pytest.raises(OSError, match="directory"):
+        empty_folder(folder)
+    assert (tmp_path / "others" / "kept").exists()
 
 
 @pytest.mark.parametrize(
@@ -358,68 +317,3 @@ def test_no_room_for_folders(tmp_path: Path) -> None:
     (tmp_path / "actions").write_text("x")
     with pytest.raises((InfrastructureError, NotADirectoryError)):
         make_scratch(new_scratch(home(tmp_path)), home(tmp_path))
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> FilePool:
-    return FilePool(str(tmp_path / "spare"))
-
-
-def inode(path: Path) -> int:
-    return path.stat().st_ino
-
-
-def test_a_discarded_file_is_the_next_one(files: FilePool, tmp_path: Path) -> None:
-    files.write(str(tmp_path / "a"), b"long content")
-    before = inode(tmp_path / "a")
-    files.discard(str(tmp_path / "a"))
-    assert not (tmp_path / "a").exists()
-    files.write(str(tmp_path / "b"), b"short")
-    assert (inode(tmp_path / "b"), (tmp_path / "b").read_bytes()) == (before, b"short")
-
-
-def test_it_takes_the_place_of_another(files: FilePool, tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"old")
-    files.write(str(tmp_path / "a"), b"new")
-    assert (tmp_path / "a").read_bytes() == b"new"
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda path: path.symlink_to("/etc/passwd"),
-        os.mkfifo,
-        lambda path: path.write_bytes(b"x" * (1 << 20)),
-        lambda path: (path.write_bytes(b"x"), path.chmod(0o755)),
-        lambda path: (path.write_bytes(b"kept"), os.link(path, path.with_name("other"))),
-        lambda path: (path.write_bytes(b"x"), os.setxattr(path, "user.note", b"x")),
-    ],
-    ids=["link", "pipe", "large", "mode", "names", "attribute"],
-)
-def test_odd_ones_are_removed(files: FilePool, tmp_path: Path, make: object) -> None:
-    files.write(str(tmp_path / "first"), b"x")
-    assert callable(make)
-    make(tmp_path / "odd")
-    files.discard(str(tmp_path / "odd"))
-    assert not os.path.lexists(tmp_path / "odd")
-    assert os.listdir(tmp_path / "spare") == []
-    if (tmp_path / "other").exists():
-        files.write(str(tmp_path / "next"), b"next")
-        assert (tmp_path / "other").read_bytes() == b"kept"
-
-
-def test_a_place_that_is_not_there(files: FilePool, tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        files.write(str(tmp_path / "none" / "a"), b"x")
-    assert os.listdir(tmp_path / "spare") == [], "nothing half-done is left"
-
-
-@given(st.lists(st.binary(max_size=300), min_size=1, max_size=8))
-def test_contents_do_not_mix(tmp_path_factory: pytest.TempPathFactory, contents: list[bytes]) -> None:
-    folder = tmp_path_factory.mktemp("files")
-    files = FilePool(str(folder / "spare"))
-    for content in contents:
-        files.write(str(folder / "file"), content)
-        assert (folder / "file").read_bytes() == content
-        files.discard(str(folder / "file"))
-    assert len(os.listdir(folder / "spare")) == 1

@@ -13,8 +13,8 @@ from hypothesis import strategies
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.folders import Prepared
-from mlir_matrix.execute.job import Job
-from mlir_matrix.execute.queues import ReadyQueue, Retries, WaitingJobs, critical_path, schedule
+from mlir_matrix.execute.job import Task
+from mlir_matrix.execute.queues import ReadyQueue, Retries, WaitingTasks, critical_path, schedule
 from mlir_matrix.plan.graph import Graph, Produced
 from support.clock import Clock
 
@@ -203,7 +203,7 @@ def test_completing_twice_frees_nothing_twice() -> None:
 def test_waiting_jobs(clock: Clock) -> None:
     """Are looked at again after 20 ms, then after twice that, and are executed after all when their time is over."""
     job: Any = SimpleNamespace(prepared=SimpleNamespace(key="k"))
-    waiting = WaitingJobs()
+    waiting = WaitingTasks()
     assert waiting.pause(9) == 9
     pauses = []
     for _ in range(6):
@@ -222,15 +222,15 @@ def test_waiting_jobs(clock: Clock) -> None:
     assert len(waiting) == 0
 
 
-def job(key: str) -> Job:
+def task(key: str) -> Task:
     graph = Graph()
     name = graph.add(key, tool="run", stage="run", environment="python", params={}, inputs={}, outputs={"x": "x"})
     action = graph.actions[name]
-    return Job(action, Prepared(key, action, ()), PYTHON)
+    return Task(action, Prepared(key, action, ()), PYTHON)
 
 
 def test_one_at_a_time(clock: Clock) -> None:
-    retries, first, second = Retries(), job("a"), job("b")
+    retries, first, second = Retries(), task("a"), task("b")
     for each in (first, second):
         retries.add(each)
     assert retries.next() is first
@@ -243,7 +243,7 @@ def test_one_at_a_time(clock: Clock) -> None:
 
 def test_an_environment_waits_longer_each_time(clock: Clock) -> None:
     retries = Retries()
-    retries.add(job("a"))
+    retries.add(task("a"))
     for pause in (0.5, 2.0, 8.0):
         assert not retries.note_loss(PYTHON.digest)
         clock.now += pause - 0.01

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from mlir_matrix.actions.contract import WorkResponse
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.resolve import ResolvedEnvironment
@@ -26,7 +27,11 @@ from mlir_matrix.plan.graph import File, Graph
 PYTHON = ResolvedEnvironment(name="python", interpreter=own(), packages=())
 
 
-def hear(worker: WorkerProcess, seconds: float = 30) -> tuple[list[tuple[Any, dict[str, Any]]], bool]:
+def send(worker: WorkerProcess, folder: str, payload: object, *, timeout_s: float, memory_mb: int) -> None:
+    worker.send(worker.request(folder, payload, timeout_s=timeout_s, memory_mb=memory_mb))
+
+
+def hear(worker: WorkerProcess, seconds: float = 30) -> tuple[list[tuple[Any, WorkResponse]], bool]:
     """The next that it says."""
     assert select.select([worker.fileno()], [], [], seconds)[0], "nothing is heard"
     return worker.receive()
@@ -80,17 +85,17 @@ def folder(tmp_path: Path, name: str, script: str) -> str:
 def test_worker_answers_with_the_payload(real: WorkerProcess, tmp_path: Path) -> None:
     assert not real.warm
     payload = object()
-    real.send(folder(tmp_path, "1", "exit 0"), payload, timeout_s=10, memory_mb=512)
+    send(real, folder(tmp_path, "1", "exit 0"), payload, timeout_s=10, memory_mb=512)
     assert real.pending == {1: payload}
     ((what, answer),), alive = hear(real)
-    assert (what, answer["requestId"], alive) == (payload, 1, True)
+    assert (what, answer.request_id, alive) == (payload, 1, True)
     assert real.warm
     assert real.pending == {}
 
 
 def test_limits_are_passed_on(real: WorkerProcess, tmp_path: Path) -> None:
-    real.send(folder(tmp_path, "1", "kill -STOP $$"), None, timeout_s=0.5, memory_mb=512)
-    real.send(folder(tmp_path, "2", "ulimit -d; exit 1"), None, timeout_s=10, memory_mb=512)
+    send(real, folder(tmp_path, "1", "kill -STOP $$"), None, timeout_s=0.5, memory_mb=512)
+    send(real, folder(tmp_path, "2", "ulimit -d; exit 1"), None, timeout_s=10, memory_mb=512)
     while real.pending:
         hear(real)
     assert json.loads((tmp_path / "1" / "outcome.json").read_text())["outcome"] == "timed-out"
@@ -105,7 +110,7 @@ def test_stopping_ends_all_of_it(real: WorkerProcess, tmp_path: Path, busy: bool
     alive = tmp_path / "1" / "alive"
     if busy:
         script = "sh -c 'while true; do : > alive; done' & kill -STOP $$"
-        real.send(folder(tmp_path, "1", script), None, timeout_s=60, memory_mb=512)
+        send(real, folder(tmp_path, "1", script), None, timeout_s=60, memory_mb=512)
         until = time.monotonic() + 120
         while not alive.exists():
             assert time.monotonic() < until
@@ -128,7 +133,7 @@ def test_one_that_is_gone_or_stopped(real: WorkerProcess, tmp_path: Path, how: s
     assert hear(real) == ([], False)
     real.process.wait()
     with pytest.raises(BrokenPipeError):
-        real.send(folder(tmp_path, "1", "exit 0"), None, timeout_s=1, memory_mb=512)
+        send(real, folder(tmp_path, "1", "exit 0"), None, timeout_s=1, memory_mb=512)
     assert list(real.pending) == [1]
 
 
@@ -154,9 +159,9 @@ def test_one_that_makes_no_sense(odd: Odd, line: str) -> None:
         "import sys, time; sys.stdin.readline(); "
         f"sys.stdout.buffer.write(b'{{\"requestId\": 1}}\\n' + b'{line}' + b'\\n'); sys.stdout.flush(); time.sleep(60)"
     )
-    worker.send("/nowhere", "one", timeout_s=1, memory_mb=512)
+    send(worker, "/nowhere", "one", timeout_s=1, memory_mb=512)
     answers, alive = hear(worker)
-    assert (answers, alive) == ([("one", {"requestId": 1})], False)
+    assert (answers, alive) == ([("one", WorkResponse(request_id=1))], False)
 
 
 def test_an_answer_in_pieces(odd: Odd) -> None:
@@ -164,13 +169,13 @@ def test_an_answer_in_pieces(odd: Odd) -> None:
         "import sys, time; sys.stdin.readline(); out = sys.stdout\n"
         "for part in ('{\"reque', 'stId\": 1}', '\\n'):\n    out.write(part); out.flush(); time.sleep(0.2)\ntime.sleep(60)"
     )
-    worker.send("/nowhere", "one", timeout_s=1, memory_mb=512)
+    send(worker, "/nowhere", "one", timeout_s=1, memory_mb=512)
     heard = []
     while worker.pending:
         answers, alive = hear(worker)
         assert alive
         heard += answers
-    assert heard == [("one", {"requestId": 1})]
+    assert heard == [("one", WorkResponse(request_id=1))]
 
 
 def test_its_last_output(odd: Odd, tmp_path: Path) -> None:
@@ -206,11 +211,11 @@ def test_a_stopped_worker_is_ended(odd: Odd) -> None:
 def test_when_it_was_last_heard(real: WorkerProcess, tmp_path: Path) -> None:
     """From the first question on: being idle is not being silent."""
     before = time.monotonic()
-    real.send(folder(tmp_path, "1", "sleep 0.3"), None, timeout_s=10, memory_mb=512)
+    send(real, folder(tmp_path, "1", "sleep 0.3"), None, timeout_s=10, memory_mb=512)
     asked = real.heard
     assert asked >= before
     time.sleep(0.05)
-    real.send(folder(tmp_path, "2", "exit 0"), None, timeout_s=10, memory_mb=512)
+    send(real, folder(tmp_path, "2", "exit 0"), None, timeout_s=10, memory_mb=512)
     assert real.heard == asked
     hear(real)
     assert real.heard > asked

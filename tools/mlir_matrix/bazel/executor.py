@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from mlir_matrix.actions.runtime.bazel_layout import OUTCOME_MARK
 from mlir_matrix.actions.runtime.collect import remove_folder
 from mlir_matrix.base.digest import digest_bytes
-from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.events import Event as RunEvent
 from mlir_matrix.base.events import Listener, Note, PackageProgress, Tick, ignore
 from mlir_matrix.base.fingerprint import cpu_digest
@@ -104,6 +104,13 @@ class BazelExecutor:
             raise LostBlob(digest, "differs from what Bazel reported")
         return data
 
+    def rebuild(self, lost: LostBlob) -> None:
+        """Raise InfrastructureError: Bazel has damaged its own output."""
+        raise InfrastructureError(f"the output of Bazel cannot be read: {lost}") from lost
+
+    def relied(self) -> None:
+        """Return None: the results depend on Bazel's files."""
+
     def download_outputs(self, tests: Sequence[str]) -> None:
         """Add the outputs of these tests' actions to the action cache."""
         store = ActionCache(self._session.home.actions)
@@ -166,19 +173,24 @@ class BazelExecutor:
         def listen(event: RunEvent) -> bool | None:
             if not isinstance(event, ActionDone):
                 return self._listener(event)
-            # The workspace gets a copy. The scheduler rebuilds a damaged object when this raises LostBlob.
-            for digest in event.done.result.outputs.values():
-                store.read_blob(digest)
+            # The workspace gets a copy.
+            try:
+                for digest in event.done.result.outputs.values():
+                    store.read_blob(digest)
+            except LostBlob as lost:
+                scheduler.rebuild(lost)
+                return None
             return self._settle(event.action, event.done)
 
-        self._libraries = Scheduler(
+        scheduler = Scheduler(
             Graph(actions=actions),
             roots=self._session.catalog.roots,
             environments=self._environments,
             home=self._session.home,
             limits=self._limits,
             make_pool=LocalPool,
-        ).run(listen)
+        )
+        self._libraries = scheduler.run(listen)
 
     # The build ----------------------------------------------------------------------------------------------------
 

@@ -7,10 +7,13 @@ import os
 import socket
 import struct
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from mlir_matrix.actions.contract import WorkResponse
 from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.containers.action_folder import Attributes
 from mlir_matrix.containers.daemon import Daemon
 from mlir_matrix.containers.privileges import FOLDER
 from mlir_matrix.containers.reaper import remove
@@ -112,8 +115,9 @@ class Container(Worker):
     daemon: Daemon
     identifier: str
     connection: socket.socket
-    #: The action's folder on this machine.
+    #: The action's folder on this machine, and its attributes when it was new.
     folder: str
+    new: Sequence[Attributes]
     #: Time of the last request.
     since: float = 0.0
     #: True until the outputs of the last action are taken.
@@ -132,11 +136,11 @@ class Container(Worker):
     def send(self, payload: Any, *, timeout_s: float, memory_mb: int) -> None:
         """Request the action in the folder. If the container has ended, its answers end too."""
         self.since, self.held = time.monotonic(), True
-        line = self.request_line(FOLDER, payload, timeout_s=timeout_s, memory_mb=memory_mb)
+        request = self.request(FOLDER, payload, timeout_s=timeout_s, memory_mb=memory_mb)
         with contextlib.suppress(OSError):
-            self.connection.sendall(line)
+            self.connection.sendall(request.to_line())
 
-    def receive(self) -> tuple[list[tuple[Any, dict[str, Any]]], bool]:
+    def receive(self) -> tuple[list[tuple[Any, WorkResponse]], bool]:
         try:
             chunk = os.read(self.fileno(), 1 << 16)
         except OSError:

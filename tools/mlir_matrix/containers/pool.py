@@ -16,13 +16,14 @@ from concurrent.futures import ThreadPoolExecutor
 from mlir_matrix.actions.contract import OUTPUT_FOLDER
 from mlir_matrix.actions.runtime.collect import remove_folder
 from mlir_matrix.catalog.models.toolchains import Containers
-from mlir_matrix.containers import privileges
+from mlir_matrix.containers import action_folder, privileges
 from mlir_matrix.containers.container import Container, Pace, start
 from mlir_matrix.containers.daemon import connect
 from mlir_matrix.containers.image_supply import ImageSupply
 from mlir_matrix.containers.reaper import reap, remove_ours
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.execute.job import Job
+from mlir_matrix.execute.folders import fill_folder, make_folder
+from mlir_matrix.execute.job import Job, Task
 from mlir_matrix.execute.worker_pool import LostJob, PoolContext, WorkerPool, time_limit
 
 
@@ -59,21 +60,21 @@ class ContainerPool(WorkerPool[Container]):
         containers = self._containers[digest]
         return all(container.warm for container in containers) and self._paces[digest].pays(waiting, len(containers))
 
-    def send(self, job: Job) -> None:
+    def send(self, job: Job, task: Task) -> None:
         container = self._idle(job.environment.digest) or self._open(job.environment)
         job.folder = container.folder
         try:
-            self._folders.fill(container.folder, job.prepared, self._context.store, job.copies)
+            fill_folder(container.folder, task.prepared, self._context.store, job.copies)
         except OSError:
             self._empty(container)
             raise
         limits = self._context.limits
-        container.send(job, timeout_s=time_limit(job, limits), memory_mb=limits.memory_mb)
+        container.send(job, timeout_s=time_limit(task.action, limits), memory_mb=limits.memory_mb)
 
     def _open(self, environment: ResolvedEnvironment) -> Container:
         context, preload = self._context, self._context.preloads[environment.digest]
         image = self._images.image(environment)
-        folder = self._folders.take()
+        folder = make_folder(context.scratch)
         try:
             self._user.give(folder, f"{folder}/{OUTPUT_FOLDER}")
             binds = privileges.action_binds(folder, privileges.bytecode_folder(environment, context.home))
@@ -85,11 +86,17 @@ class ContainerPool(WorkerPool[Container]):
                 privileges.host_config(binds=binds, memory_mb=privileges.memory_of(context.limits), cpus=cpus),
                 privileges.config(privileges.command(environment, image, preload, context.home), self._user),
             )
+            new = action_folder.attributes_of(folder)
         except BaseException:
             remove_folder(folder)
             raise
         container = Container(
-            environment=environment, daemon=self._daemon, identifier=identifier, connection=connection, folder=folder
+            environment=environment,
+            daemon=self._daemon,
+            identifier=identifier,
+            connection=connection,
+            folder=folder,
+            new=new,
         )
         self._containers[environment.digest].append(container)
         context.selector.register(container.fileno(), selectors.EVENT_READ, container)
@@ -99,7 +106,6 @@ class ContainerPool(WorkerPool[Container]):
         containers = self._containers[job.environment.digest]
         container = next((container for container in containers if container.folder == job.folder), None)
         if container is None:
-            # Its container ended while its outputs were hashed.
             remove_folder(job.folder)
             return
         self._paces[job.environment.digest].note(time.monotonic() - container.since, first=container.answered == 1)
@@ -108,7 +114,7 @@ class ContainerPool(WorkerPool[Container]):
     def _empty(self, container: Container) -> None:
         """Empty a container's folder. If that fails, end the container: its mounts cannot be replaced."""
         container.held = False
-        if not self._folders.empty(container.folder):
+        if not action_folder.empty(container.folder, container.new):
             self.remove_worker(container)
 
     def renew(self, environment: ResolvedEnvironment) -> None:
@@ -119,10 +125,9 @@ class ContainerPool(WorkerPool[Container]):
         if worker not in self._containers[worker.environment.digest]:
             return "", []
         self._containers[worker.environment.digest].remove(worker)
-        words, left = self._end(worker)
-        if left or not worker.held:
+        if not worker.held:
             remove_folder(worker.folder)
-        return words, left
+        return self._end(worker)
 
     def close(self) -> None:
         containers = self.workers()

@@ -1,8 +1,8 @@
-"""Jobs, finished actions and the events that report them."""
+"""Tasks, jobs, finished actions and the events that report them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mlir_matrix.actions.outcomes import Outcome
@@ -64,20 +64,34 @@ class ActionDone(Event):
 
 
 @dataclass(slots=True, eq=False)
-class Job:
-    """An action that is being executed, with its twins: actions with the same key."""
+class Task:
+    """An action to execute, with its twins: actions with the same key."""
 
     action: Action
     prepared: Prepared
     environment: ResolvedEnvironment
-    folder: str = ""
-    #: Copies of large inputs, which the pool moves into the folder, by their path there.
-    copies: Mapping[str, str] = field(default_factory=dict)
     twins: list[Action] = field(default_factory=list)
     #: Number of lost workers and unreadable outputs.
     losses: int = 0
-    #: Whether it continues another action in its process, and whether it must not, because it has failed there.
-    continues: bool = False
-    alone: bool = False
-    #: Whether its process waits for the action that continues it.
-    waits: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """What one process executes: actions, each of which reads outputs of the one before. It ends with the first failure.
+
+    The key of an action is known once the one before is finished. The job then goes on with it, or ends.
+    """
+
+    actions: Sequence[Action]
+    environment: ResolvedEnvironment
+    #: The current action; None where the job is being ended.
+    task: Task | None
+    #: Number of the current action.
+    at: int = 0
+    #: The pool chooses it.
+    folder: str = ""
+    #: Copies of large inputs of the first action, which the pool moves into its folder, by their path there.
+    copies: Mapping[str, str] = field(default_factory=dict)
+    #: Whether large outputs of the current action are being hashed, and whether the worker has ended meanwhile.
+    hashing: bool = False
+    lost: bool = False

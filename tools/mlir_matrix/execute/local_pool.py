@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import selectors
 import signal
@@ -13,22 +12,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mlir_matrix.actions.contract import WorkRequest, WorkResponse
 from mlir_matrix.actions.runtime.collect import remove_folder
 from mlir_matrix.actions.sandbox.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.execute.job import Job
+from mlir_matrix.execute.folders import empty_folder, fill_folder, make_folder
+from mlir_matrix.execute.job import Job, Task
 from mlir_matrix.execute.worker_pool import (
     LostJob,
     PackageSupply,
     PoolContext,
     WorkerPool,
-    is_compilation,
     time_limit,
 )
 from mlir_matrix.execute.worker_process import Preload, Worker, last_line, serving, worker_command
-
-#: How many processes may wait for a job that continues theirs, in addition to one for each parallel job of the run.
-_MOST_WAITING = 4
 
 
 @dataclass(kw_only=True)
@@ -42,19 +39,12 @@ class WorkerProcess(Worker):
         assert self.process.stdout is not None
         return self.process.stdout.fileno()
 
-    def send(self, folder: str, payload: Any, *, timeout_s: float, memory_mb: int, stay: bool = False) -> None:
-        """Request the action in ``folder``. Raise BrokenPipeError if the worker has ended."""
-        self._write(self.request_line(folder, payload, timeout_s=timeout_s, memory_mb=memory_mb, stay=stay))
-
-    def end(self, folder: str) -> None:
-        """End the process that waits in ``folder``. There is no answer."""
-        self._write(json.dumps({"sandboxDir": folder, "end": True}).encode() + b"\n")
-
-    def _write(self, line: bytes) -> None:
+    def send(self, request: WorkRequest) -> None:
+        """Send a request. Raise BrokenPipeError if the worker has ended."""
         assert self.process.stdin is not None
-        os.write(self.process.stdin.fileno(), line)
+        os.write(self.process.stdin.fileno(), request.to_line())
 
-    def receive(self) -> tuple[list[tuple[Any, dict[str, Any]]], bool]:
+    def receive(self) -> tuple[list[tuple[Any, WorkResponse]], bool]:
         chunk = os.read(self.fileno(), 1 << 16)
         return self.parse(chunk) if chunk else ([], False)
 
@@ -114,15 +104,15 @@ def start_worker(
 
 
 class LocalPool(WorkerPool[WorkerProcess]):
-    """Worker processes of this machine, one per environment. Each forks for every job that does not continue another one."""
+    """Worker processes of this machine, one per environment. Each forks for every job."""
+
+    most_actions = 100
 
     def __init__(self, context: PoolContext, devices: Sequence[str] = ()) -> None:
         """Make an empty pool. ``devices``: those that actions may use if they ask for them."""
         super().__init__(context, PackageSupply(context.home, context.wake))
         self._devices = devices
         self._workers: dict[str, WorkerProcess] = {}
-        #: By action: the environment, and the folder whose process waits for the job that continues it; the oldest first.
-        self._waiting: dict[str, tuple[str, str]] = {}
 
     def workers(self) -> Sequence[WorkerProcess]:
         return [*self._workers.values()]
@@ -132,29 +122,39 @@ class LocalPool(WorkerPool[WorkerProcess]):
         workers = {digest: self._workers.get(digest) for digest in waiting}
         return [digest for digest, worker in workers.items() if worker is None or worker.warm or not worker.pending]
 
-    def send(self, job: Job) -> None:
+    def send(self, job: Job, task: Task) -> None:
         limits = self._context.limits
         worker = self._worker(job.environment)
-        waiting = self._waiting_for(job)
-        job.continues, job.waits = bool(waiting), False
-        job.folder = waiting or self._folders.take()
+        job.folder = make_folder(self._context.scratch)
         try:
-            self._folders.fill(job.folder, job.prepared, self._context.store, job.copies)
+            fill_folder(job.folder, task.prepared, self._context.store, job.copies)
+            request = worker.request(
+                job.folder,
+                job,
+                timeout_s=time_limit(task.action, limits),
+                memory_mb=limits.memory_mb,
+                actions=len(job.actions),
+            )
             # The selector reports the end of a worker, once.
             with suppress(BrokenPipeError):
-                worker.send(
-                    job.folder,
-                    job,
-                    timeout_s=time_limit(job, limits),
-                    memory_mb=limits.memory_mb,
-                    stay=job.action.id in self._context.continued,
-                )
+                worker.send(request)
         except OSError:
-            if job.continues:
-                self._end_waiting(job.environment.digest, job.folder)
-            else:
-                remove_folder(job.folder)
+            remove_folder(job.folder)
             raise
+
+    def proceed(self, job: Job, task: Task) -> None:
+        empty_folder(job.folder)
+        fill_folder(job.folder, task.prepared, self._context.store)
+        self._continue(job, proceed=True)
+
+    def cancel(self, job: Job) -> None:
+        self._continue(job, cancel=True)
+
+    def _continue(self, job: Job, *, proceed: bool = False, cancel: bool = False) -> None:
+        worker = self._workers[job.environment.digest]
+        number = next(number for number, pending in worker.pending.items() if pending is job)
+        with suppress(BrokenPipeError):
+            worker.send(WorkRequest(request_id=number, proceed=proceed, cancel=cancel))
 
     def _worker(self, environment: ResolvedEnvironment) -> WorkerProcess:
         worker = self._workers.get(environment.digest)
@@ -171,33 +171,8 @@ class LocalPool(WorkerPool[WorkerProcess]):
             self._context.selector.register(worker.fileno(), selectors.EVENT_READ, worker)
         return worker
 
-    def _waiting_for(self, job: Job) -> str:
-        """Return the folder whose process waits for this job, if any."""
-        for source in () if job.alone else job.action.sources:
-            environment, folder = self._waiting.get(source, ("", ""))
-            if environment == job.environment.digest and is_compilation(job.action):
-                del self._waiting[source]
-                return folder
-        return ""
-
     def release(self, job: Job) -> None:
-        if not job.waits:
-            self._folders.give_back(job.folder)
-            return
-        if self._folders.empty(job.folder, in_use=True):
-            self._waiting[job.action.id] = job.environment.digest, job.folder
-            if len(self._waiting) > _MOST_WAITING + self._context.limits.jobs:
-                digest, folder = self._waiting.pop(next(iter(self._waiting)))
-                self._end_waiting(digest, folder)
-        else:
-            self._end_waiting(job.environment.digest, job.folder)
-
-    def _end_waiting(self, environment: str, folder: str) -> None:
-        worker = self._workers.get(environment)
-        if worker is not None:
-            with suppress(BrokenPipeError):
-                worker.end(folder)
-        remove_folder(folder)
+        remove_folder(job.folder)
 
     def renew(self, environment: ResolvedEnvironment) -> None:
         if environment.digest in self._workers:
@@ -205,11 +180,7 @@ class LocalPool(WorkerPool[WorkerProcess]):
 
     def remove_worker(self, worker: WorkerProcess) -> tuple[str, list[LostJob]]:
         del self._workers[worker.environment.digest]
-        self._waiting = {action: each for action, each in self._waiting.items() if each[0] != worker.environment.digest}
-        words, left = self._end(worker)
-        for job, _ in left:
-            remove_folder(job.folder)
-        return words, left
+        return self._end(worker)
 
     def close(self) -> None:
         for worker in self.workers():

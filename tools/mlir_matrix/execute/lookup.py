@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from mlir_matrix.actions.contract import WorkResponse
 from mlir_matrix.actions.runtime.child import REQUEST_FILE
 from mlir_matrix.actions.runtime.collect import damaged, may_be_cached
 from mlir_matrix.base.digest import digest_file
@@ -17,7 +17,7 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnv
 from mlir_matrix.execute.action_cache import ActionCache, Result
 from mlir_matrix.execute.c_libraries import CLibraries
 from mlir_matrix.execute.folders import Prepared, collect
-from mlir_matrix.execute.job import Done, Job, infra_error, inherited_failure
+from mlir_matrix.execute.job import Done, Task, infra_error, inherited_failure
 from mlir_matrix.execute.keys import Read, action_key, input_names
 from mlir_matrix.plan.graph import BUILDING, Action, File, Graph, Produced
 
@@ -94,23 +94,27 @@ class Lookup:
         known = self._known[key] = replace(result, memory_mb=self._memory_mb)
         self._store.keep(key, known)
 
-    def take(self, job: Job, answer: Mapping[str, Any]) -> Done:
-        """Return the end of an answered job, and cache its result. Raise DamagedFolderError."""
-        if answer.get("exitCode"):
-            if not os.access(f"{job.folder}/{REQUEST_FILE}", os.R_OK):
-                raise damaged(job.folder, job.action.stage, f"its {REQUEST_FILE} cannot be read")
-            return infra_error(job.action, str(answer.get("output")))
+    def take(self, task: Task, folder: str, answer: WorkResponse, *, is_first: bool = True) -> Done:
+        """Return the end of an answered task, and cache its result. Raise DamagedFolderError.
+
+        ``is_first``: whether it was the first action of its process. A failure of any other is not cached.
+        """
+        action = task.action
+        if answer.trouble:
+            if not os.access(f"{folder}/{REQUEST_FILE}", os.R_OK):
+                raise damaged(folder, action.stage, f"its {REQUEST_FILE} cannot be read")
+            return infra_error(action, answer.trouble)
         try:
-            result = collect(job.folder, job.action, answer.get("usage", {}), self._store)
-            if not result.ok and job.action.tool in BUILDING:
+            result = collect(folder, action, answer.usage, self._store)
+            if not result.ok and action.tool in BUILDING:
                 outcome = result.outcome
-                return infra_error(job.action, outcome["reason"], outcome.get("diagnostics", ""))
-            if may_be_cached(result.outcome) and (result.ok or not job.continues):
-                self._keep(job.prepared.key, result)
+                return infra_error(action, outcome["reason"], outcome.get("diagnostics", ""))
+            if may_be_cached(result.outcome) and (result.ok or is_first):
+                self._keep(task.prepared.key, result)
                 if self._libraries:
-                    self._libraries.keep(job.action, result)
+                    self._libraries.keep(action, result)
         except OSError as error:
-            return infra_error(job.action, f"the machine failed: {error}")
+            return infra_error(action, f"the machine failed: {error}")
         return Done(result=result, cached=False, executed=True)
 
     def relied(self) -> set[str]:

@@ -1,24 +1,24 @@
-"""Queue jobs: ready ones by urgency, those that another run executes, and lost ones that are retried alone."""
+"""Queue tasks: ready ones by urgency, those that another run executes, and lost ones that are retried alone."""
 
 from __future__ import annotations
 
 import heapq
 import time
 from collections import defaultdict, deque
-from collections.abc import Collection, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
-from mlir_matrix.execute.job import Job
+from mlir_matrix.execute.job import Task
 from mlir_matrix.plan.graph import Graph
 
-#: How often a job is tried. The second time it runs alone, with a new worker and folder.
+#: How often a task is tried. The second time it runs alone, with a new worker and folder.
 ATTEMPTS = 2
 #: Seconds before an environment that lost its worker gets the next one. An environment whose worker does not begin its job ends
 #: after the last of them, or if the last two losses are further apart than ``_IN_A_ROW_S``.
 _BACK_OFF_S = (0.5, 2.0, 8.0)
 _IN_A_ROW_S = 60.0
-#: Seconds until a job of another run is looked up again: twice as long each time, within these limits.
+#: Seconds until a task of another run is looked up again: twice as long each time, within these limits.
 _SHORTEST_S, _LONGEST_S = 0.02, 0.25
 #: Rough seconds of an action by tool. They only order the critical paths.
 _COST = {
@@ -128,6 +128,11 @@ class ReadyQueue:
             self._priority = schedule(self._graph, self._jobs)
         heapq.heappush(self._ready[environment], (self._priority[like], item))
 
+    def next_after(self, identifier: str, fits: Callable[[str], bool]) -> str | None:
+        """Return the most urgent of the actions that only wait for this one and fit, or None."""
+        waiting = (name for name in self._dependents.get(identifier, ()) if self._waiting[name] == 1 and fits(name))
+        return min(waiting, key=lambda name: self._priority[name], default=None)
+
     def pop(self, environments: Collection[str]) -> tuple[str, str] | None:
         """Return the most urgent item among those of the given environments, and its environment."""
         best = min(
@@ -151,7 +156,7 @@ class ReadyQueue:
 
 @dataclass(slots=True)
 class _Wait:
-    job: Job
+    task: Task
     #: Times of the latest execution and of the next look-up, and seconds between that and the one after it.
     until: float
     due: float = 0.0
@@ -159,8 +164,8 @@ class _Wait:
     parked: bool = True
 
 
-class WaitingJobs:
-    """Jobs that another run executes. They take no worker, and are looked up again after a pause."""
+class WaitingTasks:
+    """Tasks that another run executes. They take no worker, and are looked up again after a pause."""
 
     def __init__(self) -> None:
         self._waits: dict[str, _Wait] = {}
@@ -168,58 +173,58 @@ class WaitingJobs:
     def __len__(self) -> int:
         return sum(wait.parked for wait in self._waits.values())
 
-    def add(self, job: Job, limit_s: float) -> None:
-        """Add a job until it is due, for at most ``limit_s`` seconds since the first call."""
+    def add(self, task: Task, limit_s: float) -> None:
+        """Add a task until it is due, for at most ``limit_s`` seconds since the first call."""
         now = time.monotonic()
-        wait = self._waits.setdefault(job.prepared.key, _Wait(job, now + limit_s))
-        wait.job, wait.parked = job, True
+        wait = self._waits.setdefault(task.prepared.key, _Wait(task, now + limit_s))
+        wait.task, wait.parked = task, True
         wait.due, wait.pause = now + wait.pause, min(2 * wait.pause, _LONGEST_S)
 
-    def over(self, job: Job) -> bool:
-        """Return whether a job has reached its limit."""
-        wait = self._waits.get(job.prepared.key)
+    def over(self, task: Task) -> bool:
+        """Return whether a task has reached its limit."""
+        wait = self._waits.get(task.prepared.key)
         return wait is not None and time.monotonic() >= wait.until
 
-    def due(self, jobs: Container[str]) -> Iterator[Job]:
-        """Remove and yield the jobs to look up now; ``jobs`` has the keys of all unfinished jobs."""
+    def due(self, tasks: Container[str]) -> Iterator[Task]:
+        """Remove and yield the tasks to look up now; ``tasks`` has the keys of all unfinished tasks."""
         now = time.monotonic()
-        self._waits = {key: wait for key, wait in self._waits.items() if key in jobs}
+        self._waits = {key: wait for key, wait in self._waits.items() if key in tasks}
         for wait in [*self._waits.values()]:
             if wait.parked and wait.due <= now:
                 wait.parked = False
-                yield wait.job
+                yield wait.task
 
     def pause(self, longest: float) -> float:
-        """Return the seconds until the next job is due, at most ``longest``."""
+        """Return the seconds until the next task is due, at most ``longest``."""
         now = time.monotonic()
         return min([longest, *(max(0.0, wait.due - now) for wait in self._waits.values() if wait.parked)])
 
 
 class Retries:
-    """Lost jobs, retried alone to find the one that ends its worker, and environments that wait for a new worker."""
+    """Lost tasks, retried alone to find the one that ends its worker, and environments that wait for a new worker."""
 
     def __init__(self) -> None:
-        self._waiting: deque[Job] = deque()
-        #: The key of the last retried job.
+        self._waiting: deque[Task] = deque()
+        #: The key of the last retried task.
         self._begun = ""
         #: Times of losses since the last answer, by environment.
         self._losses: dict[str, list[float]] = {}
 
-    def add(self, job: Job) -> None:
-        self._waiting.append(job)
+    def add(self, task: Task) -> None:
+        self._waiting.append(task)
 
-    def next(self) -> Job | None:
-        """Return the next job whose environment may have a worker, or None."""
-        return next((job for job in self._waiting if not self.is_held_back(job.environment.digest)), None)
+    def next(self) -> Task | None:
+        """Return the next task whose environment may have a worker, or None."""
+        return next((task for task in self._waiting if not self.is_held_back(task.environment.digest)), None)
 
-    def begin(self, job: Job) -> None:
-        """Remove a job from the queue, because it starts."""
-        self._waiting.remove(job)
-        self._begun = job.prepared.key
+    def begin(self, task: Task) -> None:
+        """Remove a task from the queue, because it starts."""
+        self._waiting.remove(task)
+        self._begun = task.prepared.key
 
-    def is_running(self, jobs: Container[str]) -> bool:
-        """Return whether a retried job is running; ``jobs`` has the keys of unfinished jobs."""
-        return self._begun in jobs
+    def is_running(self, tasks: Container[str]) -> bool:
+        """Return whether a retried task is running; ``tasks`` has the keys of unfinished tasks."""
+        return self._begun in tasks
 
     def note_loss(self, environment: str) -> bool:
         """Note that a worker was lost. Return True if the environment has lost too many workers."""

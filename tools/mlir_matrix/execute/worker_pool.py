@@ -7,7 +7,7 @@ import selectors
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict, deque
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -18,8 +18,7 @@ from mlir_matrix.base.events import PackageProgress
 from mlir_matrix.base.paths import Home
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.execute.action_cache import ActionCache
-from mlir_matrix.execute.folders import FilePool, Folders
-from mlir_matrix.execute.job import Job
+from mlir_matrix.execute.job import Job, Task
 from mlir_matrix.execute.worker_process import Preload, Worker
 from mlir_matrix.plan.graph import BUILDING, Action, Graph
 from mlir_matrix.plan.request import Limits
@@ -96,19 +95,15 @@ class PoolContext:
     wake: Callable[[], object]
     #: What workers import beforehand, by the digest of their environment.
     preloads: Mapping[str, Preload]
-    #: Actions that another one can continue in the same process.
-    continued: Container[str]
     home: Home
     #: A folder that is removed with the run, on the disk of the store.
     scratch: Path
     store: ActionCache
-    #: Writes the small files of actions' folders, and of the store.
-    files: FilePool
     limits: Limits
 
 
 class LostJob(NamedTuple):
-    """An unfinished job of a worker that has ended, and whether it had begun."""
+    """An unfinished job of a worker that has ended, and whether its current action had begun."""
 
     job: Job
     began: bool
@@ -120,10 +115,12 @@ W = TypeVar("W", bound=Worker)
 class WorkerPool(ABC, Generic[W]):
     """Workers, which are registered with the selector for reading, with themselves as data."""
 
+    #: How many actions a job may have.
+    most_actions = 1
+
     def __init__(self, context: PoolContext, supply: PackageSupply) -> None:
         self.supply = supply
         self._context = context
-        self._folders = Folders(context.scratch, context.files)
 
     @abstractmethod
     def workers(self) -> Sequence[W]:
@@ -134,15 +131,23 @@ class WorkerPool(ABC, Generic[W]):
         """Return the environments that can take a job now; ``waiting`` counts the jobs of each, by its digest."""
 
     @abstractmethod
-    def send(self, job: Job) -> None:
-        """Send a job to a worker, in a folder filled for it, ``job.folder``.
+    def send(self, job: Job, task: Task) -> None:
+        """Send a job to a worker, in a folder filled for it, ``job.folder``. ``task``: its first action.
 
         Raise LostBlob if an input is missing, or OSError if the machine fails. The folder is removed then.
         """
 
+    def proceed(self, job: Job, task: Task) -> None:
+        """Have a job that waits go on with its next action. Raise LostBlob, or OSError if the machine fails."""
+        raise NotImplementedError
+
+    def cancel(self, job: Job) -> None:
+        """End a job that waits. It is answered once more."""
+        raise NotImplementedError
+
     @abstractmethod
     def release(self, job: Job) -> None:
-        """Take back the folder of a job after its outputs were moved out."""
+        """Take back the folder of a job that has ended, after its outputs were moved out."""
 
     @abstractmethod
     def renew(self, environment: ResolvedEnvironment) -> None:
@@ -153,7 +158,7 @@ class WorkerPool(ABC, Generic[W]):
         """Remove a worker that has ended or whose answer is invalid. Return its last output and its unfinished jobs."""
 
     def _end(self, worker: W) -> tuple[str, list[LostJob]]:
-        """End a worker. Return its last output and its unfinished jobs, whose folders are left."""
+        """End a worker. Return its last output and its unfinished jobs."""
         self._context.selector.unregister(worker.fileno())
         words = worker.last_output()
         worker.stop()
@@ -163,7 +168,7 @@ class WorkerPool(ABC, Generic[W]):
         """Kill workers that do not answer even after the time limit: stopped, or stuck in an import."""
         now = time.monotonic()
         for worker in self.workers():
-            limits = [time_limit(job, self._context.limits) for job in worker.pending.values()]
+            limits = [time_limit(job.actions[0], self._context.limits) for job in worker.pending.values()]
             if limits and worker.heard < now - BUSY * max(limits) - _PATIENCE_S:
                 worker.kill()
 
@@ -197,29 +202,6 @@ def is_compilation(action: Action) -> bool:
     return action.tool in ("passes", "object") and action.params.get("backend", "bindings") == "bindings"
 
 
-def continued_actions(
-    graph: Graph, environments: Mapping[str, ResolvedEnvironment | UnavailableEnvironment]
-) -> frozenset[str]:
-    """Return the actions that another one of the graph can continue in the same process.
-
-    Leave out foreign environments: their process still runs while outputs are moved into the cache, and could write to them.
-    """
-    # Several names may stand for one environment.
-    digests = {
-        name: environment.digest
-        for name, environment in environments.items()
-        if isinstance(environment, ResolvedEnvironment) and not environment.foreign
-    }
-    found = {
-        key: digests[action.environment]
-        for key, action in graph.actions.items()
-        if action.environment in digests and is_compilation(action)
-    }
-    return frozenset(
-        source for key, digest in found.items() for source in graph.actions[key].sources if found.get(source) == digest
-    )
-
-
-def time_limit(job: Job, limits: Limits) -> float:
-    """Return the seconds that a job may take."""
-    return max(limits.timeout_s, _BUILDING_S) if job.action.tool in BUILDING else limits.timeout_s
+def time_limit(action: Action, limits: Limits) -> float:
+    """Return the seconds that an action may take."""
+    return max(limits.timeout_s, _BUILDING_S) if action.tool in BUILDING else limits.timeout_s

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mlir_matrix.actions.contract import BACKEND
+from mlir_matrix.actions.contract import BACKEND, WorkRequest, WorkResponse
 from mlir_matrix.actions.runtime.bytecode import options
 from mlir_matrix.actions.sandbox.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.base.errors import InfrastructureError
@@ -111,32 +111,26 @@ class Worker(ABC):
         """Return whether the worker has answered before; until then it may still be importing."""
         return self.answered > 0
 
-    def request_line(self, folder: str, payload: Any, *, timeout_s: float, memory_mb: int, stay: bool = False) -> bytes:
-        """Return the line that requests the action in ``folder``, and note the request.
-
-        ``stay``: the process waits for the action that continues it, in the same folder.
-        """
+    def request(self, folder: str, payload: Any, *, timeout_s: float, memory_mb: int, actions: int = 1) -> WorkRequest:
+        """Return the request to execute that many actions in ``folder``, and note it."""
         if not self.pending:
             self.heard = time.monotonic()
         self._requests += 1
         self.pending[self._requests] = payload
-        message = {
-            "requestId": self._requests,
-            "sandboxDir": folder,
-            "arguments": ["--timeout-s", str(timeout_s), "--memory-mb", str(memory_mb), *["--stay"] * stay],
-            "inputs": [],
-        }
-        return json.dumps(message).encode() + b"\n"
+        limits = ["--timeout-s", str(timeout_s), "--memory-mb", str(memory_mb)]
+        arguments = [*limits, "--actions", str(actions)]
+        return WorkRequest(request_id=self._requests, folder=folder, arguments=arguments)
 
-    def parse(self, chunk: bytes) -> tuple[list[tuple[Any, dict[str, Any]]], bool]:
+    def parse(self, chunk: bytes) -> tuple[list[tuple[Any, WorkResponse]], bool]:
         """Return the payloads and answers that these bytes complete, and False if the bytes are no answers."""
         *lines, self._buffer = (self._buffer + chunk).split(b"\n")
         answers = []
         self.heard = time.monotonic()
         for line in lines:
             try:
-                message = json.loads(line)
-                answers.append((self.pending.pop(message["requestId"]), message))
+                answer = WorkResponse.from_line(line)
+                payload = self.pending[answer.request_id] if answer.more else self.pending.pop(answer.request_id)
+                answers.append((payload, answer))
             except (ValueError, LookupError, TypeError):
                 # Another program has written to the stream of answers, so no later answer can be trusted.
                 return answers, False
@@ -148,7 +142,7 @@ class Worker(ABC):
         """Return the descriptor of the answers, for a selector."""
 
     @abstractmethod
-    def receive(self) -> tuple[list[tuple[Any, dict[str, Any]]], bool]:
+    def receive(self) -> tuple[list[tuple[Any, WorkResponse]], bool]:
         """Return answered payloads with their answers, and False if the worker has ended or its answer is invalid."""
 
     @abstractmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.expand.expansion import Expansion, Test
@@ -268,7 +268,7 @@ def _variant_lines(resolved_step: ResolvedStep, indent: str) -> Iterator[str]:
 
 
 def _action_line(action: ExplainedAction) -> str:
-    params = action["params"]
+    params = cast("dict[str, Any]", action["params"])
     command = params.get("command", ())
     # A program, a Python file of a catalog, or a tool of the package.
     what = command[0] if command else params.get("tool", action["kind"])

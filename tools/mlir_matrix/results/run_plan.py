@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -11,7 +11,7 @@ from mlir_matrix.base.errors import DiskFullError, InfrastructureError, UsageErr
 from mlir_matrix.base.events import Event, Listener, ignore
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Environment, Session, remember
-from mlir_matrix.execute.action_cache import ActionCache
+from mlir_matrix.execute.action_cache import ActionCache, LostBlob
 from mlir_matrix.execute.job import ActionDone, Done
 from mlir_matrix.execute.local_pool import LocalPool
 from mlir_matrix.execute.scheduler import Scheduler
@@ -34,7 +34,14 @@ class Executor(Protocol):
 
     def run(self, listener: Listener) -> dict[str, Done]: ...
 
-    def read_blob(self, digest: str) -> bytes: ...
+    def read_blob(self, digest: str) -> bytes:
+        """Return the bytes of an output. Raise LostBlob."""
+
+    def rebuild(self, lost: LostBlob) -> None:
+        """Rebuild an output that the listener could not read. The action that just ended then ends again."""
+
+    def relied(self) -> set[str] | None:
+        """Return the files of the action cache that the results depend on; None if they depend on others."""
 
     def download_outputs(self, tests: Sequence[str]) -> None:
         """Download the outputs of these tests' actions into the action cache of this machine."""
@@ -51,6 +58,7 @@ class _Collector:
         listener: Listener,
         run: Run,
         *,
+        rebuild: Callable[[LostBlob], None],
         fail_fast: bool,
     ) -> None:
         self._maker = maker
@@ -58,6 +66,7 @@ class _Collector:
         self._listener = listener
         self._run = run
         self._fail_fast = fail_fast
+        self._rebuild = rebuild
         #: The test that ended a run with --fail-fast.
         self.surprise = ""
         self._ends: dict[str, list[Test]] = {}
@@ -69,7 +78,10 @@ class _Collector:
         """Handle an event; return True to end the run."""
         self._listener(event)
         if isinstance(event, ActionDone):
-            self._collect(event)
+            try:
+                self._collect(event)
+            except LostBlob as lost:
+                self._rebuild(lost)
         return bool(self.surprise)
 
     def _collect(self, event: ActionDone) -> None:
@@ -172,13 +184,14 @@ def run_plan(
     # The executor adds to this dictionary.
     run = Run(done=executor.done)
     quarantine = Quarantine(session.catalog, today())
-    collector = _Collector(plan, maker, quarantine, listener, run, fail_fast=fail_fast)
+    collector = _Collector(plan, maker, quarantine, listener, run, rebuild=executor.rebuild, fail_fast=fail_fast)
     try:
         executor.run(collector.on)
         executor.download_outputs([result.id for result in run.results if not result.expected])
         locked = all(isinstance(each, ResolvedEnvironment) and each.is_locked for each in environments.values())
-        if isinstance(executor, Scheduler) and locked:
-            run.relied = [str(note), *sorted(executor.relied())]
+        relied = executor.relied()
+        if relied is not None and locked:
+            run.relied = [str(note), *sorted(relied)]
     except (KeyboardInterrupt, DiskFullError) as interruption:
         run.interruption = interruption
     run.results.extend(

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from mlir_matrix.actions.contract import WorkRequest, WorkResponse
 from mlir_matrix.actions.runtime import bytecode
 from mlir_matrix.actions.runtime.bazel_layout import OUTCOME_MARK
 from mlir_matrix.actions.runtime.worker import Worker
@@ -217,31 +218,91 @@ def test_killing_the_worker_ends_everything(talk: Talk, how: signal.Signals) -> 
     assert not alive.exists()
 
 
-def test_an_action_continues_another_in_its_process(talk: Talk) -> None:
-    """Each has a log, an outcome and a time of its own; a failure ends the process, and the next one is new."""
-    folder = talk.ask(1, "echo first; exit 0", options=["--stay"])
-    assert talk.answer()["waits"] is True
-    assert outcome(folder) == {"outcome": "ok", "stage": "run"}
-    inside = folder / "in"
-    for number, script, waits, options in (
-        (2, "sleep 0.2; exit 0", True, ["--stay"]),
-        (3, "echo third; exit 1", False, ["--stay"]),
-        (4, "exit 0", True, ["--stay"]),
-        (5, "exit 0", False, []),
+def several(talk: Talk, script: str, number: int, options: Sequence[str] = ()) -> Path:
+    """Ask for several actions, of which the first one runs."""
+    return talk.ask(1, script, options=[*options, "--actions", str(number)])
+
+
+def proceed(talk: Talk, folder: Path, script: str = "exit 0") -> None:
+    """Have the process go on with another script."""
+    (folder / "outcome.json").unlink()
+    # The folder itself stays: it is mounted.
+    (folder / "in" / "kernel").unlink()
+    again = prepare(talk.folder / "new", script)
+    os.rename(again / "in" / "kernel", folder / "in" / "kernel")
+    os.rename(again / "action.json", folder / "action.json")
+    again.joinpath("in").rmdir()
+    talk.say(WorkRequest(request_id=1, proceed=True).to_line().decode())
+
+
+def test_several_actions_run_in_one_process(talk: Talk) -> None:
+    """Each has an answer, a log, an outcome and times of its own; a failure ends the process."""
+    folder = several(talk, "echo first; exit 0", 4)
+    for script, word, said in (
+        ("sleep 0.2; exit 0", "ok", ""),
+        ("echo third; exit 1", "ok", ""),
+        ("", "run-failed", "third\n"),
     ):
-        (folder / "outcome.json").unlink()
-        # The folder itself stays: it is mounted.
-        (inside / "kernel").unlink()
-        again = prepare(talk.folder / f"new-{number}", script)
-        os.rename(again / "in" / "kernel", inside / "kernel")
-        os.rename(again / "action.json", folder / "action.json")
-        talk.say(json.dumps({"requestId": number, "sandboxDir": str(folder), "arguments": options, "inputs": []}))
-        answer = talk.answer()
-        assert (answer["requestId"], answer.get("waits", False)) == (number, waits)
-        assert answer["usage"]["wall_s"] < 60
-        assert answer["usage"]["user_s"] < 0.2
-        assert outcome(folder)["outcome"] == ("run-failed" if number == 3 else "ok")
-        assert outcome(folder).get("diagnostics", "") == ("third\n" if number == 3 else "")
+        answer = WorkResponse.from_line(json.dumps(talk.answer()).encode())
+        assert (answer.request_id, answer.more, answer.trouble) == (1, word == "ok", "")
+        assert answer.usage["wall_s"] < 60
+        assert answer.usage["user_s"] < 0.2
+        assert (outcome(folder)["outcome"], outcome(folder).get("diagnostics", "")) == (word, said)
+        if script:
+            proceed(talk, folder, script)
+
+
+def test_last_of_several_actions_ends_the_process(talk: Talk) -> None:
+    folder = several(talk, "exit 0", 2)
+    assert talk.answer()["more"]
+    proceed(talk, folder)
+    assert "more" not in talk.answer()
+    assert outcome(folder)["outcome"] == "ok"
+
+
+@pytest.mark.parametrize("damage", ["absent", "cut", "pipe"])
+def test_damaged_next_request_ends_the_process(talk: Talk, damage: str) -> None:
+    folder = several(talk, "exit 0", 2)
+    assert talk.answer()["more"]
+    (folder / "action.json").unlink()
+    if damage == "pipe":
+        os.mkfifo(folder / "action.json")
+    elif damage == "cut":
+        (folder / "action.json").write_text("{")
+    talk.say(WorkRequest(request_id=1, proceed=True).to_line().decode())
+    assert "more" not in talk.answer()
+    talk.ask(2, "exit 0")
+    assert talk.answer()["requestId"] == 2
+
+
+def test_cancelled_process_is_answered_once(talk: Talk) -> None:
+    several(talk, "exit 0", 3)
+    assert talk.answer()["more"]
+    for number in (77, 1, 1):
+        talk.say(WorkRequest(request_id=number, cancel=True).to_line().decode())
+    answer = talk.answer()
+    assert (answer["requestId"], "more" in answer) == (1, False)
+    talk.say(WorkRequest(request_id=1, proceed=True).to_line().decode())
+    talk.ask(2, "exit 0")
+    assert talk.answer()["requestId"] == 2
+
+
+def test_process_that_waits_has_no_time_limit(talk: Talk) -> None:
+    folder = several(talk, "exit 0", 2, options=["--timeout-s", "1"])
+    assert talk.answer()["more"]
+    time.sleep(2.5)
+    proceed(talk, folder)
+    assert "more" not in talk.answer()
+    assert outcome(folder)["outcome"] == "ok"
+
+
+def test_end_of_requests_ends_a_process_that_waits(talk: Talk) -> None:
+    several(talk, "exit 0", 2)
+    assert talk.answer()["more"]
+    assert talk.process.stdin is not None
+    talk.process.stdin.close()
+    assert talk.process.wait(timeout=120) == 0
+    talk.process.stdin = None
 
 
 #: Computes half of the time, as on a machine with other load: fifteen times four ticks of CPU time, 40 ms.
@@ -293,15 +354,13 @@ def test_the_pass_that_a_late_program_of_llvm_ran_is_named(environments: Any, tm
 
 
 def test_time_limits_are_those_of_each_action(talk: Talk) -> None:
-    folder = talk.ask(1, "exit 0", options=["--stay", "--timeout-s", "5"])
-    assert talk.answer()["waits"]
-    (folder / "in" / "kernel").unlink()
-    again = prepare(talk.folder / "new", "kill -STOP $$")
-    os.rename(again / "in" / "kernel", folder / "in" / "kernel")
-    message = {"requestId": 2, "sandboxDir": str(folder), "arguments": ["--timeout-s", "0.5"]}
-    talk.say(json.dumps(message))
-    assert "waits" not in talk.answer()
-    assert outcome(folder)["reason"] == "no answer within 0.5 s (--timeout)"
+    """The second one does not get less because of the first."""
+    folder = several(talk, "sleep 1.5; exit 0", 3, options=["--timeout-s", "2"])
+    for script in ("sleep 1.5; exit 0", "kill -STOP $$"):
+        assert talk.answer()["more"]
+        proceed(talk, folder, script)
+    assert "more" not in talk.answer()
+    assert outcome(folder)["reason"] == "no answer within 2 s (--timeout)"
 
 
 #: What becomes of a request's file, and what is said of it.
@@ -314,20 +373,18 @@ DAMAGE = {
 }
 
 
-@pytest.mark.parametrize("stays", [True, False], ids=["continued", "new"])
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_request_is_answered(talk: Talk, damage: str, stays: bool) -> None:
+def test_a_damaged_request_is_answered(talk: Talk, damage: str) -> None:
     content, said = DAMAGE[damage]
-    folder = talk.ask(1, "exit 0", options=["--stay"] * stays)
-    assert talk.answer().get("waits", False) == stays
+    folder = prepare(talk.folder / "1", "exit 0")
     (folder / "action.json").unlink()
     if content == "pipe":
         os.mkfifo(folder / "action.json")
     elif content:
         (folder / "action.json").write_text(content)
-    talk.say(json.dumps({"requestId": 2, "sandboxDir": str(folder), "arguments": ["--stay"]}))
+    talk.say(json.dumps({"requestId": 2, "sandboxDir": str(folder), "arguments": []}))
     answer = talk.answer()
-    assert (answer["requestId"], answer["exitCode"], answer.get("waits")) == (2, 1, None)
+    assert (answer["requestId"], answer["exitCode"], answer.get("more")) == (2, 1, None)
     assert answer["output"].startswith(said)
     talk.ask(3, "exit 0")
     assert talk.answer()["requestId"] == 3
@@ -335,12 +392,10 @@ def test_a_damaged_request_is_answered(talk: Talk, damage: str, stays: bool) -> 
 
 @pytest.mark.parametrize("arguments", [["--timeout-s", "soon"], ["--unknown"], 3, ["{"], ["@nothing"], ["{}"]], ids=str)
 def test_damaged_arguments_are_answered(talk: Talk, arguments: Any) -> None:
-    for number, options in ((1, ["--stay"]), (2, [])):
-        folder = talk.ask(number, "exit 0", options=options)
-        talk.answer()
-        talk.say(json.dumps({"requestId": 3, "sandboxDir": str(folder), "arguments": arguments}))
-        answer = talk.answer()
-        assert (answer["requestId"], answer["exitCode"]) == (3, 1)
+    folder = prepare(talk.folder / "1", "exit 0")
+    talk.say(json.dumps({"requestId": 3, "sandboxDir": str(folder), "arguments": arguments}))
+    answer = talk.answer()
+    assert (answer["requestId"], answer["exitCode"]) == (3, 1)
 
 
 @pytest.mark.parametrize("line", ["no", "3", '["x"]', "{"])
@@ -373,37 +428,18 @@ def run(action):
 @pytest.mark.parametrize("seconds", [0, 0.3], ids=["at once", "while it waits"])
 @pytest.mark.parametrize("forged", FORGED)
 def test_a_forged_report_ends_its_process_alone(talk: Talk, forged: str, seconds: float) -> None:
+    folder = talk.folder / "1"
+    request = {"tool": "python_file", "stage": "lower", "params": {"tool": "tool.py"}}
+    prepare(folder, "", **request, inputs={"tool": "in/tool.py"})
     tool = FORGER.replace("SECONDS", str(seconds)).replace("FORGED", repr(FORGED[forged]))
-    folder = prepare(
-        talk.folder / "1",
-        "",
-        tool="python_file",
-        stage="lower",
-        params={"tool": "tool.py"},
-        inputs={"tool": "in/tool.py"},
-    )
     (folder / "in/tool.py").write_text(tool)
-    talk.say(json.dumps({"requestId": 1, "sandboxDir": str(folder), "arguments": ["--stay"]}))
-    assert talk.answer().get("waits", False) == (seconds > 0)
-    time.sleep(2 * seconds)
+    arguments = ["--actions", "2"]
+    talk.say(WorkRequest(request_id=1, folder=str(folder), arguments=arguments).to_line().decode())
+    if seconds:
+        assert talk.answer()["more"]
+    assert "more" not in talk.answer()
     talk.ask(2, "exit 0")
     assert talk.answer()["requestId"] == 2
-    # The first one is gone, so that another process answers in its folder.
-    talk.say(json.dumps({"requestId": 3, "sandboxDir": str(folder), "arguments": []}))
-    assert talk.answer()["requestId"] == 3
-
-
-def test_a_process_that_waits_is_ended_without_an_answer(talk: Talk) -> None:
-    folder = talk.ask(1, "exit 0", options=["--stay"])
-    assert talk.answer()["waits"]
-    for _ in range(2):
-        talk.say(json.dumps({"sandboxDir": str(folder), "end": True}))
-    talk.ask(2, "exit 0", options=["--stay"])
-    assert talk.answer()["requestId"] == 2
-    assert talk.process.stdin is not None
-    talk.process.stdin.close()
-    assert talk.process.wait(timeout=120) == 0
-    talk.process.stdin = None
 
 
 def test_memory_is_limited(talk: Talk) -> None:
@@ -429,7 +465,7 @@ def test_a_layout_that_gets_no_process_leaves_no_folder(tmp_path: Path, monkeypa
         "building": False, "timeout_s": 5, "memory_mb": 64,
     }  # fmt: skip
     worker = Worker(replies=os.open(os.devnull, os.O_WRONLY), spaces=None, alone=False)
-    worker.perform({"arguments": [json.dumps(layout)], "sandboxDir": str(tmp_path)})
+    worker.perform(WorkRequest(folder=str(tmp_path), arguments=[json.dumps(layout)]))
     reason, told = worker.trouble.splitlines()
     assert reason == "the machine failed: cannot start the action: Resource temporarily unavailable"
     assert json.loads(told.removeprefix(OUTCOME_MARK))["outcome"] == "infra-error"

@@ -40,9 +40,7 @@ from mlir_matrix.actions.sandbox import isolation
 REQUEST_FILE = "action.json"
 OUTCOME_FILE = "outcome.json"
 LOG_FILE = "log.txt"
-#: Messages to a waiting child: run the next action and then wait again; run the next action and then end.
-STAY, LAST = b"s", b"l"
-#: The signal for an action that exceeds its time limit: it prints its Python stack.
+#: Asks an action that exceeds its time limit: it prints its Python stack.
 LATE = signal.SIGXCPU
 #: Exit code of a child that could not write its outcome, because the machine failed.
 EXIT_MACHINE = 74
@@ -160,11 +158,18 @@ def open_plain(path: str) -> io.BufferedReader:
 
 
 def run_forked(
-    request: Mapping[str, Any], folder: str, *, memory_mb: int, space: isolation.Space | None, line: int = -1
+    request: Mapping[str, Any],
+    folder: str,
+    *,
+    memory_mb: int,
+    space: isolation.Space | None,
+    actions: int = 1,
+    line: int = -1,
 ) -> NoReturn:
-    """Run an action in a forked child and exit. ``space``: the namespaces of the child, or None.
+    """Run actions in a forked child, one after the other until one fails, and exit.
 
-    ``line``: the descriptor on which the child reports a finished action and waits for the one that continues it; -1: none.
+    ``space``: the namespaces of the child, or None. ``line``: a socket, on which the child reports each success but the
+    last, and waits until its folder has the next request.
     """
     code = 70
     try:
@@ -188,7 +193,7 @@ def run_forked(
         except OSError as error:
             outcome = failure(str(request["stage"]), Outcome.INFRA_ERROR, f"the machine failed: {error.strerror}")
         else:
-            outcome = _perform_all(request, folder, line)
+            outcome = _perform_all(request, folder, actions, line)
         _flush()
         code = _leave(folder, outcome)
     finally:
@@ -196,10 +201,10 @@ def run_forked(
         os._exit(code)
 
 
-def _perform_all(request: Mapping[str, Any], folder: str, line: int) -> dict[str, str]:
-    """Run an action and those that continue it, in the same folder. Return the first failure, or the last outcome."""
-    stays = line >= 0
-    while (outcome := perform(request))["outcome"] == "ok" and stays:
+def _perform_all(request: Mapping[str, Any], folder: str, actions: int, line: int) -> dict[str, str]:
+    """Run actions in the same folder until one fails. Return the outcome of the last one that ran."""
+    while (outcome := perform(request))["outcome"] == "ok" and actions > 1:
+        actions -= 1
         used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
         _flush()
         write_outcome(folder, outcome)
@@ -207,10 +212,8 @@ def _perform_all(request: Mapping[str, Any], folder: str, line: int) -> dict[str
         _silence(line)
         times = [sum(each.ru_utime for each in used), sum(each.ru_stime for each in used)]
         os.write(line, json.dumps([*times, max(each.ru_maxrss for each in used)]).encode())
-        told = os.read(line, 1)
-        if not told:
+        if not os.read(line, 1):
             os._exit(0)
-        stays = told == STAY
         _redirect(line)
         with open(REQUEST_FILE, encoding="utf-8") as text:
             request = json.load(text)

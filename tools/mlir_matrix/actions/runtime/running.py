@@ -58,7 +58,9 @@ class Running:
     memory_mb: int
     #: When its limit was last checked; before the first check, when it started.
     looked: float
-    #: Socket on which the child reports a finished action and waits for the next; None for a child that runs one action.
+    #: How many actions it has, the current one included.
+    actions: int = 1
+    #: Where the child reports the end of an action, and waits until it may go on; None for a child that runs one action.
     line: socket.socket | None = None
     #: Whether the child waits for the next action.
     waits: bool = False

@@ -1,13 +1,12 @@
-"""Serve requests in a warm process, which runs each action in a forked child.
+"""Serve requests in a warm process, which runs the actions of each request in a forked child.
 
-It uses Bazel's JSON protocol for multiplexed persistent workers. Each work request is a line on stdin, and each work response a
-line on stdout. Responses come in any order and have the ``requestId`` of their request. A request names a ``sandboxDir`` with
-``action.json`` and the inputs. The parent imports what its tools need and stays single-threaded. A crash, a leak or a hang
-affects only a child. Without ``--persistent_worker`` the same command runs the one action in the current folder. Bazel's
-requests have a layout instead (``bazel_layout``).
+It uses Bazel's JSON protocol for multiplexed persistent workers. Each work request is a line on stdin. Each action has a work
+response, a line on stdout (``contract``). A request names a ``sandboxDir`` with ``action.json`` and the inputs. The parent
+imports what its tools need and stays single-threaded. A crash, a leak or a hang affects only a child. Without
+``--persistent_worker`` the same command runs the one action in the current folder. Bazel's requests have a layout instead
+(``bazel_layout``).
 
-With ``--stay``, a child that has finished its action waits for the one that continues it: a request for the same folder with
-other files. This saves a fork and a new context of MLIR, which take several times as long as a small action.
+A request with several actions saves a fork and a new context of MLIR, which take several times as long as a small action.
 """
 
 from __future__ import annotations
@@ -30,9 +29,10 @@ from importlib.machinery import PathFinder
 from typing import Any, NoReturn
 
 from mlir_matrix.actions import contract
+from mlir_matrix.actions.contract import WorkRequest, WorkResponse
 from mlir_matrix.actions.runtime import bytecode
 from mlir_matrix.actions.runtime.bazel_layout import Staged, layout_of
-from mlir_matrix.actions.runtime.child import LAST, REQUEST_FILE, STAY, open_plain, run_forked
+from mlir_matrix.actions.runtime.child import REQUEST_FILE, open_plain, run_forked
 from mlir_matrix.actions.runtime.running import Ends, Running
 from mlir_matrix.actions.sandbox import isolation, root
 from mlir_matrix.actions.sandbox.cgroup import Container
@@ -59,13 +59,11 @@ class Worker:
         #: Devices that the operator grants to actions that ask for them.
         self._granted = frozenset(devices)
         self._spaces = spaces
-        self._lost = isolation.lost(spaces)
+        self._not_isolated = isolation.lost(spaces)
         #: Whether to hide the folders beside an action's folder, which belong to other actions.
         self._alone = alone
         self._selector = selectors.DefaultSelector()
         self._running: dict[int, Running] = {}
-        #: Children that wait for the next action, by folder.
-        self._waiting: dict[str, Running] = {}
         self._open = True
         self._buffer = b""
         self._container = Container() if spaces is None and os.getpid() == 1 else None
@@ -80,9 +78,9 @@ class Worker:
         while self._open or self._running:
             self._turn(requests)
 
-    def perform(self, message: dict[str, Any]) -> None:
+    def perform(self, request: WorkRequest) -> None:
         """Run a single request that did not come from stdin."""
-        self._start(message)
+        self._start(request)
         while self._running:
             self._turn(-1)
 
@@ -101,76 +99,65 @@ class Worker:
         if not chunk:
             self._open = False
             self._selector.unregister(requests)
-            for task in [*self._running.values(), *self._waiting.values()]:
+            for task in self._running.values():
                 task.kill()
             return
         *lines, self._buffer = (self._buffer + chunk).split(b"\n")
         for line in filter(bytes.strip, lines):
             try:
-                message = dict(json.loads(line))
+                request = WorkRequest.from_line(line)
             except (ValueError, TypeError) as error:
                 sys.exit(f"internal error: a request is not a JSON object: {error}")
-            self._start(message)
+            if request.cancel or request.proceed:
+                self._continue(request)
+            else:
+                self._start(request)
 
     def _patience(self) -> float | None:
-        if not self._running:
-            return None
-        return max(0.0, min(task.deadline for task in self._running.values()) - time.monotonic())
+        busy = [task.deadline for task in self._running.values() if not task.waits]
+        return max(0.0, min(busy) - time.monotonic()) if busy else None
 
-    def _start(self, message: dict[str, Any]) -> None:
-        arguments = message.get("arguments", [])
-        root = os.path.abspath(str(message.get("sandboxDir") or "."))
-        number = message.get("requestId", 0)
-        waiting = self._waiting.pop(root, None)
-        if message.get("end"):
-            if waiting is not None:
-                waiting.kill()
-            return
+    def _continue(self, request: WorkRequest) -> None:
+        """Have a process go on with its next action, or end it. Its end is answered, as always."""
+        for task in self._running.values():
+            if task.request_id == request.request_id and task.line is not None and task.waits:
+                if request.cancel:
+                    task.kill()
+                    return
+                task.waits, task.actions = False, task.actions - 1
+                task.started = task.looked = time.monotonic()
+                task.deadline, task.cpu_s = task.started + task.timeout_s, 0.0
+                try:
+                    task.stage = str(_read_request(task.folder, REQUEST_FILE)["stage"])
+                    task.line.send(b"x")
+                except (OSError, ValueError, LookupError, TypeError):
+                    # Its end is noticed.
+                    task.kill()
+
+    def _start(self, request: WorkRequest) -> None:
+        root = os.path.abspath(request.folder)
         staged = None
         try:
-            if waiting is not None and self._go_on(waiting, number, arguments):
-                return
-            staged = self._staged(root, arguments)
-            task = self._fork(number, root, arguments, staged)
+            staged = self._staged(root, request.arguments)
+            task = self._fork(request, root, staged)
         except (OSError, ValueError, LookupError, TypeError) as error:
             if isinstance(error, OSError):
                 # The machine lacks processes, descriptors or memory. The next request may succeed.
                 trouble = f"the machine failed: cannot start the action: {error.strerror}"
             else:
                 trouble = f"internal error: the request is damaged: {type(error).__name__}: {error}"
-            self._answer(number, {}, trouble if staged is None else staged.close({}, trouble))
+            self._answer(request.request_id, {}, trouble if staged is None else staged.close({}, trouble))
             return
         if task is None:
-            self._answer(number, {})
+            self._answer(request.request_id, {})
             return
         self._running[task.pid] = task
         self._selector.register(task.pidfd, selectors.EVENT_READ, task)
         if task.line is not None:
             self._selector.register(task.line, selectors.EVENT_READ, task)
 
-    def _go_on(self, task: Running, number: int, arguments: Sequence[str]) -> bool:
-        """Give a waiting child its next action. Return False if it has ended. End it if the request cannot be read."""
-        if task.line is None:
-            return False
-        try:
-            options = _request_parser().parse_args(arguments)
-            task.stage = str(_read_request(task.folder, options.request)["stage"])
-        except (OSError, ValueError, LookupError, TypeError):
-            task.kill()
-            raise
-        task.request_id, task.timeout_s, task.started = number, options.timeout_s, time.monotonic()
-        task.deadline = task.started + task.timeout_s
-        task.looked, task.cpu_s = task.started, 0.0
-        try:
-            task.line.send(STAY if options.stay else LAST)
-        except OSError:
-            return False
-        task.waits = False
-        self._running[task.pid] = task
-        return True
-
     def _take_report(self, task: Running) -> None:
-        """Answer the request of a child that has finished its action and waits for the next."""
+        """Answer an action whose child has reported its success and waits."""
         if task.line is None:
             return
         try:
@@ -188,12 +175,10 @@ class Worker:
             self._close_line(task)
             task.kill()
             return
-        del self._running[task.pid]
-        task.waits = True
-        self._waiting[task.folder] = task
         used = self._used(task, user, system, rss)
         task.before = user, system
-        self._answer(task.request_id, used, waits=True)
+        task.waits = True
+        self._answer(task.request_id, used, more=True)
 
     def _staged(self, root: str, arguments: Sequence[str]) -> Staged | None:
         layout = layout_of(arguments)
@@ -206,11 +191,13 @@ class Worker:
             _preload(tuple(tools), tuple(layout["preload"]))
         return Staged(layout, root)
 
-    def _fork(self, number: int, root: str, arguments: Sequence[str], staged: Staged | None) -> Running | None:
-        """Start the action of a request. Return None if it inherits a failure and needs no process."""
+    def _fork(self, wanted: WorkRequest, root: str, staged: Staged | None) -> Running | None:
+        """Start the actions of a request. Return None if it inherits a failure and needs no process."""
+        actions = 1
         if staged is None:
-            options = _request_parser().parse_args(arguments)
+            options = _request_parser().parse_args(wanted.arguments)
             folder, file, limits = root, options.request, (options.timeout_s, options.memory_mb)
+            actions = options.actions
         else:
             if staged.passed_on():
                 return None
@@ -223,13 +210,13 @@ class Worker:
         started = time.monotonic()
         space, ours, its = None, None, None
         try:
-            if staged is None and options.stay:
+            if actions > 1:
                 ours, its = socket.socketpair()
             space = self._space(folder, devices)
             pid = os.fork()
             if pid == 0:
                 line = -1 if its is None else its.fileno()
-                run_forked(request, folder, memory_mb=limits[1], space=space, line=line)
+                run_forked(request, folder, memory_mb=limits[1], space=space, actions=actions, line=line)
         except OSError:
             if ours is not None:
                 ours.close()
@@ -245,7 +232,7 @@ class Worker:
         if space is not None:
             space.leave()
         return Running(
-            request_id=number,
+            request_id=wanted.request_id,
             folder=folder,
             stage=stage,
             pid=pid,
@@ -257,11 +244,12 @@ class Worker:
             timeout_s=limits[0],
             memory_mb=limits[1],
             staged=staged,
+            actions=actions,
             line=ours,
         )
 
     def _space(self, folder: str, devices: Sequence[str]) -> isolation.Space | None:
-        """Enter the namespaces of an action. Raise OSError for a device that is not granted."""
+        """Enter the namespaces of a process. Raise OSError for a device that is not granted."""
         if refused := [device for device in devices if device not in self._granted]:
             raise PermissionError(errno.EACCES, f"{' and '.join(refused)}: not granted by matrix run --device")
         return self._spaces.open(folder, alone=self._alone, devices=devices) if self._spaces is not None else None
@@ -269,7 +257,7 @@ class Worker:
     def _end_overdue(self) -> None:
         now = time.monotonic()
         for task in self._running.values():
-            if now < task.deadline:
+            if task.waits or now < task.deadline:
                 continue
             if task.timed_out:
                 task.kill()
@@ -288,17 +276,13 @@ class Worker:
         # Kill the group first: once its leader is reaped, another process may get its number.
         task.kill()
         _, status, usage = os.wait4(task.pid, 0)
-        self._running.pop(task.pid, None)
-        if self._waiting.get(task.folder) is task:
-            del self._waiting[task.folder]
+        del self._running[task.pid]
         if task.space is not None:
             task.space.close()
         elif self._container is not None and not self._running:
             self._container.end_all()
         elif self._spaces is None:
             self._bury_orphans()
-        if task.waits:
-            return
         trouble = self._ends.settle(task, status)
         used = self._used(task, usage.ru_utime, usage.ru_stime, usage.ru_maxrss)
         if task.staged is not None:
@@ -320,15 +304,12 @@ class Worker:
             "max_rss_kb": rss,
         }
 
-    def _answer(self, number: int, usage: dict[str, float], trouble: str = "", *, waits: bool = False) -> None:
+    def _answer(self, request_id: int, usage: dict[str, float], trouble: str = "", *, more: bool = False) -> None:
         self.trouble = trouble
-        # Bazel ignores unknown keys.
-        reply = {"exitCode": 1 if trouble else 0, "output": trouble, "requestId": number, "usage": usage}
-        if waits:
-            reply["waits"] = True
-        if self._lost:
-            reply["lost"] = self._lost
-        os.write(self._replies, json.dumps(reply).encode() + b"\n")
+        response = WorkResponse(
+            request_id=request_id, trouble=trouble, usage=usage, more=more, not_isolated=self._not_isolated
+        )
+        os.write(self._replies, response.to_line())
 
     def _bury_orphans(self) -> None:
         """End the processes that a finished action left. They are now children of this process, their subreaper.
@@ -336,8 +317,7 @@ class Worker:
         Repeat, because killed processes leave children, too. Stop after 2 s: a fork bomb may start processes faster.
         """
         until = time.monotonic() + 2
-        own = self._running.keys() | {task.pid for task in self._waiting.values()}
-        while (orphans := {*isolation.children()} - own) and time.monotonic() < until:
+        while (orphans := {*isolation.children()} - self._running.keys()) and time.monotonic() < until:
             for pid in orphans:
                 with contextlib.suppress(ProcessLookupError, ChildProcessError):
                     os.kill(pid, signal.SIGKILL)
@@ -345,7 +325,7 @@ class Worker:
 
 
 def _read_request(folder: str, file: str) -> dict[str, Any]:
-    """Read a request without ever blocking: a child that stayed may have replaced the file. Raise OSError or ValueError."""
+    """Read a request without ever blocking: a child that waits may have replaced the file. Raise OSError or ValueError."""
     with open_plain(os.path.realpath(os.path.join(folder, file))) as text:
         request: dict[str, Any] = json.load(text)
     return request
@@ -354,7 +334,7 @@ def _read_request(folder: str, file: str) -> dict[str, Any]:
 def _times(report: bytes, task: Running) -> tuple[float, float, int]:
     """Return the times and the memory in a child's report. Raise ValueError or TypeError if it is invalid."""
     user, system, rss = json.loads(report)
-    if task.waits or not all(0 <= value < 1e12 for value in (user, system, rss)):
+    if task.waits or task.actions == 1 or not all(0 <= value < 1e12 for value in (user, system, rss)):
         raise ValueError("a child reports impossible times or memory")
     return user, system, rss
 
@@ -372,7 +352,7 @@ def _request_parser() -> argparse.ArgumentParser:
     parser.add_argument("request", nargs="?", default=REQUEST_FILE)
     parser.add_argument("--timeout-s", type=float, default=60.0)
     parser.add_argument("--memory-mb", type=int, default=4096)
-    parser.add_argument("--stay", action="store_true")
+    parser.add_argument("--actions", type=int, default=1)
     return parser
 
 
@@ -460,7 +440,7 @@ def _tell_bound(declared: Sequence[str]) -> int:
 def _once(arguments: Sequence[str], spaces: isolation.Spaces | None) -> int:
     """Run one action as a plain command, supervised in the same way."""
     worker = Worker(replies=os.open(os.devnull, os.O_WRONLY), spaces=spaces, alone=False)
-    worker.perform({"arguments": list(arguments), "sandboxDir": os.getcwd()})
+    worker.perform(WorkRequest(arguments=arguments))
     if worker.trouble:
         print(worker.trouble, file=sys.stderr)
     return 1 if worker.trouble else 0

@@ -276,7 +276,7 @@ class Spaces:
             raise OSError(errno.EAGAIN, "all users of this worker are in use")
         user = self._users.pop() if self._first_user else None
         try:
-            return Space(self, folder, user)
+            return Space(self, folder, user, self._template[-1].first if self._template else root.Laid.first)
         except OSError:
             self.free(user)
             raise
@@ -344,19 +344,20 @@ def _become(user: int, processes: int) -> None:
 class Space:
     """Namespaces of an action. To kill them ends every process inside, whatever group or session it moved to.
 
-    The first process is a shell that waits, because a first process ignores its own signals, ``abort`` included. Spawning
-    the shell is cheaper than forking a process that has imported a framework. It starts in the action's root, so it gives no
-    access to other files.
+    The first process only waits, and is not the action: a first process ignores its own signals, ``abort`` included. Spawning
+    it is cheaper than forking a process that has imported a framework. It starts in the action's root, so it gives no access
+    to other files.
     """
 
-    def __init__(self, spaces: Spaces, folder: str, user: int | None) -> None:
+    def __init__(self, spaces: Spaces, folder: str, user: int | None, first: Sequence[str]) -> None:
+        """``first``: the command of the first process."""
         self._spaces = spaces
         #: The path at which the action sees its folder, and the number of the user that the action becomes.
         self.folder = folder
         self.user = user
         read, self._hold = os.pipe()
         try:
-            self._first = os.posix_spawn(root.SHELL, ["sh", "-c", "read x"], {}, file_actions=_only_stdin(read))
+            self._first = os.posix_spawn(first[0], [*first], {}, file_actions=_only_stdin(read))
         except OSError:
             os.close(self._hold)
             raise
@@ -384,7 +385,7 @@ class Space:
 
 
 def _only_stdin(descriptor: int) -> list[tuple[int | str, ...]]:
-    """Give the shell one descriptor to read from, and none of the worker's descriptors to write to."""
+    """Give the first process one descriptor to read from, and none of the worker's descriptors to write to."""
     null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_WRONLY, 0) for number in (1, 2)]
     return [(os.POSIX_SPAWN_DUP2, descriptor, 0), *null]
 

@@ -10,6 +10,7 @@ import contextlib
 import os
 import pwd
 import stat
+import struct
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +21,14 @@ from mlir_matrix.actions.sandbox import mounts
 #: Where an action finds its own folder. Nothing else is beside it.
 FOLDER = "/action/work"
 SHELL = "/bin/sh"
-#: How many users actions run as if the worker is root. Their numbers are above all assigned ones. They differ between workers,
+#: Machine code that reads a byte from standard input and exits, by machine, with the machine's number in ELF files.
+_WAIT = {
+    # xor edi, edi; mov rsi, rsp; mov edx, 1; xor eax, eax; syscall (read); mov eax, 60; xor edi, edi; syscall (exit)
+    "x86_64": (62, "31ff 4889e6 ba01000000 31c0 0f05 b83c000000 31ff 0f05"),
+    # mov x0, 0; mov x1, sp; mov x2, 1; mov x8, 63; svc 0 (read); mov x0, 0; mov x8, 93; svc 0 (exit)
+    "aarch64": (183, "000080d2 e1030091 220080d2 e80780d2 010000d4 000080d2 a80b80d2 010000d4"),
+}
+#: Users many users actions run as if the worker is root. Their numbers are above all assigned ones. They differ between workers,
 #: because the kernel counts all processes of a user together.
 USERS = 256
 FIRST_USER = 0x70000000 + USERS * int.from_bytes(os.urandom(2), "big")
@@ -37,7 +45,7 @@ TEMPORARY = ("/tmp", _SHARED_MEMORY)  # noqa: S108 - not the machine's
 _SMALL = "size=64m,nr_inodes=4k,mode=1777"
 _FIXED = mounts.RDONLY | mounts.NOSUID | mounts.NODEV
 _NOT_RUN = mounts.MS_NOSUID | mounts.MS_NODEV | mounts.MS_NOEXEC
-_OLD = "/.old"
+_OLD, _FIRST = "/.old", "/.first"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +58,8 @@ class Laid:
     empty: Mapping[str, Sequence[str]]
     #: Whether each action can have a /proc of its own process namespace.
     new_proc: bool
+    #: The command of an action's first process, which waits until its input ends.
+    first: Sequence[str] = (SHELL, "-c", "read x")
 
 
 def bound(declared: Iterable[str]) -> list[str]:
@@ -215,6 +225,7 @@ def build(paths: Iterable[str]) -> Laid:
         _write_etc()
         for folder in (*TEMPORARY, FOLDER):
             os.makedirs(folder, exist_ok=True)
+        first = _write_first()
         mounts.detach(_OLD)
         os.rmdir(_OLD)
         mounts.set_attributes("/", _FIXED, inside=False)
@@ -223,7 +234,27 @@ def build(paths: Iterable[str]) -> Laid:
     empty = {place: [path for path in (*real, *links) if _is_inside(path, place)] for place in TEMPORARY}
     # A temporary folder that is itself declared is not replaced.
     kept = {place: paths for place, paths in empty.items() if place not in paths}
-    return Laid(folder=FOLDER, empty=kept, new_proc=new_proc)
+    return Laid(folder=FOLDER, empty=kept, new_proc=new_proc, first=first)
+
+
+def _write_first() -> Sequence[str]:
+    """Write a program of one page that waits until its input ends. Return its command, or a shell's on other machines.
+
+    It takes 0.2 ms of CPU time for each action, a shell 0.8 ms.
+    """
+    machine, code = _WAIT.get(os.uname().machine, (0, ""))
+    if not code:
+        return Laid.first
+    text, start = bytes.fromhex(code), 0x400000
+    size = 120 + len(text)
+    # The header of the file, and of its one segment: readable, executable, all of the file.
+    header = struct.pack("<4s5B7x", b"\x7fELF", 2, 1, 1, 0, 0)
+    header += struct.pack("<HHIQQQIHHHHHH", 2, machine, 1, start + 120, 64, 0, 0, 64, 56, 1, 0, 0, 0)
+    header += struct.pack("<IIQQQQQQ", 1, 5, 0, start, start, size, size, 1 << 16)
+    with open(_FIRST, "wb") as file:
+        file.write(header + text)
+    os.chmod(_FIRST, 0o700)
+    return [_FIRST]
 
 
 def inherit() -> Laid:

@@ -712,6 +712,13 @@ def test_lost_tasks_are_retried_alone(world: World) -> None:
     assert world.run("c").ends == "c:ok*", "nothing is known for sure"
 
 
+def test_nothing_runs_beside_a_retried_task(world: World) -> None:
+    ran = world.run("a b c d", jobs=2, **dict.fromkeys("abcd", "dies"))
+    assert ran.ends == "a:ok* b:ok* c:ok* d:ok*"
+    assert ran.pool is not None
+    assert ran.pool.running == [1, 2, 1, 1, 1, 2, 1, 1]
+
+
 def test_worker_that_never_starts_is_given_up(world: World) -> None:
     """With all that waits for its environment, and nothing of others."""
     world.environments["other"] = OTHER

@@ -94,7 +94,7 @@ class JudgesParams(ToolParams):
 
 
 class PrepareParams(ToolParams):
-    """Of what prepares a program in a form of others."""
+    """Parameters of the tool that prepares a program in a foreign form."""
 
     #: The path of its file below the corpus, or its name.
     member: str

@@ -2,8 +2,8 @@
 
 A file is unchanged if its device, inode, mode, size, modification and change time are the same. The times of a folder show
 whether files were added or removed. Two changes within one tick of a file system's clock leave the same times, so a fingerprint
-covers a file only if its times are older. It does not cover file systems of a network or of a virtual machine's host, which may
-return cached attributes for a minute, nor those without change times, like FAT and images.
+covers a file only if its times are older. It does not cover file systems of a network or of a virtual machine's host, because
+they may return cached attributes for a minute. It does not cover those without change times, like FAT and images.
 """
 
 from __future__ import annotations

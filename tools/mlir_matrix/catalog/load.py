@@ -146,7 +146,7 @@ class _Loader:
         self._goldens(root)
 
     def members(self) -> None:
-        """Add the members of corpora, and the programs of workloads in a form of others; validation reports unknown forms."""
+        """Add the members of corpora, and the programs of workloads in a foreign form; validation reports unknown forms."""
         forms, workloads = self.found["sources"], self.found["workloads"]
         for entry in [*self.found["corpora"].values(), *workloads.values()]:
             form = forms.get(entry.document.source or "")

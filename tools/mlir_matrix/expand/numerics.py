@@ -1,10 +1,10 @@
 """Resolve numerics attributes of a test, such as ``contraction: "off"`` or ``math: polynomial``; tolerances depend on them.
 
 A workload states its requirements (type of the accumulator, quantization). A target states its properties (which libm). A
-framework, a step and a pipeline state their effects (contraction, fast-math, functions by polynomials). If several state the same
-attribute, the mode of a target overrides the pipeline, the pipeline overrides its steps, a later step an earlier one, a step the
-framework, the framework the target, and the target the workload. So a pipeline that accumulates in bf16 does so even if the
-workload requires f32, and a pipeline that expands ``tanh`` calls no libm.
+framework, a step and a pipeline state their effects (contraction, fast-math, functions by polynomials). Several may state the
+same attribute. Then the first of these decides: the mode of a target, the pipeline, its last step before earlier ones, the
+framework, the target, the workload. So a pipeline that accumulates in bf16 does so even if the workload requires f32, and a
+pipeline that expands ``tanh`` calls no libm.
 """
 
 from __future__ import annotations

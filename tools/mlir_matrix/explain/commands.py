@@ -168,7 +168,7 @@ def _with_details(current: Session, explanation: Explanation) -> Explanation:
 
 
 def _outputs(current: Session, test: Test, tolerances: Tolerances) -> Iterable[str]:
-    """Return the outputs of a test; of a program in a form of others the dtypes that they may have, if layers differ."""
+    """Return the outputs of a test; of a program in a foreign form the dtypes that they may have, if layers differ."""
     if not test.executes:
         return ()
     document = current.catalog.workloads[test.workload].document
@@ -178,7 +178,7 @@ def _outputs(current: Session, test: Test, tolerances: Tolerances) -> Iterable[s
 
 
 def _oracle(current: Session, test: Test) -> list[dict[str, object]]:
-    """Return the row of a program in a form of others, whose expected outputs and bounds are made with it."""
+    """Return the row of a program in a foreign form, whose expected outputs and bounds are made with it."""
     source = None if test.is_ir else current.catalog.workloads[test.workload].document.source
     form = current.catalog.sources.get(source or "")
     if form is None or not form.document.oracle:

@@ -330,7 +330,7 @@ def _tell(text: str) -> None:
 def inputs_command(workload: str, draw: int, folder: Path, form: str, current: Session, limits: Limits) -> None:
     """Write each input of a workload to DIR/NAME.npy, and their names, shapes and dtypes to DIR/inputs.json.
 
-    bf16 is written as its bits, in 16-bit integers. Of a program in a form of others, such as a member of a corpus, also the
+    bf16 is written as its bits, in 16-bit integers. Of a program in a foreign form, such as a member of a corpus, also the
     prepared program is written.
     """
     if why := current.catalog.over.get(("workloads", workload)):

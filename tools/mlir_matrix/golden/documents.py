@@ -317,7 +317,7 @@ class Inputs(TypedDict):
     """The number of the draw; 0 is the one that tests run with."""
     inputs: list[WrittenInput]
     program: NotRequired[str]
-    """The file with the program, of one in a form of others."""
+    """The file with the program, if it is in a foreign form."""
 
 
 class AuditCounts(TypedDict):

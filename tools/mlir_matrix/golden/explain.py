@@ -53,8 +53,8 @@ def explained(
 ) -> GoldenExplanation:
     """Return the document of ``matrix golden explain``.
 
-    ``magnitudes`` has the sizes of elements in goldens, ``last`` is the last verdict, ``oracle`` says what a program in a form of
-    others is compared with, ``scaled`` which of its numbers were made smaller.
+    ``magnitudes``: the sizes of elements in goldens. ``last``: the last verdict. ``oracle``: the origin of the expected output of
+    a program in a foreign form. ``scaled``: which numbers of the program were reduced.
     """
     verdicts = {output["name"]: output for output in last["outputs"]} if last else {}
     return {
@@ -229,7 +229,7 @@ def plan_magnitudes(
 ) -> tuple[Graph, str]:
     """Return the graph that measures a workload's goldens, and its action; its output is ``magnitudes``.
 
-    For a program in a form of others, give the ``pins`` that prepare it and the ``bounds`` of each dtype.
+    For a program in a foreign form, give the ``pins`` that prepare it and the ``bounds`` of each dtype.
     """
     graph = Graph()
     params: NoParams | ProgramJudgeParams = {}

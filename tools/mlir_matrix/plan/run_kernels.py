@@ -59,7 +59,7 @@ class Kernels:
         """``numpy`` is the environment that makes inputs."""
         self.graph = graph
         self._catalog, self._numpy, self._pins = catalog, numpy, pins
-        #: Programs in a form of others, by workload, draw and pins.
+        #: Programs in a foreign form, by workload, draw and pins.
         self._prepared: dict[tuple[str, int, str], str] = {}
         self._runs: dict[tuple[object, ...], str] = {}
         #: Arguments, parameters and outputs of a workload on a target, and the parameters with a pipeline's values.
@@ -127,7 +127,7 @@ class Kernels:
         return self._runs[key]
 
     def prepare(self, test: Test, workload: Entry[Workload], draw: int = 0) -> str:
-        """Add the action that prepares a program in a form of others (:mod:`mlir_matrix.actions.runtime.prepared`)."""
+        """Add the action that prepares a program in a foreign form (:mod:`mlir_matrix.actions.runtime.prepared`)."""
 
         def add() -> str:
             pins = self._pins.override(test.pins) if test.pins else self._pins

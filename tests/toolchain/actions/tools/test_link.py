@@ -191,7 +191,7 @@ def test_kernel_without_an_entry_point(bench: Any) -> None:
 def test_what_is_no_object_is_refused(bench: Any, tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "kernel.o"
     path.write_bytes(data)
-    with pytest.raises(ActionFailed, match="no 64-bit little-endian ELF object"):
+    with pytest.raises(ActionFailed, match="not a 64-bit little-endian ELF object"):
         bench.link(path)
 
 

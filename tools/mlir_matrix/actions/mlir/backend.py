@@ -50,7 +50,7 @@ def backend_of(action: Action[BackendParams]) -> Backend:
 
 
 def preload() -> None:
-    """Make the backends ready. Bazel gives a worker only those that its actions name."""
+    """Preload the backends that exist. Bazel gives a worker only those that its actions name."""
     for name in ("bindings", "programs"):
         if importlib.util.find_spec(_module(name)) is not None:
             _load(name).preload()

@@ -3,9 +3,9 @@
 The same API ships as ``mlir`` (llvm/eudsl's distribution), and inside ``torch_mlir``, ``iree.compiler`` and
 ``jaxlib.mlir``. Two of them in one process collide in nanobind's type registry, so a process takes one and keeps it.
 
-A context with its hundred dialects costs as much as what an action does with it. ``preload`` makes one, without threads,
-that each forked child finds ready; nothing else uses it, so a child starts from what a process of its own would make. An
-action that continues another one in its process uses its context if that is as good as new.
+Creating a context with its hundred dialects takes as long as the work of an action. ``preload`` creates one without threads, which
+each forked child then uses. Nothing else uses it, so a child starts with an unused context. An action that continues another one
+in its process uses its context again, if that has loaded no further dialects and has no resources.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ ROOTS = ("mlir", "torch_mlir", "iree.compiler", "jaxlib.mlir")
 #: ``tm_tensor`` and ``chlo`` have no function that registers them: they are loaded as what a pass depends on.
 _TORCH_LOADS = "builtin.module(func.func(convert-torch-to-stablehlo,convert-torch-to-tmtensor))"
 
-#: A note such as «see current operation» prints whole functions; what a person reads is its beginning.
+#: The most characters of a message. A note such as «see current operation» prints whole functions.
 _MESSAGE_LIMIT = 20_000
 
-#: Dialects of operations that our tools look at: at the top of modules, and in what steps bring along.
+#: Dialects of operations that our tools read: at the top of modules, and in files of steps.
 _SHOWN = ("builtin", "func", "llvm", "ml_program", "memref", "pdl", "transform")
 
 _registered_passes = False
@@ -44,7 +44,7 @@ _registered_passes = False
 _RESOURCES = "{-#"
 #: The context that ``preload`` made, or the one that the last session left, by its root.
 _ready: dict[str, Any] = {}
-#: The sessions with these contexts. A process ends after its actions: to take contexts apart first takes a tenth of its time.
+#: The sessions with these contexts. They are kept until the process ends, because freeing a context takes a tenth of its time.
 _kept: list[Session] = []
 
 
@@ -62,7 +62,7 @@ def _has(root: str) -> bool:
 
 def preload() -> None:
     """Import the bindings in the warm parent if there is one package of them, and make a context without threads."""
-    # The bindings import NumPy, whose OpenBLAS starts a thread per core unless told otherwise; we fork after this.
+    # The bindings import NumPy, whose OpenBLAS starts a thread per core by default. This process forks later, so it needs one.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     roots = installed()
     if len(roots) == 1 and roots[0] not in _ready:
@@ -99,7 +99,7 @@ class Bindings:
 
     @contextmanager
     def session(self) -> Iterator[Session]:
-        """Enter a context for the length of the block: an unused one, or one that is as good as new."""
+        """Enter a context for the length of the block: an unused one, or one in the state of an unused one."""
         ready = _ready.pop(self.root, None)
         context = ready or self.context()
         session = Session(bindings=self, context=context)
@@ -156,7 +156,7 @@ class Bindings:
 
 @dataclass(kw_only=True)
 class Session:
-    """A context at work: what it reports is kept, and becomes the diagnostics of a failure."""
+    """A context in use. It collects messages, which become the diagnostics of a failure."""
 
     bindings: Bindings
     context: Any

@@ -26,7 +26,7 @@ _DEFINED = re.compile(rf"^define .*@{interface.ENTRY}\(", re.MULTILINE)
 
 
 def preload() -> None:
-    """Import nothing: each action starts programs anew."""
+    """Import nothing, because each action starts its own programs."""
 
 
 def transform(
@@ -87,7 +87,7 @@ def compile_object(action: Action[StepParams], level: int, target: str) -> None:
     levels = hidden if machine[0].startswith("-mtriple=wasm") else [f"-O{level}"]
     words = [*levels, *machine, translated, "-S"]
     said = programs.call("opt", words, output=optimised, failure="LLVM's optimiser failed")
-    # LLVM warns, and goes on without it.
+    # LLVM only warns, and ignores the unknown name.
     if ignored := _IGNORED.search(said):
         raise ActionFailed(f"LLVM's optimiser failed: {ignored[0]}", diagnostics=said)
     words = [f"-O{level}", *machine, *contracted, *([f"-target-abi={abi}"] if abi else []), "-relocation-model=pic"]

@@ -5,14 +5,14 @@ params   ``kind``: ``mutant`` (outputs of a mutated kernel; a failed call is cau
          need no program; ``arguments``: the workload's inputs)
 inputs   ``actual-DRAW-NAME``, ``expected-DRAW-NAME``, ``bound-DRAW-NAME``; ``failures`` of ``run``, where one action ran all
          draws; ``own-DRAW-NAME``, the bounds of a layer that is derived; for ``trivial`` also ``arg-DRAW-NAME``; for a program
-         in a form of others (``bounds`` in the params) ``interface-DRAW``, ``expected-DRAW`` and two bundles of results,
+         in a foreign form (``bounds`` in the params) ``interface-DRAW``, ``expected-DRAW`` and two bundles of results,
          ``results-DRAW`` and ``sound-DRAW``: of the kernel, and of the one without a mutation
 outputs  ``report``: JSON, ``mutants``: an entry for each mutant
 
-A mutant *matters* if its distance from the expected value, in double, exceeds the forward error bound of some element, if NaN or
-infinities differ, or an integer does. The bounds come from the inputs and not from the tolerances (:mod:`forward_error`). A program
-in a form of others has no such bound: there a mutant matters if an element is beyond ``atol + rtol |expected|`` of the layer that
-wins, while the kernel without a mutation is within it.
+A mutant *matters* if an element's distance from the expected value, in double, exceeds its forward error bound. It also matters if
+NaN, infinities or integers differ. The bounds come from the inputs and not from the tolerances (:mod:`forward_error`). A program
+in a foreign form has no such bound. There a mutant matters if an element exceeds ``atol + rtol |expected|`` of the winning layer,
+and the kernel without a mutation does not.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Measure the sizes of the elements of goldens, from which follows how large relative bounds are.
 
-inputs   ``golden-NAME``; or of a program in a form of others ``interface`` and ``expected``
+inputs   ``golden-NAME``; or of a program in a foreign form ``interface`` and ``expected``
 outputs  ``magnitudes``: JSON, by NAME the number of ``elements``, and ``median`` and ``largest`` size of the finite ones, if any;
          of such a program also ``dtype``, ``shape`` and, where elements have their own bounds, ``rationale`` and ``bound``:
          their sizes

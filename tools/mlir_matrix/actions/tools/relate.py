@@ -1,6 +1,6 @@
 """Judge a property: compare the outputs of one run with those of other runs, transformed as the property requires.
 
-inputs   ``other-NAME``, and ``part0-NAME``, ``part1-NAME``, … of the run; for a program in a form of others (``bounds`` in the
+inputs   ``other-NAME``, and ``part0-NAME``, ``part1-NAME``, … of the run; for a program in a foreign form (``bounds`` in the
          params) ``interface``, ``expected`` and two bundles of results, ``other`` and ``part0``
 outputs  ``verdict``, as the judge's. A comparison that proves nothing is a mismatch
 """

@@ -18,8 +18,8 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.keys import input_names, request
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.plan.graph import BUILDING, Action, Produced
-from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.graph import BUILDING, PlannedAction, Produced
+from mlir_matrix.plan.planner import PlannedTests
 
 HERE = Path(__file__).resolve().parent
 _SCRIPT = str(HERE / "_one_process.py")
@@ -31,7 +31,7 @@ _APART = frozenset({"jax"})
 class Baseline:
     """Tests of a plan as processes. ``kit`` has the driver and the C library ready, by output: they are given."""
 
-    def __init__(self, session: Session, plan: Plan, kit: Mapping[str, Path], folder: Path) -> None:
+    def __init__(self, session: Session, plan: PlannedTests, kit: Mapping[str, Path], folder: Path) -> None:
         self._session = session
         self._plan = plan
         self._kit = kit
@@ -65,7 +65,7 @@ class Baseline:
 
     def together(self, tests: Sequence[Test]) -> list[dict[str, Any]]:
         """Run tests one after the other in one process; return for each the last action's outcome and ``cpu_s``."""
-        chains, actions = [], list[Action]()
+        chains, actions = [], list[PlannedAction]()
         for test in tests:
             folder = self._folder / f"{test.id.replace('/', '+')}-{time.monotonic_ns()}"
             (own,) = self._processes(test)
@@ -76,7 +76,7 @@ class Baseline:
         file.write_text(json.dumps(chains), encoding="utf-8")
         return self._call(actions, file)
 
-    def _processes(self, test: Test) -> Iterator[list[Action]]:
+    def _processes(self, test: Test) -> Iterator[list[PlannedAction]]:
         """The test's actions, in as few processes as can be: one, but for frameworks that must be apart."""
         graph = self._plan.graph
         actions = [graph.actions[name] for name in graph.needed_by(self._plan.verdicts[test.id])]
@@ -86,7 +86,7 @@ class Baseline:
             yield apart
         yield [action for action in actions if action.environment not in _APART]
 
-    def _described(self, action: Action, folder: Path) -> dict[str, Any]:
+    def _described(self, action: PlannedAction, folder: Path) -> dict[str, Any]:
         names = input_names(action, self._plan.graph)
         copies = []
         for name, ref in action.inputs.items():
@@ -99,7 +99,7 @@ class Baseline:
                 copies.append((str(source), names[name]))
         return {"folder": str(folder / _plain(action.id)), "request": request(action, names), "copies": copies}
 
-    def _call(self, actions: Sequence[Action], file: Path) -> list[dict[str, Any]]:
+    def _call(self, actions: Sequence[PlannedAction], file: Path) -> list[dict[str, Any]]:
         environments = [self._environments[action.environment] for action in actions]
         resolved = [found for found in environments if isinstance(found, ResolvedEnvironment)]
         packages = self._session.home.packages

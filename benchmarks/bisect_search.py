@@ -21,8 +21,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 from _bayesect import Bayesect
 from _timing import verdict
 
-from mlir_matrix.bisect.search.history import Graph, Line, history
-from mlir_matrix.bisect.search.search import FLAKY, Search, Verdict
+from mlir_matrix.bisect.search.history import GraphHistory, LinearHistory, history
+from mlir_matrix.bisect.search.search import FLAKY, ProbeVerdict, Search
 
 JOBS = (1, 2, 4, 8)
 SIZES = (100, 1_000, 10_000, 100_000)
@@ -41,7 +41,7 @@ def rounds(points: int, jobs: int) -> int:
     return found
 
 
-def run(search: Search, probe: Callable[[int], Verdict], jobs: int) -> tuple[int, int, float]:
+def run(search: Search, probe: Callable[[int], ProbeVerdict], jobs: int) -> tuple[int, int, float]:
     """Search to the end: rounds, runs and the longest time of a step, in CPU seconds."""
     found = runs = 0
     longest = 0.0
@@ -59,17 +59,17 @@ def run(search: Search, probe: Callable[[int], Verdict], jobs: int) -> tuple[int
             longest = max(longest, time.process_time() - begin)
 
 
-def shown(bad: bool) -> Verdict:
-    return Verdict.BAD if bad else Verdict.GOOD
+def shown(bad: bool) -> ProbeVerdict:
+    return ProbeVerdict.BAD if bad else ProbeVerdict.GOOD
 
 
 def noise_free(size: int, jobs: int) -> tuple[int, int]:
     """The most rounds of searches for several culprits, and how many answers were not right."""
     chance = random.Random(size)
-    line, most, wrong = Line(size), 0, 0
+    line, most, wrong = LinearHistory(size), 0, 0
     for culprit in {0, 1, size // 2, size - 2, size - 1, *chance.sample(range(size), 20)}:
         search = Search(line)
-        search.observe(size - 1, Verdict.BAD)
+        search.observe(size - 1, ProbeVerdict.BAD)
         most = max(most, run(search, lambda point, culprit=culprit: shown(point >= culprit), jobs)[0])
         wrong += search.posterior()[culprit] < search.confidence
     return most, wrong
@@ -77,17 +77,17 @@ def noise_free(size: int, jobs: int) -> tuple[int, int]:
 
 def unbuildable(size: int, jobs: int) -> float:
     """The mean of rounds where a random fifth of the points cannot be built."""
-    chance, line, found = random.Random(size), Line(size), []
+    chance, line, found = random.Random(size), LinearHistory(size), []
     for _ in range(40 if size < SIZES[-1] else 15):
         culprit = chance.randrange(size)
         gone = set(chance.sample(range(size - 1), size // 5))
         search = Search(line)
-        search.observe(size - 1, Verdict.BAD)
+        search.observe(size - 1, ProbeVerdict.BAD)
         found.append(
             run(
                 search,
                 lambda point, gone=gone, culprit=culprit: (
-                    Verdict.CANNOT_TELL if point in gone else shown(point >= culprit)
+                    ProbeVerdict.CANNOT_TELL if point in gone else shown(point >= culprit)
                 ),
                 jobs,
             )[0]
@@ -97,7 +97,7 @@ def unbuildable(size: int, jobs: int) -> float:
 
 def flaky(size: int, rate: float) -> tuple[list[int], list[int], int, int]:
     """The runs of both strategies in histories of a size, and how often each was right."""
-    line, ours, theirs, right, their_right = Line(size + 1), list[int](), list[int](), 0, 0
+    line, ours, theirs, right, their_right = LinearHistory(size + 1), list[int](), list[int](), 0, 0
     for number in range(EACH):
         chance = random.Random(f"{size} {rate} {number}")
         culprit = chance.randrange(1, size + 1)
@@ -183,7 +183,7 @@ def times_hold() -> list[bool]:
     print(
         f"     {len(parents):,} commits, {sum(len(each) > 1 for each in parents):,} of them merges, are read in {made:.2f} CPU s"
     )
-    line = Line(SIZES[-1])
+    line = LinearHistory(SIZES[-1])
     weights = [chance.random() for _ in range(SIZES[-1])]
     return [
         longest_step("line", line, None),
@@ -192,7 +192,7 @@ def times_hold() -> list[bool]:
     ]
 
 
-def longest_step(name: str, searched: Line | Graph, prior: Sequence[float] | None) -> bool:
+def longest_step(name: str, searched: LinearHistory | GraphHistory, prior: Sequence[float] | None) -> bool:
     """Search a history for some culprits, certainly and flakily, and compare the longest step with what it may take."""
     chance, longest, size = random.Random(5), 0.0, len(searched)
     for jobs, rates in product((1, 8), (None, FLAKY)):
@@ -201,7 +201,7 @@ def longest_step(name: str, searched: Line | Graph, prior: Sequence[float] | Non
             culprit = chance.randrange(size)
             late = searched.sums([float(point == culprit) for point in range(size)])
             search = Search(searched, prior, rates=rates)
-            search.observe(size - 1, Verdict.BAD)
+            search.observe(size - 1, ProbeVerdict.BAD)
             rate = 0.6 if rates else 1.0
             found, _, step = run(
                 search, lambda point, late=late, rate=rate: shown(late[point] > 0 and chance.random() < rate), jobs

@@ -30,7 +30,7 @@ from mlir_matrix.execute.action_cache import ActionCache, Result
 from mlir_matrix.execute.keys import action_key
 from mlir_matrix.expand.select import choose
 from mlir_matrix.plan.graph import BUILDING, Graph
-from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import open_session, plan_tests
 from mlir_matrix.results.run_plan import run_graph
@@ -39,12 +39,12 @@ RUNS = 3
 SAMPLE = 12
 
 
-def smoke(session: Session) -> Plan:
+def smoke(session: Session) -> PlannedTests:
     """The plan of the suite."""
     return plan_tests(session, choose(session.catalog, ("smoke",)).tests())
 
 
-def kit(session: Session, plan: Plan) -> dict[str, Path]:
+def kit(session: Session, plan: PlannedTests) -> dict[str, Path]:
     """The driver and the C library, from the user's own cache, which has them after its first run."""
     graph = Graph({name: action for name, action in plan.graph.actions.items() if action.tool in BUILDING})
     store = ActionCache(session.home.actions)
@@ -56,7 +56,7 @@ def kit(session: Session, plan: Plan) -> dict[str, Path]:
     }
 
 
-def template(session: Session, plan: Plan, folder: Path, *, sealed: bool = False) -> None:
+def template(session: Session, plan: PlannedTests, folder: Path, *, sealed: bool = False) -> None:
     """A cache that has nothing but the C library; ``sealed``: for an executor that uses nothing of this machine."""
     action = next(each for each in plan.graph.actions.values() if each.tool in BUILDING and not each.inputs)
     environment = session.environment(action.environment, sealed=sealed)

@@ -27,7 +27,7 @@ from mlir_matrix.actions.numerics.criteria import Criteria
 from mlir_matrix.compare import compare, native
 from mlir_matrix.compare.fast_path import gate
 from mlir_matrix.compare.rules import rules
-from mlir_matrix.compare.trees import How, compare_texts
+from mlir_matrix.compare.trees import CompareOptions, compare_texts
 
 ELEMENTS = 100 * (1 << 20) // 4
 NUMBERS = 1_000_000
@@ -89,7 +89,7 @@ def _texts() -> list[bool]:
         for path, numbers in zip(paths, (values * (1 + 1e-9), values), strict=True):
             lines = (" ".join(f"{number:.12g}" for number in row) for row in numbers.reshape(-1, 10).tolist())
             path.write_text("\n".join(lines) + "\n")
-        how = How(rules=rules(atol=1e-6, rtol=1e-6))
+        how = CompareOptions(rules=rules(atol=1e-6, rtol=1e-6))
         contenders = {"compare": partial(_compare_texts, paths, how)}
         source = os.environ.get("FPCMP_SOURCE")
         if source:
@@ -105,7 +105,7 @@ def _texts() -> list[bool]:
     return [verdict("compare / fpcmp", times["compare"] / times["fpcmp"], 2, at_most=True)]
 
 
-def _compare_texts(paths: tuple[Path, Path], how: How) -> None:
+def _compare_texts(paths: tuple[Path, Path], how: CompareOptions) -> None:
     assert compare_texts(*(path.read_bytes() for path in paths), how)
 
 

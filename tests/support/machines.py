@@ -9,7 +9,7 @@ from mlir_matrix.catalog.models.machines import Machine
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
-from mlir_matrix.fleet.choose import Choice, choose_for
+from mlir_matrix.fleet.choose import MachineChoice, choose_for
 from mlir_matrix.fleet.durations import Snapshot
 from support.catalogs import catalog, entry
 
@@ -44,7 +44,7 @@ def chosen(
     *,
     of: Catalog = CATALOG,
     actions: Callable[[Test], Collection[str]] = lambda test: [test.id],
-) -> Choice:
+) -> MachineChoice:
     """What a machine chooses; without ``actions``, tests share none."""
     known = history or Snapshot()
     return choose_for(box, tests, catalog=of, pins=Pins(of), history=known, date=DATE, actions=actions)

@@ -13,7 +13,7 @@ from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.expand.select import choose
-from mlir_matrix.expand.tolerances import Tolerances
+from mlir_matrix.expand.tolerances import ToleranceResolver
 from mlir_matrix.plan.planner import Planner
 from mlir_matrix.plan.references import add_reference
 from mlir_matrix.plan.request import Limits
@@ -38,7 +38,7 @@ def errors(actual: Any, expected: Any) -> Any:
 def kernels(current: Session) -> dict[str, list[tuple[Any, Any, Any]]]:
     """For each workload what compiled programs gave, what is right and the bound, over some draws."""
     chosen = choose(current.catalog, COMPILED).tests()
-    planner = Planner(current.catalog, Tolerances(current.catalog).of, current.pins)
+    planner = Planner(current.catalog, ToleranceResolver(current.catalog).of, current.pins)
     planned = []
     for test in (test for test in chosen if test.outcome is None and not test.is_ir):
         artifact = planner.chains.compile(test)

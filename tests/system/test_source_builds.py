@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from mlir_matrix.base.events import ignore
-from mlir_matrix.bisect.commit_releases import Source, find_source, plan_of_commands, with_commits
+from mlir_matrix.bisect.commit_releases import CommitSource, find_source, plan_of_commands, with_commits
 from mlir_matrix.bisect.commits import list_commits
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.installed.prefix import command
@@ -279,7 +279,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 
 @pytest.fixture(scope="module")
-def bisected(house: House, catalog: Path, made: Made) -> tuple[Session, Source]:
+def bisected(house: House, catalog: Path, made: Made) -> tuple[Session, CommitSource]:
     """A session with the catalog of the tool, and how its commits are built."""
     write_catalog(Downstream(catalog), made, "mlir-number")
     session = session_of([REPOSITORY, catalog], house.folders)
@@ -301,7 +301,7 @@ def run(session: Session, names: list[str]) -> list[TestResult]:
     return [{each.id: each for each in done.results}[name] for name in names]
 
 
-def test_commits_of_a_history(bisected: tuple[Session, Source], made: Made, house: House) -> None:
+def test_commits_of_a_history(bisected: tuple[Session, CommitSource], made: Made, house: House) -> None:
     """Built one after the other in one folder, then run as the program of a step; one cannot be built."""
     session, source = bisected
     repository = open_repository(source.repository, session.home.cache, ["main"])
@@ -340,7 +340,9 @@ def check_builds(session: Session, house: House, names: list[str]) -> None:
     assert f"would be removed: mlir-number-{before}-" in said
 
 
-def test_bisect_searches_a_history(house: House, catalog: Path, bisected: tuple[Session, Source], made: Made) -> None:
+def test_bisect_searches_a_history(
+    house: House, catalog: Path, bisected: tuple[Session, CommitSource], made: Made
+) -> None:
     """The culprit among merges, and commits that cannot be built; a second bisection builds nothing."""
     ends = ("--good", made.ids[0][:10], "--bad", "main")
     words = ("bisect", "mlir/mlir-number/ir/four", "--catalog", catalog, *ends, "--format", "json")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlir_matrix.bazel.bep import Acted, Completed, Event, Events, Failed, Finished, Made
+from mlir_matrix.bazel.bep import Acted, BuildFinished, Completed, Event, Events, Failed, Made
 
 LABEL = "@@m~matrix//mlir/linalg-loops/x86_64:mlp"
 STREAM: list[dict[str, Any]] = [
@@ -38,7 +38,7 @@ EVENTS: list[Event] = [
     Completed(label=LABEL, success=True),
     Failed(label="@@m//_actions/run:mlp-0123", reason="exit 1", output=""),
     Acted(),
-    Finished(code="BUILD_FAILURE"),
+    BuildFinished(code="BUILD_FAILURE"),
 ]
 
 

@@ -15,11 +15,11 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 INTERRUPTED_IN_FORK = """
 import os, signal, sys
 from pathlib import Path
-from mlir_matrix.bazel.client import Build
+from mlir_matrix.bazel.client import BazelBuild
 folder = Path(sys.argv[1])
 os.register_at_fork(after_in_parent=lambda: os.kill(os.getpid(), signal.SIGINT))
 try:
-    Build(["sleep", "600"], folder, folder / "log", folder / "events")
+    BazelBuild(["sleep", "600"], folder, folder / "log", folder / "events")
 except KeyboardInterrupt:
     try:
         os.waitpid(-1, os.WNOHANG)

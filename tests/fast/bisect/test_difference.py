@@ -14,7 +14,7 @@ from mlir_matrix.bisect.difference import difference, first_difference
 from mlir_matrix.execute.action_cache import LostBlob, Result
 from mlir_matrix.execute.job import Done
 from mlir_matrix.plan.graph import Graph, Produced
-from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.planner import PlannedTests
 
 MODULE = """\
 #map = affine_map<(d0) -> (d0)>
@@ -152,13 +152,13 @@ def test_steps_that_cannot_be_compared_are_not_the_same(names: tuple[str, str], 
         # The first step gives other bytes, but the same IR.
         return (f"%{digest[1]} = a.b" if digest[0] == "1" else digest).encode()
 
-    found = first_difference(Plan(tests=(), graph=graph, verdicts=verdicts), done, names, read)
+    found = first_difference(PlannedTests(tests=(), graph=graph, verdicts=verdicts), done, names, read)
     assert found is not None
     assert found.problem == problem
     assert (found.step, bool(found.lines)) == (("", False) if problem else ("lower", True))
 
 
-def steps(*texts: str, **files: Sequence[str]) -> tuple[Plan, dict[str, Done], dict[str, bytes]]:
+def steps(*texts: str, **files: Sequence[str]) -> tuple[PlannedTests, dict[str, Done], dict[str, bytes]]:
     """Two tests with steps 0, 1 …, the n-th of which gives the n-th text: ``"older newer"``; ``files``: what a last one gives."""
     graph, done, verdicts, blobs = Graph(), dict[str, Done](), dict[str, str](), dict[str, bytes]()
     for place, test in enumerate("ab"):
@@ -183,7 +183,7 @@ def steps(*texts: str, **files: Sequence[str]) -> tuple[Plan, dict[str, Done], d
         verdicts[test] = graph.add(
             "judge", tool="j", stage=Stage.JUDGE, environment=test, params={}, inputs=inputs, outputs={}
         )
-    return Plan(tests=(), graph=graph, verdicts=verdicts), done, blobs
+    return PlannedTests(tests=(), graph=graph, verdicts=verdicts), done, blobs
 
 
 @pytest.mark.parametrize(

@@ -16,14 +16,14 @@ from mlir_matrix.bisect.signature import By
 from mlir_matrix.execute.action_cache import Result
 from mlir_matrix.execute.job import Done
 from mlir_matrix.plan.graph import Graph, Produced
-from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.results.results import TestResult
 
 TEST = "mlir/p/t/w"
 TEXTS = {"import/mlir/w": "%0 = a.b", "bufferize": "%0 = c.d", "object": "\x7fELF", "run/w": "1 2 3"}
 
 
-def planned() -> Plan:
+def planned() -> PlannedTests:
     """A test with the steps ``bufferize`` and ``object``."""
     graph, last, output = Graph(), "", ""
     stages = (Stage.IMPORT, Stage.LOWER, Stage.CODEGEN, Stage.RUN, Stage.JUDGE)
@@ -41,11 +41,11 @@ def planned() -> Plan:
             outputs={name: file},
         )
         output = name
-    return Plan(tests=(), graph=graph, verdicts={TEST: last})
+    return PlannedTests(tests=(), graph=graph, verdicts={TEST: last})
 
 
 def finished(
-    plan: Plan, texts: Mapping[str, str] = TEXTS, **metrics: object
+    plan: PlannedTests, texts: Mapping[str, str] = TEXTS, **metrics: object
 ) -> tuple[dict[str, Done], dict[str, bytes]]:
     """The results of a plan whose actions wrote these texts, and the blobs."""
     done, blobs = {}, {}

@@ -12,7 +12,7 @@ from mlir_matrix.bisect.reproducer import Commands, commands_of, passes_of
 from mlir_matrix.execute.action_cache import Result
 from mlir_matrix.execute.job import Done
 from mlir_matrix.plan.graph import Graph, Produced
-from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.planner import PlannedTests
 from support.catalogs import catalog
 
 TEXT = "module {}\n"
@@ -29,7 +29,7 @@ def of(commands: Any, outcome: str = "codegen-failed") -> tuple[Commands, frozen
         source: Done(result=Result(outcome={"outcome": "ok"}, outputs={"out": "digest"}), cached=False),
         step: Done(result=failed, cached=False),
     }
-    plan = Plan(tests=(), graph=graph, verdicts={"a/b/c/d": step})
+    plan = PlannedTests(tests=(), graph=graph, verdicts={"a/b/c/d": step})
     made = commands_of(catalog(), plan, done, "a/b/c/d", {"digest": TEXT.encode()}.__getitem__)
     return made, passes_of(plan, done, "a/b/c/d", "compile")
 
@@ -85,7 +85,7 @@ def test_steps_after_the_last_one_that_is_wanted_are_left_out() -> None:
     last = graph.add("run/w", stage=Stage.RUN, inputs=run, outputs={}, **given)
     for step, line in ((code, "compile in/ir.mlir -o out/c.bin"), (last, "call in/code.bin in/x.npy")):
         done[step] = Done(result=Result(outcome={"outcome": "ok"}, metrics={"commands": [line.split()]}), cached=False)
-    plan = Plan(tests=(), graph=graph, verdicts={"t": last})
+    plan = PlannedTests(tests=(), graph=graph, verdicts={"t": last})
     files = {"digest": TEXT.encode()}
     every = commands_of(catalog(), plan, done, "t", files.__getitem__)
     assert (list(every.steps), list(every.files)) == (["compile", "run/w"], ["00-a.mlir", "00-x.npy"])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mlir_matrix.actions.numerics.census import Census
+from mlir_matrix.actions.numerics.census import CensusCounter
 from mlir_matrix.actions.numerics.criteria import Criteria
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.actions.tools import judge
@@ -92,7 +92,7 @@ def wrong_at(places: Sequence[int], nan: bool = False) -> Signature | None:
     expected = np.ones((12, 8), dtype="f4")
     actual = expected.copy()
     actual.flat[places] = np.nan if nan else 2
-    census = Census(expected.shape, "f32", criteria=Criteria(atol=0.5, rtol=0))
+    census = CensusCounter(expected.shape, "f32", criteria=Criteria(atol=0.5, rtol=0))
     census.add(actual, expected)
     output = {"name": "y", "outcome": "mismatch", "reason": "r", **census.result()}
     return signature(result("mismatch", stage="judge", verdict={"outputs": [output]}))

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.compare.commands import compare_command as command
-from mlir_matrix.compare.trees import How, compare_paths
+from mlir_matrix.compare.trees import CompareOptions, compare_paths
 
-HOW = How()
+HOW = CompareOptions()
 
 
 def _two(folder: Path) -> tuple[Path, Path]:

@@ -26,7 +26,7 @@ from mlir_matrix.execute.folders import Prepared, make_folder
 from mlir_matrix.execute.job import Job, Task
 from mlir_matrix.execute.worker_pool import PoolContext
 from mlir_matrix.execute.worker_process import Preload
-from mlir_matrix.plan.graph import Action
+from mlir_matrix.plan.graph import PlannedAction
 from mlir_matrix.plan.request import Limits
 
 PYTHON = ResolvedEnvironment(name="python", interpreter=own(), packages=())
@@ -98,7 +98,7 @@ def pool(daemon: Daemon, tmp_path: Path) -> Iterator[ContainerPool]:
 
 
 def job(name: str) -> Job:
-    action = Action(
+    action = PlannedAction(
         id=name, tool="run", stage="run", environment="python", params={}, inputs={}, outputs={"x": "x"}, sources=(),
         params_digest="",
     )  # fmt: skip

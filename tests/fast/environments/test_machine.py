@@ -12,7 +12,7 @@ from hypothesis import strategies
 
 from mlir_matrix.environments.fetch.pip import options_for
 from mlir_matrix.environments.installed.elf import read_elf
-from mlir_matrix.environments.machine import HOST, Machine
+from mlir_matrix.environments.machine import HOST, Architecture
 
 PACKAGE = Path(__file__).resolve().parents[3] / "tools" / "mlir_matrix"
 
@@ -39,7 +39,7 @@ def test_the_host_is_named_as_its_programs_are() -> None:
     ],
 )
 def test_architectures_of_debian(name: str, debian: str, loader: str, first: str) -> None:
-    machine = Machine(name)
+    machine = Architecture(name)
     assert (machine.debian, machine.loader, machine.loaders[0]) == (debian, loader, first)
     assert machine.libraries == (f"lib/{name}-linux-gnu", f"usr/lib/{name}-linux-gnu")
 
@@ -47,7 +47,7 @@ def test_architectures_of_debian(name: str, debian: str, loader: str, first: str
 @hypothesis.given(strategies.from_regex(r"[a-z][a-z0-9_]{1,20}", fullmatch=True))
 def test_names_lead_back_to_the_machine(name: str) -> None:
     """So that files and tags of two architectures are never the same."""
-    machine = Machine(name)
+    machine = Architecture(name)
     assert machine.platform.removeprefix("linux-") == name
     assert all(tag.endswith(f"_{name}") for tag in machine.wheel_platforms)
     assert len(set(machine.loaders)) == len(machine.loaders)

@@ -16,13 +16,13 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.action_cache import ActionCache, Result
 from mlir_matrix.execute.c_libraries import CLibraries, builds_c_library
 from mlir_matrix.execute.lookup import Lookup
-from mlir_matrix.plan.graph import Action, Graph
+from mlir_matrix.plan.graph import Graph, PlannedAction
 
 ZIG = WheelPackage(name="ziglang", version="1.0", hashes=("a" * 64,))
 OBJECT = b"object"
 
 
-def action(*outputs: str, tool: str = "link_kit") -> Action:
+def action(*outputs: str, tool: str = "link_kit") -> PlannedAction:
     graph = Graph()
     params = {"triple": "x86_64-linux-musl"}
     files = {name: f"{name}.o" for name in outputs or ("runtime",)}
@@ -40,10 +40,10 @@ class Cache:
         self.libraries = CLibraries(packages, {"zig": environment}, self.store)
         self.lookup = Lookup(Graph(), [], self.store, memory_mb=1, libraries=self.libraries)
 
-    def find(self, wanted: Action) -> Result | None:
+    def find(self, wanted: PlannedAction) -> Result | None:
         return self.lookup.find(self.lookup.prepare(wanted, "e" * 64, {}))
 
-    def build(self, wanted: Action, outcome: str = "ok") -> None:
+    def build(self, wanted: PlannedAction, outcome: str = "ok") -> None:
         made = Path(self.store.results, "made")
         made.write_bytes(OBJECT)
         outputs = {name: self.store.take_file(str(made)) for name in wanted.outputs}

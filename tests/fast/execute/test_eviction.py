@@ -19,14 +19,14 @@ from mlir_matrix.base.paths import Home
 from mlir_matrix.base.text import size_in_bytes
 from mlir_matrix.execute import eviction
 from mlir_matrix.execute.action_cache import ActionCache, Result
-from mlir_matrix.execute.eviction import Entry, Evicted, cache_limit, choose, evict, trim
+from mlir_matrix.execute.eviction import CacheEntry, Evicted, cache_limit, choose, evict, trim
 from mlir_matrix.execute.use_log import add_uses, use_log
 
 DAY = 86_400
 BLOBS = st.sampled_from("abcdef")
 ENTRIES = st.lists(
     st.builds(
-        lambda number, size, used, blobs: Entry(path=f"r/{number:064}", size=size, used=used, blobs=tuple(blobs)),
+        lambda number, size, used, blobs: CacheEntry(path=f"r/{number:064}", size=size, used=used, blobs=tuple(blobs)),
         number=st.integers(0, 10**9).map(lambda number: number * 10**48),
         size=st.integers(0, 9),
         used=st.integers(0, 5),
@@ -45,11 +45,11 @@ ENTRIES = st.lists(
     data=st.data(),
 )
 def test_eviction_chooses_the_least_recently_used(
-    entries: list[Entry], sizes: dict[str, int], max_bytes: int, since: int, data: st.DataObject
+    entries: list[CacheEntry], sizes: dict[str, int], max_bytes: int, since: int, data: st.DataObject
 ) -> None:
     held = data.draw(st.sets(st.sampled_from([entry.key for entry in entries]))) if entries else set()
 
-    def total(kept: list[Entry]) -> int:
+    def total(kept: list[CacheEntry]) -> int:
         blobs = {digest for entry in kept for digest in entry.blobs}
         return sum(entry.size for entry in kept) + sum(sizes.get(digest, 0) for digest in blobs)
 
@@ -156,7 +156,7 @@ def test_a_process_finds_what_it_has_looked_up(home: Home, store: ActionCache, m
     store = ActionCache(home.actions)
     assert store.find(early)
 
-    def look_up(*arguments: object, **more: object) -> list[Entry]:
+    def look_up(*arguments: object, **more: object) -> list[CacheEntry]:
         assert store.find(late)
         return choose(*arguments, **more)  # type: ignore[arg-type]
 

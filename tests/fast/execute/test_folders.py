@@ -31,7 +31,7 @@ from mlir_matrix.execute.folders import (
 )
 from mlir_matrix.execute.keys import Read
 from mlir_matrix.execute.large_files import LARGE
-from mlir_matrix.plan.graph import Action, Graph
+from mlir_matrix.plan.graph import Graph, PlannedAction
 
 OK = {"outcome": "ok", "stage": "lower"}
 
@@ -48,7 +48,7 @@ def folder(tmp_path: Path) -> str:
     return make_folder(tmp_path)
 
 
-def action(stage: str = "lower") -> Action:
+def action(stage: str = "lower") -> PlannedAction:
     graph = Graph()
     name = graph.add(
         "a",

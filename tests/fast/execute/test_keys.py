@@ -22,7 +22,7 @@ from mlir_matrix.execute.keys import (
     tool_digest,
     tool_modules,
 )
-from mlir_matrix.plan.graph import Action, File, Graph, Produced
+from mlir_matrix.plan.graph import File, Graph, PlannedAction, Produced
 
 BASE: dict[str, Any] = {
     "tool": "passes", "stage": "lower", "environment": "mlir", "params": {"passes": "cse"}, "inputs": {},
@@ -31,7 +31,7 @@ BASE: dict[str, Any] = {
 READS = (Read("ir", "in/ir.mlir", "1" * 64, None), Read("schedule", "in/schedule.mlir", "2" * 64, Path("/a/b")))
 
 
-def action(label: str = "a", **changes: Any) -> Action:
+def action(label: str = "a", **changes: Any) -> PlannedAction:
     graph = Graph()
     return graph.actions[graph.add(label, **{**BASE, **changes})]
 

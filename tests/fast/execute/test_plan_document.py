@@ -14,20 +14,22 @@ from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.plan_document import document_parts, environment_document, to_document, to_lines
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
-from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.session import plan_tests
 
 GLOB = "{pytorch,jax,mlir}/**/{mlp,topk,scatter_add}"
 
 
 @pytest.fixture(scope="module")
-def made(current: Session) -> tuple[list[Test], Plan, dict[str, Any]]:
+def made(current: Session) -> tuple[list[Test], PlannedTests, dict[str, Any]]:
     tests = list(choose(current.catalog, ("smoke", GLOB)).tests(excluded=True))
     plan = plan_tests(current, [test for test in tests if not test.excluded])
     return tests, plan, json.loads(json.dumps(to_document(tests, plan, current)))
 
 
-def test_it_is_written_with_an_entry_a_line(made: tuple[list[Test], Plan, dict[str, Any]], current: Session) -> None:
+def test_it_is_written_with_an_entry_a_line(
+    made: tuple[list[Test], PlannedTests, dict[str, Any]], current: Session
+) -> None:
     """Piece by piece, too: the parts are the whole document, and nothing of an action stays behind once it is written."""
     tests, plan, document = made
     for given in (document, {**document, "actions": [], "targets": iter(())}):
@@ -38,7 +40,7 @@ def test_it_is_written_with_an_entry_a_line(made: tuple[list[Test], Plan, dict[s
     assert list(to_lines(document_parts(tests, plan, current))) == list(to_lines(document))
 
 
-def test_every_test_is_there_with_its_reason(made: tuple[list[Test], Plan, dict[str, Any]]) -> None:
+def test_every_test_is_there_with_its_reason(made: tuple[list[Test], PlannedTests, dict[str, Any]]) -> None:
     tests, plan, document = made
     assert document["schema"] == "mlir-matrix/plan/v1"
     assert [entry["id"] for entry in document["tests"]] == [test.id for test in tests]
@@ -49,7 +51,7 @@ def test_every_test_is_there_with_its_reason(made: tuple[list[Test], Plan, dict[
     assert not any(entry["selected"] or "verdict" in entry for entry in unsupported)
 
 
-def test_expectations_come_with_their_place(made: tuple[list[Test], Plan, dict[str, Any]]) -> None:
+def test_expectations_come_with_their_place(made: tuple[list[Test], PlannedTests, dict[str, Any]]) -> None:
     entries = {entry["id"]: entry for entry in made[2]["tests"]}
     expectation = entries["jax/linalg-loops/x86_64/topk"]["expectation"]
     assert expectation["outcome"] == "lower-failed"
@@ -57,7 +59,7 @@ def test_expectations_come_with_their_place(made: tuple[list[Test], Plan, dict[s
     assert "expectation" not in entries["jax/linalg-loops/x86_64/mlp"]
 
 
-def test_actions_name_exactly_the_tests_that_need_them(made: tuple[list[Test], Plan, dict[str, Any]]) -> None:
+def test_actions_name_exactly_the_tests_that_need_them(made: tuple[list[Test], PlannedTests, dict[str, Any]]) -> None:
     _, plan, document = made
     needed: dict[str, set[str]] = {action["id"]: set() for action in document["actions"]}
     for test, verdict in plan.verdicts.items():
@@ -67,7 +69,9 @@ def test_actions_name_exactly_the_tests_that_need_them(made: tuple[list[Test], P
     assert all(needed.values())
 
 
-def test_what_actions_read_is_in_the_document(made: tuple[list[Test], Plan, dict[str, Any]], current: Session) -> None:
+def test_what_actions_read_is_in_the_document(
+    made: tuple[list[Test], PlannedTests, dict[str, Any]], current: Session
+) -> None:
     document = made[2]
     outputs = {action["id"]: action["outputs"] for action in document["actions"]}
     environments = {entry["name"] for entry in document["environments"]}

@@ -33,7 +33,7 @@ from mlir_matrix.execute.local_pool import LocalPool
 from mlir_matrix.execute.locks import KeyLocks
 from mlir_matrix.execute.scheduler import Scheduler
 from mlir_matrix.execute.worker_pool import LostJob, PackageSupply, PoolContext, PoolFactory, WorkerPool
-from mlir_matrix.execute.worker_process import Worker
+from mlir_matrix.execute.worker_process import WorkerHandle
 from mlir_matrix.plan.graph import Graph, Produced
 from mlir_matrix.plan.request import Limits
 from support import debs
@@ -45,7 +45,7 @@ MACHINE = "the machine failed: no process for it"
 
 
 @dataclass(kw_only=True)
-class FakeWorker(Worker):
+class FakeWorker(WorkerHandle):
     """Answers when it is told to. Its descriptor is readable while it has something to say."""
 
     event: int = field(default_factory=lambda: os.eventfd(0))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mlir_matrix.catalog.models.suites import Quarantine as Document
-from mlir_matrix.expand.quarantine import Quarantine
+from mlir_matrix.expand.quarantine import ActiveQuarantine
 from mlir_matrix.results.result_maker import mark
 from mlir_matrix.results.results import TestResult, exit_code, summarise
 from support.catalogs import catalog, entry
@@ -42,7 +42,7 @@ def result(test: str, outcome: str = "mismatch", expected: bool = False) -> Test
 )
 def test_quarantine_excuses_until_its_day(test: str, day: str, owner: str) -> None:
     made = replace(catalog(), quarantines=(entry("matrix", Document, "quarantine", TEXT),))
-    quarantine = Quarantine(made, day)
+    quarantine = ActiveQuarantine(made, day)
     marked = mark(quarantine, result(test))
     assert (marked.quarantine or {}).get("owner", "") == owner
     assert exit_code([marked]) == (0 if owner else 1)

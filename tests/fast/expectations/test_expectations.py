@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_matrix.actions.numerics import dtypes
-from mlir_matrix.actions.numerics.census import Census
+from mlir_matrix.actions.numerics.census import CensusCounter
 from mlir_matrix.actions.numerics.criteria import Criteria
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.catalog.models.suites import Expectations
@@ -141,7 +141,7 @@ def test_reasons_lose_what_differs(reason: str, expected: str) -> None:
 
 def mismatch(actual: Any, expected: Any, dtype: str = "f32", name: str = "y", **bounds: float) -> dict[str, Any]:
     """An output as the judge compares it."""
-    census = Census(np.shape(expected), dtype, criteria=Criteria(**{"atol": 0.0, "rtol": 0.0, **bounds}))
+    census = CensusCounter(np.shape(expected), dtype, criteria=Criteria(**{"atol": 0.0, "rtol": 0.0, **bounds}))
     census.add(np.asarray(actual, dtypes.STORAGE[dtype]), np.asarray(expected, dtypes.golden_storage(dtype)))
     return {"name": name, "outcome": "mismatch", "reason": f"{name}: 3 of 9 elements", **census.result()}
 

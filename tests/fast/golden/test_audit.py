@@ -9,8 +9,8 @@ import pytest
 from rich.text import Text
 
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.golden.audit import Found, audit_document, fold, fold_failure
-from mlir_matrix.golden.mutants import Mutant, Report
+from mlir_matrix.golden.audit import AuditFindings, audit_document, fold, fold_failure
+from mlir_matrix.golden.mutants import JudgedDraws, Mutant
 from mlir_matrix.golden.report import audit_lines
 from mlir_matrix.schema.export import adapter
 
@@ -24,7 +24,7 @@ def mutant(kind: str, mutation: str = "", test: str = "mlir/linalg-loops/x86_64/
         id=test, framework=framework, pipeline=pipeline, target=target, workload=workload, pins="", route=None, resolved_step=None,
         outcome=None, reason="", expectation=None, selected=True,
     )  # fmt: skip
-    reports = (Report(draws=tuple(range(draws)), ran="run-1", judged="audit-1"),)
+    reports = (JudgedDraws(draws=tuple(range(draws)), ran="run-1", judged="audit-1"),)
     return Mutant(test=found, mutation=mutation, site=0, sites=1, kind=kind, planting="", reports=reports)
 
 
@@ -32,8 +32,8 @@ def entry(*, matters: bool = True, caught: bool = True, **more: Any) -> dict[str
     return {"draw": 0, "matters": matters, "caught": caught, "layer": LAYER, "where": "", **more}
 
 
-def found_of(*parts: tuple[Mutant, Mapping[str, Any]]) -> Found:
-    found = Found(seeds=1)
+def found_of(*parts: tuple[Mutant, Mapping[str, Any]]) -> AuditFindings:
+    found = AuditFindings(seeds=1)
     for planted, told in parts:
         fold(found, planted, [{"mutants": [told]}], frozenset({"golden/exact.yaml:1:1"}))
     return found
@@ -96,7 +96,7 @@ def test_a_trivial_output_that_passes_is_a_failure() -> None:
 
 
 def test_what_does_not_even_run_is_caught() -> None:
-    found = Found(seeds=3)
+    found = AuditFindings(seeds=3)
     fold_failure(found, mutant("mutant", "stale-buffer", draws=3), {"outcome": "crashed", "reason": "no"})
     fold_failure(found, mutant("mutant", "stale-buffer", draws=2), {"outcome": "codegen-failed", "reason": "no"})
     summary = found.summary()

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from mlir_matrix.golden.gumbel import (
     CONFIDENCE,
     LEAST,
-    Calibration,
+    ErrorObservation,
     Gumbel,
-    Observation,
+    LayerCalibration,
     calibrate,
     fit,
     usual_gap,
@@ -25,13 +25,14 @@ from mlir_matrix.golden.gumbel import (
 SPREAD = [0.2 + 0.01 * (draw * 7 % 20) for draw in range(20)]
 
 
-def runs(layer: str, test: str, values: Sequence[float], output: str = "y") -> list[Observation]:
+def runs(layer: str, test: str, values: Sequence[float], output: str = "y") -> list[ErrorObservation]:
     return [
-        Observation(test=test, output=output, layer=layer, draw=draw, used=value) for draw, value in enumerate(values)
+        ErrorObservation(test=test, output=output, layer=layer, draw=draw, used=value)
+        for draw, value in enumerate(values)
     ]
 
 
-def single(*observations: Sequence[Observation], wanted: float = 1e-6) -> Calibration:
+def single(*observations: Sequence[ErrorObservation], wanted: float = 1e-6) -> LayerCalibration:
     (found,) = calibrate([one for each in observations for one in each], wanted=wanted)
     return found
 

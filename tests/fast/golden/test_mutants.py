@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
-from mlir_matrix.expand.tolerances import Tolerances
+from mlir_matrix.expand.tolerances import ToleranceResolver
 from mlir_matrix.golden.mutants import MOST_SITES, OUTPUTS, Auditor, Mutant, draws_of, plan_sites, spread
 from mlir_matrix.plan.planner import Planner
 
@@ -24,7 +24,7 @@ def chosen(current: Session, *globs: str) -> list[Test]:
 def planted(
     current: Session, glob: str = MATMUL, *, seeds: int = 2, outputs: Sequence[str] = OUTPUTS, **sites: int
 ) -> tuple[Planner, list[Mutant]]:
-    planner = Planner(current.catalog, Tolerances(current.catalog).of, current.pins)
+    planner = Planner(current.catalog, ToleranceResolver(current.catalog).of, current.pins)
     auditor = Auditor(current.catalog, planner, seeds=seeds, numpy="numpy")
     (test,) = chosen(current, glob)
     return planner, list(
@@ -102,7 +102,7 @@ def test_where_a_layer_is_derived_it_reads_the_bounds_of_each_draw(current: Sess
 
 def test_programs_without_bindings_keep_their_ir(current: Session) -> None:
     (test,) = chosen(current, f"{MATMUL}@llvm=19")
-    planner = Planner(current.catalog, Tolerances(current.catalog).of, current.pins)
+    planner = Planner(current.catalog, ToleranceResolver(current.catalog).of, current.pins)
     assert plan_sites(planner, [test]) == {}
     assert not planner.graph.actions
 

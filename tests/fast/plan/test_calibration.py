@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.select import choose
-from mlir_matrix.expand.tolerances import Tolerances
+from mlir_matrix.expand.tolerances import ToleranceResolver
 from mlir_matrix.golden.calibration import Draw, plan_draws
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.session import plan_tests
@@ -20,7 +20,7 @@ TESTS = ("mlir/linalg-{loops,vectorized}/x86_64/{matmul,topk}",)
 
 def drawn(current: Session, draws: int, *globs: str) -> tuple[Graph, list[Draw]]:
     tests = choose(current.catalog, globs or TESTS).tests()
-    return plan_draws(current.catalog, tests, Tolerances(current.catalog).of, pins=current.pins, draws=draws)
+    return plan_draws(current.catalog, tests, ToleranceResolver(current.catalog).of, pins=current.pins, draws=draws)
 
 
 def kinds(graph: Graph) -> Counter[str]:

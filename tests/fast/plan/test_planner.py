@@ -18,41 +18,41 @@ from mlir_matrix.execute.plan_document import action_document
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
 from mlir_matrix.expand.suite import everything
-from mlir_matrix.expand.tolerances import Tolerances
+from mlir_matrix.expand.tolerances import ToleranceResolver
 from mlir_matrix.golden.explain import plan_magnitudes
 from mlir_matrix.golden.update import plan_update
-from mlir_matrix.plan.graph import Action, File, Graph, Produced
+from mlir_matrix.plan.graph import File, Graph, PlannedAction, Produced
 from mlir_matrix.plan.parameters import judged
-from mlir_matrix.plan.planner import Plan, Planner
+from mlir_matrix.plan.planner import PlannedTests, Planner
 from mlir_matrix.plan.references import add_reference
 from mlir_matrix.plan.run_kernels import DRIVER_SOURCES
 from mlir_matrix.plan.session import plan_tests
 
 
 @pytest.fixture(scope="module")
-def smoke(current: Session) -> Plan:
+def smoke(current: Session) -> PlannedTests:
     return plan_tests(current, choose(current.catalog, ("smoke",)).tests())
 
 
-def planned(current: Session, *globs: str) -> Plan:
+def planned(current: Session, *globs: str) -> PlannedTests:
     return plan_tests(current, choose(current.catalog, globs).tests())
 
 
-def chain(plan: Plan, test: str) -> list[Action]:
+def chain(plan: PlannedTests, test: str) -> list[PlannedAction]:
     return [plan.graph.actions[name] for name in plan.graph.needed_by(plan.verdicts[test])]
 
 
-def labels(plan: Plan, test: str) -> list[str]:
+def labels(plan: PlannedTests, test: str) -> list[str]:
     return [action.id.rsplit("-", 1)[0] for action in chain(plan, test)]
 
 
-def test_every_test_that_can_run_has_its_verdict_and_no_other(smoke: Plan) -> None:
+def test_every_test_that_can_run_has_its_verdict_and_no_other(smoke: PlannedTests) -> None:
     assert smoke.verdicts.keys() == {test.id for test in smoke.tests if test.outcome is None}
     ends = {smoke.graph.actions[action].tool for action in smoke.verdicts.values()}
     assert ends == {"judge", "irtest"}
 
 
-def test_a_test_goes_its_pipelines_route(current: Session, smoke: Plan) -> None:
+def test_a_test_goes_its_pipelines_route(current: Session, smoke: PlannedTests) -> None:
     test = "jax/linalg-vectorized/x86_64/mlp"
     found = next(each for each in smoke.tests if each.id == test)
     assert found.route is not None
@@ -63,7 +63,7 @@ def test_a_test_goes_its_pipelines_route(current: Session, smoke: Plan) -> None:
     assert others == {"import": 1, "link": 1, "driver": 1, "runtime": 1, "inputs": 1, "run": 1, "judge": 1}
 
 
-def test_each_step_reads_what_the_one_before_made(smoke: Plan) -> None:
+def test_each_step_reads_what_the_one_before_made(smoke: PlannedTests) -> None:
     """Along the route every action reads its predecessor, so that none of a test's steps is left out."""
     for test in ("pytorch/linalg-loops/x86_64/conv2d", "onnx/tosa-loops/x86_64/softmax"):
         route = [action for action in chain(smoke, test) if action.tool in ("passes", "object", "link", "run", "judge")]
@@ -71,7 +71,7 @@ def test_each_step_reads_what_the_one_before_made(smoke: Plan) -> None:
             assert before.id in after.sources
 
 
-def test_sources_come_first_everywhere(smoke: Plan) -> None:
+def test_sources_come_first_everywhere(smoke: PlannedTests) -> None:
     seen: set[str] = set()
     for action in smoke.graph.actions.values():
         assert set(action.sources) <= seen
@@ -89,13 +89,13 @@ def test_tests_share_what_they_have_in_common(current: Session) -> None:
     assert {"object", "link", "run", "judge"}.isdisjoint(plan.graph.actions[name].tool for name in shared)
 
 
-def test_each_framework_imports_a_workload_once(smoke: Plan) -> None:
+def test_each_framework_imports_a_workload_once(smoke: PlannedTests) -> None:
     imports = Counter(label for label in (name.rsplit("-", 1)[0] for name in smoke.graph.actions) if "import/" in label)
     assert set(imports.values()) == {1}
     assert {label.split("/")[1] for label in imports} == {"pytorch", "jax", "onnx", "mlir"}
 
 
-def test_planning_does_not_depend_on_what_else_is_planned(current: Session, smoke: Plan) -> None:
+def test_planning_does_not_depend_on_what_else_is_planned(current: Session, smoke: PlannedTests) -> None:
     test = "mlir/linalg-loops/x86_64/matmul"
     alone = planned(current, test)
     assert alone.verdicts[test] == smoke.verdicts[test]
@@ -103,7 +103,7 @@ def test_planning_does_not_depend_on_what_else_is_planned(current: Session, smok
 
 
 @pytest.mark.parametrize("step", [1, 7, 1000])
-def test_a_part_of_a_plan_is_the_plan_of_its_tests(current: Session, smoke: Plan, step: int) -> None:
+def test_a_part_of_a_plan_is_the_plan_of_its_tests(current: Session, smoke: PlannedTests, step: int) -> None:
     tests = smoke.tests[::step]
     part, alone = smoke.only(tests), plan_tests(current, tests)
     assert (part.tests, part.verdicts, part.graph.actions) == (alone.tests, alone.verdicts, alone.graph.actions)
@@ -113,24 +113,24 @@ def test_a_part_of_a_plan_is_the_plan_of_its_tests(current: Session, smoke: Plan
         known.add(name)
 
 
-def test_two_plans_are_equal(current: Session, smoke: Plan) -> None:
+def test_two_plans_are_equal(current: Session, smoke: PlannedTests) -> None:
     again = plan_tests(current, choose(current.catalog, ("smoke",)).tests())
     assert list(again.graph.actions.items()) == list(smoke.graph.actions.items())
     assert again.verdicts == smoke.verdicts
 
 
-def test_no_folder_of_this_machine_shows(current: Session, smoke: Plan) -> None:
+def test_no_folder_of_this_machine_shows(current: Session, smoke: PlannedTests) -> None:
     text = json.dumps([action_document(action, smoke.graph) for action in smoke.graph.actions.values()])
     for folder in (*current.catalog.roots, current.home.cache, current.home.state):
         assert str(folder) not in text
 
 
-def test_what_a_judge_is_told(current: Session, smoke: Plan) -> None:
+def test_what_a_judge_is_told(current: Session, smoke: PlannedTests) -> None:
     judge = chain(smoke, "pytorch/linalg-loops/x86_64/topk")[-1]
     outputs = current.catalog.workloads["topk"].document.outputs
     assert [told["name"] for told in judge.params["outputs"]] == list(outputs)
     for told in judge.params["outputs"]:
-        bound = Tolerances(current.catalog).of(
+        bound = ToleranceResolver(current.catalog).of(
             next(t for t in smoke.tests if t.id.endswith("linalg-loops/x86_64/topk")), told["name"]
         )
         assert (told["atol"], told["rtol"], told["layer"]) == (bound.atol, bound.rtol, bound.location)
@@ -157,7 +157,7 @@ def test_a_golden_that_is_computed(current: Session) -> None:
     assert graph.actions[last].inputs["golden-y"] == Produced(route["reference"].id, "expected-y")
 
 
-def test_tests_that_differ_in_their_bounds_are_judged_apart(current: Session, smoke: Plan) -> None:
+def test_tests_that_differ_in_their_bounds_are_judged_apart(current: Session, smoke: PlannedTests) -> None:
     """Parameters of judges are shared where the bounds are the same, and only there."""
     by_params: dict[str, set[Any]] = {}
     for test in smoke.tests:
@@ -170,11 +170,11 @@ def test_tests_that_differ_in_their_bounds_are_judged_apart(current: Session, sm
 
 def bounds(current: Session, test: Test) -> tuple[Any, ...]:
     names = current.catalog.workloads[test.workload].document.outputs
-    found = [Tolerances(current.catalog).of(test, name) for name in names]
+    found = [ToleranceResolver(current.catalog).of(test, name) for name in names]
     return tuple((name, bound.atol, bound.rtol, bound.location) for name, bound in zip(names, found, strict=True))
 
 
-def test_an_ir_test_is_its_step_and_the_check(smoke: Plan) -> None:
+def test_an_ir_test_is_its_step_and_the_check(smoke: PlannedTests) -> None:
     test = "mlir/linalg-fuse/ir/chain"
     step, check = chain(smoke, test)
     case = File(0, "recipes/steps/linalg-fuse/tests/chain.mlir")
@@ -218,7 +218,9 @@ def test_only_what_is_for_this_cpu_depends_on_it(current: Session) -> None:
         ]
 
 
-def test_the_driver_is_linked_into_every_kernel_and_the_library_reads_none_of_it(current: Session, smoke: Plan) -> None:
+def test_the_driver_is_linked_into_every_kernel_and_the_library_reads_none_of_it(
+    current: Session, smoke: PlannedTests
+) -> None:
     kits = {tuple(action.outputs): action for action in smoke.graph.actions.values() if action.tool == "link_kit"}
     assert kits.keys() == {("runtime",), ("driver",)}
     assert kits["runtime",].inputs == {}
@@ -278,7 +280,7 @@ def pinned(current: Session, **pins: str) -> Session:
     return replace(current, pins=Pins(current.catalog, pins, current.pins.swaps))
 
 
-def choice(session: Session, *globs: str) -> Plan:
+def choice(session: Session, *globs: str) -> PlannedTests:
     return plan_tests(session, choose(session.catalog, globs, pins=session.pins).tests())
 
 
@@ -394,7 +396,7 @@ def test_goldens_of_more_than_a_mebibyte_are_sketches(current: Session, rows: in
 
 def test_other_draws_are_judged_by_all_of_what_is_expected(current: Session) -> None:
     session = enlarged(current, M=2048)
-    planner = Planner(session.catalog, Tolerances(session.catalog).of, session.pins)
+    planner = Planner(session.catalog, ToleranceResolver(session.catalog).of, session.pins)
     (test,) = choose(session.catalog, ("mlir/linalg-loops/x86_64/softmax",)).tests()
     expected = {"y": Produced("reference", "expected-y")}
     judge = planner.graph.actions[planner.judge(test, "run", expected)]
@@ -416,11 +418,13 @@ def test_bounds_are_made_of_what_references_read(current: Session) -> None:
     assert other.inputs != bounds.inputs
 
 
-def test_references_and_tests_are_given_the_same_inputs(current: Session, smoke: Plan) -> None:
+def test_references_and_tests_are_given_the_same_inputs(current: Session, smoke: PlannedTests) -> None:
     graph = Graph()
     for workload in current.catalog.workloads.values():
         add_reference(graph, current.catalog, workload)
-    ours: Mapping[str, Action] = {action.id: action for action in graph.actions.values() if action.tool == "inputs"}
+    ours: Mapping[str, PlannedAction] = {
+        action.id: action for action in graph.actions.values() if action.tool == "inputs"
+    }
     theirs = {action.id for action in smoke.graph.actions.values() if action.tool == "inputs"}
     # The suite leaves some workloads out.
     assert theirs <= ours.keys()
@@ -430,7 +434,7 @@ def test_references_and_tests_are_given_the_same_inputs(current: Session, smoke:
 def test_the_judge_is_told_a_distance_in_numbers_where_a_layer_gives_one(current: Session) -> None:
     (test,) = choose(current.catalog, ("mlir/linalg-loops/x86_64/matmul",)).tests()
     workload = current.catalog.workloads["matmul"].document
-    bound = Tolerances(current.catalog).of(test, "y")
+    bound = ToleranceResolver(current.catalog).of(test, "y")
     (without,) = judged(current.catalog, workload, [bound])
     assert not {"max_ulp", "max_ulp_text"} & without.keys()
     (given,) = judged(current.catalog, workload, [replace(bound, max_ulp=2.0, max_ulp_text="2")])

@@ -9,9 +9,9 @@ import pytest
 from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
-from mlir_matrix.expand.tolerances import Resolved, Tolerances
-from mlir_matrix.plan.graph import Action, Produced
-from mlir_matrix.plan.planner import Plan, Planner
+from mlir_matrix.expand.tolerances import Resolved, ToleranceResolver
+from mlir_matrix.plan.graph import PlannedAction, Produced
+from mlir_matrix.plan.planner import PlannedTests, Planner
 from mlir_matrix.plan.properties import PropertyPlanner
 from mlir_matrix.plan.session import plan_tests
 
@@ -19,15 +19,15 @@ BASE = "pytorch/linalg-loops/x86_64"
 
 
 @pytest.fixture(scope="module")
-def plan(current: Session) -> Plan:
+def plan(current: Session) -> PlannedTests:
     return plan_tests(current, choose(current.catalog, ("properties",)).tests())
 
 
-def chain(plan: Plan, test: str) -> dict[str, Action]:
+def chain(plan: PlannedTests, test: str) -> dict[str, PlannedAction]:
     return {name: plan.graph.actions[name] for name in plan.graph.needed_by(plan.verdicts[test])}
 
 
-def added(plan: Plan, test: str) -> list[str]:
+def added(plan: PlannedTests, test: str) -> list[str]:
     """The tools of what a property needs more than the test without it, which ends in a judge."""
     base = chain(plan, test.partition("~")[0])
     return sorted(action.tool for name, action in chain(plan, test).items() if name not in base)
@@ -45,17 +45,17 @@ def added(plan: Plan, test: str) -> list[str]:
         ),
     ],
 )
-def test_what_a_property_adds(plan: Plan, test: str, more: list[str]) -> None:
+def test_what_a_property_adds(plan: PlannedTests, test: str, more: list[str]) -> None:
     assert added(plan, test) == more
 
 
-def test_a_static_batch_is_imported_for_each_size(plan: Plan) -> None:
+def test_a_static_batch_is_imported_for_each_size(plan: PlannedTests) -> None:
     imports = [action for action in chain(plan, f"{BASE}/mlp~batch").values() if action.tool == "python_file"]
     assert sorted(action.params["dims"]["B"] for action in imports) == [3, 4, 7]
     assert sorted(action.params["inputs"][0]["shape"][0] for action in imports) == [3, 4, 7]
 
 
-def test_halves_are_parts_of_the_same_inputs(plan: Plan) -> None:
+def test_halves_are_parts_of_the_same_inputs(plan: PlannedTests) -> None:
     actions = chain(plan, f"{BASE}/mlp_dynamic~batch")
     (inputs,) = [name for name, action in actions.items() if action.tool == "inputs"]
     parts = [action for action in actions.values() if action.tool == "transform"]
@@ -67,26 +67,26 @@ def test_halves_are_parts_of_the_same_inputs(plan: Plan) -> None:
     assert sorted(action.params["arguments"][0]["shape"][0] for action in runs) == [6, 7, 13]
 
 
-def test_what_a_relation_is_told(current: Session, plan: Plan) -> None:
+def test_what_a_relation_is_told(current: Session, plan: PlannedTests) -> None:
     test = f"{BASE}/matmul~tripled"
     told = plan.graph.actions[plan.verdicts[test]].params
     (spec,) = told["outputs"]
-    bound = Tolerances(current.catalog).of(next(each for each in plan.tests if each.id == test), "y")
+    bound = ToleranceResolver(current.catalog).of(next(each for each in plan.tests if each.id == test), "y")
     assert (spec["atol"], spec["rtol"], spec["layer"]) == (3 * bound.atol, 2 * bound.rtol, bound.location)
     assert told["ops"] == {"y": {"kind": "scale", "factor": -1.5}}
     assert told["relation"] == "x times 3, w times -0.5 gives y times -1.5, within the sum of both tolerances"
 
 
-def test_exact_property_has_bounds_of_0(plan: Plan) -> None:
+def test_exact_property_has_bounds_of_0(plan: PlannedTests) -> None:
     (spec,) = plan.graph.actions[plan.verdicts[f"{BASE}/matmul~doubled"]].params["outputs"]
     assert (spec["compare"], spec["atol"], spec["rtol"]) == ("exact", 0, 0)
 
 
-def test_last_places_are_bounds_of_both_runs_and_none_of_what_is_equal(current: Session, plan: Plan) -> None:
+def test_last_places_are_bounds_of_both_runs_and_none_of_what_is_equal(current: Session, plan: PlannedTests) -> None:
     def tolerate(test: Test, output: str) -> Resolved:
         places = 2.0 if "linalg-loops" in test.pipeline else None
         text = None if places is None else "2"
-        return replace(Tolerances(current.catalog).of(test, output), max_ulp=places, max_ulp_text=text)
+        return replace(ToleranceResolver(current.catalog).of(test, output), max_ulp=places, max_ulp_text=text)
 
     planner = PropertyPlanner(
         Planner(current.catalog, tolerate, current.pins).chains, current.catalog, tolerate, "numpy"
@@ -103,7 +103,7 @@ def test_last_places_are_bounds_of_both_runs_and_none_of_what_is_equal(current: 
         assert (spec.get("max_ulp"), spec.get("max_ulp_text")) == wanted
 
 
-def test_ir_is_compared_where_the_next_step_would_read_it(plan: Plan) -> None:
+def test_ir_is_compared_where_the_next_step_would_read_it(plan: PlannedTests) -> None:
     test = "mlir/linalg-named/x86_64/matmul~same-loops"
     last = plan.graph.actions[plan.verdicts[test]]
     assert (last.tool, last.environment, last.params["same"]) == ("same_ir", "mlir", False)

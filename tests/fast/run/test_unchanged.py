@@ -19,7 +19,7 @@ from mlir_matrix.plan.graph import File, Graph
 from mlir_matrix.plan.request import ExecutorOptions, Limits, Request
 from mlir_matrix.results.results import Run, TestResult
 from mlir_matrix.run import unchanged
-from mlir_matrix.run.unchanged import Report, UnchangedRuns
+from mlir_matrix.run.unchanged import KeptRun, UnchangedRuns
 
 TOOLS = Path(unchanged.__file__).parents[2]
 _NAMES = {"framework": "jax", "pipeline": "p", "target": "t"}
@@ -58,11 +58,11 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def report(tmp_path: Path, *results: TestResult, **more: Any) -> Report:
+def report(tmp_path: Path, *results: TestResult, **more: Any) -> KeptRun:
     actions = tmp_path / "home" / "actions"
     relied = [str(actions / name) for name in ("blob", "blobs/entry")]
     run = Run(results=list(results or (PASS, MISMATCH, UNSUPPORTED)), **{"relied": relied, **more})
-    return Report(run=run, pins={"llvm": "19"})
+    return KeptRun(run=run, pins={"llvm": "19"})
 
 
 def keep(tmp_path: Path, request: Request = REQUEST) -> None:

@@ -31,7 +31,7 @@ def test_docs_have_no_other_schemas() -> None:
 
 def test_every_top_level_model_has_a_schema() -> None:
     inner = {
-        "Tensor", "Output", "Parameter", "StepUse", "Block", "Exclusion", "Expectation", "Match", "Layer", "Requirement",
+        "TensorInput", "Output", "Parameter", "StepUse", "Block", "Exclusion", "Expectation", "Match", "Layer", "Requirement",
         "Conditions", "Tool", "Build", "Release", "Passed", "Property", "Scaling", "Permutation", "Batch", "Agreement", "SameIr",
         "Conflict", "Cpu", "Has", "LeaveOut", "Mode", "Quarantined", "Wants", "ExpectedTests", "ProjectLimits",
     }  # fmt: skip

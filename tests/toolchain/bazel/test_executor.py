@@ -19,7 +19,7 @@ from mlir_matrix.environments.session import Environment, Session
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import ActionDone, Done
 from mlir_matrix.expand.select import choose
-from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.request import ExecutorOptions, Limits
 from mlir_matrix.plan.session import plan_tests
 from support.debs import Mirror, release
@@ -41,7 +41,7 @@ class Told:
 
 def executor_of(
     current: Session, tmp_path: Path, gone: Environment, *tests: str, bazel: str = "/nonexistent"
-) -> tuple[Plan, BazelExecutor]:
+) -> tuple[PlannedTests, BazelExecutor]:
     """One whose Bazel cannot be started, and whose environments are here, but for one."""
     session = replace(current, home=Home(cache=tmp_path, state=tmp_path / "state", actions=tmp_path / "actions"))
     plan = plan_tests(session, choose(session.catalog, tests, pins=session.pins).tests())

@@ -13,7 +13,7 @@ from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.events import PackageProgress
 from mlir_matrix.base.paths import Home
 from mlir_matrix.bazel import locate as module
-from mlir_matrix.bazel.locate import Bazel, Probe, locate, probe
+from mlir_matrix.bazel.locate import Bazel, ProgramProbe, locate, probe
 from mlir_matrix.catalog.load import load
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.environments.installed.integrity import damaged_files
@@ -27,10 +27,10 @@ def test_one_that_builds(fakes: Fakes) -> None:
     """Tried once; another program of the same name is another one."""
     path = fakes.add()
     for _ in range(2):
-        assert probe(path, fakes.state) == Probe(version="7.7.1")
+        assert probe(path, fakes.state) == ProgramProbe(version="7.7.1")
     assert fakes.calls == ["--version", "//:probe"]
     fakes.add(version="echo bazel 8.0.0-pre.2")
-    assert probe(path, fakes.state) == Probe(version="8.0.0-pre.2")
+    assert probe(path, fakes.state) == ProgramProbe(version="8.0.0-pre.2")
 
 
 @pytest.mark.parametrize(
@@ -91,12 +91,12 @@ def test_what_may_pass_is_asked_again(fakes: Fakes, monkeypatch: pytest.MonkeyPa
 def test_what_is_remembered_is_data(fakes: Fakes, text: str) -> None:
     fakes.state.mkdir()
     (fakes.state / "bazel-probes.json").write_text(text)
-    assert probe(fakes.add(), fakes.state) == Probe(version="7.7.1")
+    assert probe(fakes.add(), fakes.state) == ProgramProbe(version="7.7.1")
 
 
 def test_what_cannot_be_remembered(fakes: Fakes) -> None:
     fakes.state.write_text("no folder")
-    assert probe(fakes.add(then=BUILDS), fakes.state) == Probe(version="7.7.1")
+    assert probe(fakes.add(then=BUILDS), fakes.state) == ProgramProbe(version="7.7.1")
 
 
 def test_no_program(fakes: Fakes) -> None:

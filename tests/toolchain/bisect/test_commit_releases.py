@@ -12,7 +12,7 @@ import pytest
 
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.paths import Home
-from mlir_matrix.bisect.commit_releases import Source, find_source, plan_of_commands, with_commits
+from mlir_matrix.bisect.commit_releases import CommitSource, find_source, plan_of_commands, with_commits
 from mlir_matrix.bisect.commits import fork
 from mlir_matrix.catalog.pins import Pins, find_release, release_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
@@ -150,7 +150,7 @@ def test_a_clone_that_a_catalog_names(session: Session, made: Made, tmp_path: Pa
         assert (tmp_path / "ran").exists() == runs
 
 
-def shown(session: Session, source: Source) -> list[list[str]]:
+def shown(session: Session, source: CommitSource) -> list[list[str]]:
     lines = plan_of_commands(session, source, "llvmorg-18.1.8", "llvmorg-19.1.0-rc2")
     return [shlex.split(line) for line in lines if not line.startswith(("#", "commit="))]
 

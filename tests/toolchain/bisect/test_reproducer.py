@@ -15,7 +15,7 @@ from mlir_matrix.bisect.reproducer import commands_of
 from mlir_matrix.execute.action_cache import Result
 from mlir_matrix.execute.job import Done
 from mlir_matrix.plan.graph import Graph, Produced
-from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.planner import PlannedTests
 from support.catalogs import catalog
 
 
@@ -45,7 +45,7 @@ def test_files_that_a_program_wrote_are_compared(tmp_path: Path, actual: list[fl
     for digest, values in (("1", actual), ("2", [1.0, 2.0, np.nan])):
         np.save(tmp_path / "saved.npy", np.asarray(values, np.float32))
         files[digest] = (tmp_path / "saved.npy").read_bytes()
-    plan = Plan(tests=(), graph=graph, verdicts={"t": judge})
+    plan = PlannedTests(tests=(), graph=graph, verdicts={"t": judge})
     made = commands_of(catalog(), plan, done, "t", files.__getitem__)
     assert made.compares
     assert list(made.steps) == ["run/w"]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from mlir_matrix.actions.numerics import dtypes
-from mlir_matrix.compare.c_program import Expected, c_program
+from mlir_matrix.compare.c_program import ExpectedBytes, c_program
 from support.machine import needs
 
 #: A kernel that returns its argument transposed, in place: only the strides say so.
@@ -37,10 +37,10 @@ def npy(values: Any) -> bytes:
     return file.getvalue()
 
 
-def output(name: str, dtype: str, values: Any, **more: Any) -> Expected:
+def output(name: str, dtype: str, values: Any, **more: Any) -> ExpectedBytes:
     stored = np.asarray(values, dtypes.golden_storage(dtype))
     spec = {"name": name, "dtype": dtype, "shape": list(stored.shape), "compare": "numeric", "atol": 0.0, "rtol": 0.0}
-    return Expected(output={**spec, **more}, values=npy(stored), bounds=None)  # type: ignore[typeddict-item]
+    return ExpectedBytes(output={**spec, **more}, values=npy(stored), bounds=None)  # type: ignore[typeddict-item]
 
 
 def ran(folder: Path, kernel: str, program: str) -> tuple[int, str]:
@@ -101,8 +101,8 @@ def test_scalars_bounds_and_shapes(tmp_path: Path) -> None:
     ]
     far = output("b", "f32", 1.25, rtol=0.1)
     near = output("b", "f32", 1.25, atol=0.125, rtol=0.1)
-    own = Expected(output=far.output, values=far.values, bounds=npy(np.asarray(0.25)))
-    unlike = Expected(output=near.output, values=npy(np.asarray(np.nan)), bounds=None)
+    own = ExpectedBytes(output=far.output, values=far.values, bounds=npy(np.asarray(0.25)))
+    unlike = ExpectedBytes(output=near.output, values=npy(np.asarray(np.nan)), bounds=None)
     # The numbers of a dtype between 1 and 1.25: a quarter of those between 1 and 2.
     places = {"f32": 1 << 21, "bf16": 1 << 5}
     ulps = [(output("b", dtype, 1.25, max_ulp=most - less), less) for dtype, most in places.items() for less in (0, 1)]
@@ -137,6 +137,6 @@ def test_what_c_cannot_compare() -> None:
     for other in (
         output("y", "f32", values, compare="order-free"),
         output("y", "f32", np.zeros(1 << 18)),
-        Expected(output=output("y", "f32", values).output | {"dtype": "f8E5M2"}, values=npy(values), bounds=None),  # type: ignore[typeddict-item]
+        ExpectedBytes(output=output("y", "f32", values).output | {"dtype": "f8E5M2"}, values=npy(values), bounds=None),  # type: ignore[typeddict-item]
     ):
         assert c_program("entry", [argument], [other], b"") == ""

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_matrix.actions.numerics import dtypes
-from mlir_matrix.actions.numerics.census import Census
+from mlir_matrix.actions.numerics.census import CensusCounter
 from mlir_matrix.actions.numerics.criteria import Counts, Criteria
 from mlir_matrix.compare import native
 from mlir_matrix.compare.fast_path import gate
@@ -73,7 +73,7 @@ def test_compiled_code_and_numpy_count_alike(
 def test_the_gate_counts_what_the_census_does(seed: int, dtype: str, odd: float, ulp: float | None) -> None:
     actual, expected = arrays(np.random.default_rng(seed), dtype, 300, odd)
     criteria = Criteria(atol=1e-3, rtol=1e-3, max_ulp=ulp)
-    census = Census(actual.shape, dtype, criteria=criteria)
+    census = CensusCounter(actual.shape, dtype, criteria=criteria)
     census.add(actual, dtypes.decode(expected, dtype))
     result = census.result()
     counts = by_numpy(actual, expected, dtype, criteria)

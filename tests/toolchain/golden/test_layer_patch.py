@@ -13,7 +13,7 @@ from mlir_matrix.base.text import patch
 from mlir_matrix.catalog.bounds import evaluate
 from mlir_matrix.catalog.models.base import Tolerances
 from mlir_matrix.catalog.yaml_reader import parse
-from mlir_matrix.golden.layer_patch import CALIBRATED, Proposal, edited, rounded_up, scaled
+from mlir_matrix.golden.layer_patch import CALIBRATED, LayerProposal, edited, rounded_up, scaled
 from support.machine import program
 
 DIMS = {"K": 130, "N": 7}
@@ -93,10 +93,12 @@ def test_numbers_are_rounded_up_to_two_digits(value: float, expected: str) -> No
     assert rounded_up(value) == expected
 
 
-def proposals() -> list[Proposal]:
+def proposals() -> list[LayerProposal]:
     return [
-        Proposal(index=0, bounds={"atol": "0.9 * sqrt(K) * eps(f32)", "rtol": "0.3 * eps(f32)"}, sentence=SENTENCE),
-        Proposal(index=1, bounds={"rtol": "2e-4"}, sentence=SENTENCE),
+        LayerProposal(
+            index=0, bounds={"atol": "0.9 * sqrt(K) * eps(f32)", "rtol": "0.3 * eps(f32)"}, sentence=SENTENCE
+        ),
+        LayerProposal(index=1, bounds={"rtol": "2e-4"}, sentence=SENTENCE),
     ]
 
 
@@ -115,7 +117,7 @@ def test_the_rest_of_the_file_stays() -> None:
 
 def test_a_second_calibration_replaces_the_sentence_of_the_first() -> None:
     once = edited(BLOCK, proposals())
-    again = [Proposal(index=index, bounds={}, sentence=f"{CALIBRATED}again.") for index in range(2)]
+    again = [LayerProposal(index=index, bounds={}, sentence=f"{CALIBRATED}again.") for index in range(2)]
     for layer in Tolerances.model_validate(parse(edited(once, again), "f").data).layers:
         assert layer.rationale.count(CALIBRATED) == 1
         assert layer.rationale.endswith(f"{CALIBRATED}again.")

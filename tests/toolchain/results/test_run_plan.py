@@ -20,7 +20,7 @@ from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
 from mlir_matrix.plan.graph import File, Graph, Input, Produced
 from mlir_matrix.plan.parameters import add_inputs
-from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.request import ExecutorOptions, Limits
 from mlir_matrix.plan.session import open_session, plan_tests
 from mlir_matrix.results.results import Run, TestDone
@@ -39,11 +39,11 @@ def fresh(tmp_path: Path, environments: Any) -> Session:
     return open_session(cache_dir=tmp_path / "cache")
 
 
-def planned(session: Session, *extra: str) -> Plan:
+def planned(session: Session, *extra: str) -> PlannedTests:
     return plan_tests(session, choose(session.catalog, (GLOB, *extra)).tests())
 
 
-def run(session: Session, plan: Plan, listener: Listener = ignore, *, fail_fast: bool = False) -> Run:
+def run(session: Session, plan: PlannedTests, listener: Listener = ignore, *, fail_fast: bool = False) -> Run:
     return run_plan(session, plan, limits=LIMITS, fail_fast=fail_fast, listener=listener)
 
 
@@ -70,10 +70,10 @@ def test_an_action_that_is_made_again_ends_its_test_once(fresh: Session) -> None
     (made,) = (ref for ref in check.inputs.values() if isinstance(ref, Produced))
     ends = {test.id: made.action}
     needed = {name: plan.graph.actions[name] for name in plan.graph.needed_by(made.action)}
-    first = run(fresh, Plan(tests=(test,), graph=Graph(needed), verdicts=ends))
+    first = run(fresh, PlannedTests(tests=(test,), graph=Graph(needed), verdicts=ends))
     Path(ActionCache(fresh.home.actions).blob_path(first.done[made.action].result.outputs[made.output])).write_text("x")
     heard: list[Event] = []
-    second = run(fresh, Plan(tests=(test,), graph=plan.graph, verdicts=ends), heard.append)
+    second = run(fresh, PlannedTests(tests=(test,), graph=plan.graph, verdicts=ends), heard.append)
     assert made.action in second.executed_actions
     assert [result.outcome for result in second.results] == ["pass"]
     assert len([event for event in heard if isinstance(event, TestDone)]) == 1
@@ -118,7 +118,7 @@ def test_the_first_surprise_ends_a_run_that_is_to_fail_fast(fresh: Session) -> N
     plan = planned(fresh)
     # Every test now is a surprise: what passes was expected to fail.
     rule = next(test.expectation for test in choose(fresh.catalog, ("smoke",)).tests() if test.expectation)
-    surprised = Plan(
+    surprised = PlannedTests(
         tests=tuple(expecting(test, rule) for test in plan.tests), graph=plan.graph, verdicts=plan.verdicts
     )
     ended = run(fresh, surprised, fail_fast=True)

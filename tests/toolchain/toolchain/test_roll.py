@@ -18,7 +18,7 @@ from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.checks.validate import validate
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.results.results import TestResult
 from mlir_matrix.toolchain.roll import Break, Roll, edited, newer, patches, roll, with_pins
 from support import debs, rolling
@@ -53,7 +53,7 @@ class Runs:
         self.tests: list[list[str]] = []
         self.pins: list[dict[str, str]] = []
 
-    def __call__(self, session: Session, plan: Plan) -> Sequence[TestResult]:
+    def __call__(self, session: Session, plan: PlannedTests) -> Sequence[TestResult]:
         pins = session.pins_of("tool")
         assert session.pins.overrides == {}, "an environment's own pins would not count"
         self.tests.append([test.id for test in plan.tests])

@@ -44,13 +44,13 @@ class Acted:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finished:
+class BuildFinished:
     """The end of the build; ``code`` is the name of Bazel's exit code, for example ``SUCCESS`` or ``BUILD_FAILURE``."""
 
     code: str
 
 
-Event = Made | Completed | Acted | Failed | Finished
+Event = Made | Completed | Acted | Failed | BuildFinished
 
 
 @dataclass
@@ -87,7 +87,7 @@ class Events:
         elif "action" in event:
             yield Acted() if event["action"].get("success") else _failed(identity, event["action"])
         elif "finished" in event:
-            yield Finished(code=event["finished"].get("exitCode", {}).get("name", ""))
+            yield BuildFinished(code=event["finished"].get("exitCode", {}).get("name", ""))
 
     def _aborted(self, identity: dict[str, Any], aborted: dict[str, Any]) -> Iterator[Event]:
         """Yield the end of a target that could not be analysed. The event of its configuration has the better reason."""

@@ -50,7 +50,7 @@ def _signals_deferred() -> Iterator[None]:
             handlers[signal.Signals(number)](number, frame)
 
 
-class Build:
+class BazelBuild:
     """A running ``bazel build`` in a workspace."""
 
     def __init__(self, command: Sequence[str], workspace: Path, log: Path, stream: Path) -> None:

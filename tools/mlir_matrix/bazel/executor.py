@@ -18,8 +18,8 @@ from mlir_matrix.base.events import Event as RunEvent
 from mlir_matrix.base.events import Listener, Note, PackageProgress, Tick, ignore
 from mlir_matrix.base.fingerprint import cpu_digest
 from mlir_matrix.base.names import did_you_mean, printable, split_pins
-from mlir_matrix.bazel.bep import Completed, Event, Failed, Finished, Made
-from mlir_matrix.bazel.client import Build, StallDetector, flags_of
+from mlir_matrix.bazel.bep import BuildFinished, Completed, Event, Failed, Made
+from mlir_matrix.bazel.client import BazelBuild, StallDetector, flags_of
 from mlir_matrix.bazel.workspace import ACTIONS, REPOSITORY, action_label_of, label_of, place_of, write_workspace
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.installer import install_all
@@ -31,8 +31,8 @@ from mlir_matrix.execute.folders import make_scratch, new_scratch
 from mlir_matrix.execute.job import ActionDone, Done, NotExecuted, infra_error, inherited_failure, unavailable
 from mlir_matrix.execute.local_pool import LocalPool
 from mlir_matrix.execute.scheduler import Scheduler
-from mlir_matrix.plan.graph import Action, Graph
-from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.graph import Graph, PlannedAction
+from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.request import ExecutorOptions, Limits
 
 #: Names of Bazel's exit codes after a build, whether or not targets failed.
@@ -47,7 +47,7 @@ class BazelExecutor:
     def __init__(
         self,
         session: Session,
-        plan: Plan,
+        plan: PlannedTests,
         *,
         locate: Callable[[Listener], Sequence[str]],
         options: ExecutorOptions,
@@ -153,7 +153,7 @@ class BazelExecutor:
         missing = ((found.name, unit.label) for found in wanted for unit in found.missing(home.packages))
         return lost | {name: errors[label] for name, label in missing if label in errors}
 
-    def _report_unavailable(self, chain: Sequence[Action], lost: Mapping[str, tuple[NotExecuted, str]]) -> bool:
+    def _report_unavailable(self, chain: Sequence[PlannedAction], lost: Mapping[str, tuple[NotExecuted, str]]) -> bool:
         """Report the actions of a test with an unavailable environment, without running any. True ends the run."""
         for action in chain:
             done = inherited_failure(action, self.done) or _succeeded(action)
@@ -250,7 +250,7 @@ class BazelExecutor:
             *flags,
             f"--target_pattern_file={targets}",
         ]
-        build = Build(command, workspace, log, stream)
+        build = BazelBuild(command, workspace, log, stream)
         stall = StallDetector(self._options.remote, self._options.properties)
         code = ""
         try:
@@ -262,7 +262,7 @@ class BazelExecutor:
                 if stalled := stall.end():
                     self._stalled = stalled
                     return
-                if isinstance(event, Finished):
+                if isinstance(event, BuildFinished):
                     code = event.code
                 yield event
             self._complaint = next(iter(build.errors()), "")
@@ -307,7 +307,7 @@ class BazelExecutor:
 
     # Results of tests ---------------------------------------------------------------------------------------------
 
-    def _chain(self, verdict: str) -> list[Action]:
+    def _chain(self, verdict: str) -> list[PlannedAction]:
         return [self._plan.graph.actions[identifier] for identifier in self._plan.graph.needed_by(verdict)]
 
     def _finish(self, verdict: str, event: Completed) -> bool:
@@ -315,13 +315,13 @@ class BazelExecutor:
         chain = (action for action in self._chain(verdict) if action.id not in self.done)
         return any(self._settle(action, self._done(action, verdict, event)) for action in chain)
 
-    def _settle(self, action: Action, done: Done) -> bool:
+    def _settle(self, action: PlannedAction, done: Done) -> bool:
         if action.id in self.done:
             return False
         self.done[action.id] = done
         return bool(self._listener(ActionDone(action, done)))
 
-    def _done(self, action: Action, verdict: str, event: Completed) -> Done:
+    def _done(self, action: PlannedAction, verdict: str, event: Completed) -> Done:
         if action.id in self._failed:
             return self._failed[action.id]
         failed = inherited_failure(action, self.done)
@@ -335,7 +335,7 @@ class BazelExecutor:
         # A later action failed, or one that does not read this one.
         return _succeeded(action)
 
-    def _read(self, name: str, action: Action) -> Done:
+    def _read(self, name: str, action: PlannedAction) -> Done:
         try:
             result = json.loads(read_bytes(self._files[f"{name}/result.json"]))
             beside = json.loads(read_bytes(self._files[f"{name}/usage.json"]))
@@ -356,6 +356,6 @@ class BazelExecutor:
             return infra_error(action, f"the output of Bazel cannot be read: {error}")
 
 
-def _succeeded(action: Action) -> Done:
+def _succeeded(action: PlannedAction) -> Done:
     """Return the end of an action without a failure, whose result is unknown."""
     return Done(result=Result(outcome={"outcome": "ok", "stage": action.stage}), cached=True)

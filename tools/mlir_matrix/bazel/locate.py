@@ -138,7 +138,7 @@ def _component(session: Session, rejected: tuple[str, ...], fetch: bool, listene
 
 
 @dataclass(frozen=True, kw_only=True)
-class Probe:
+class ProgramProbe:
     """A program's version, and why it cannot be used, if it cannot."""
 
     version: str = ""
@@ -147,12 +147,12 @@ class Probe:
     passing: bool = False
 
 
-def probe(program: Path, state: Path, *, build: bool = True) -> Probe:
+def probe(program: Path, state: Path, *, build: bool = True) -> ProgramProbe:
     """Return version and usability of a Bazel, kept below ``state``; ``build``: with a test build."""
     try:
         status = program.stat()
     except OSError as error:
-        return Probe(reason=f"cannot be run: {error.strerror}")
+        return ProgramProbe(reason=f"cannot be run: {error.strerror}")
     key = f"{os.path.realpath(program)} {status.st_size} {status.st_mtime_ns} {'build' if build else 'version'}"
     day = int(time.time() // _DAY_S)
     known = _known(state, day)
@@ -167,32 +167,32 @@ def probe(program: Path, state: Path, *, build: bool = True) -> Probe:
     return known[key]
 
 
-def _known(state: Path, day: int) -> dict[str, Probe]:
+def _known(state: Path, day: int) -> dict[str, ProgramProbe]:
     """Return kept probes; of an earlier day only those that are not temporary."""
     try:
         value = json.loads((state / _FILE).read_bytes())
-        known = {key: Probe(**each) for key, each in value["known"].items()}
+        known = {key: ProgramProbe(**each) for key, each in value["known"].items()}
         return {key: each for key, each in known.items() if value["day"] == day or not each.passing}
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return {}
 
 
-def ask(program: Path) -> Probe:
+def ask(program: Path) -> ProgramProbe:
     """Return the version, and whether it is new enough."""
     with tempfile.TemporaryDirectory(prefix="matrix-bazel-") as folder:
         # The current folder may request another version.
         code, output = _call([str(program), "--version"], Path(folder), _VERSION_S)
     if code is None:
-        return Probe(reason=f"does not report its version within {_VERSION_S:.0f} seconds", passing=True)
+        return ProgramProbe(reason=f"does not report its version within {_VERSION_S:.0f} seconds", passing=True)
     found = _VERSION.search(output)
     if code != 0 or found is None:
-        return Probe(reason=f"reports no version; its output: {_last(output)}", passing=True)
+        return ProgramProbe(reason=f"reports no version; its output: {_last(output)}", passing=True)
     if int(found["major"]) < OLDEST:
-        return Probe(version=found["text"], reason=f"is {found['text']}: {OLDEST} or newer is needed")
-    return Probe(version=found["text"])
+        return ProgramProbe(version=found["text"], reason=f"is {found['text']}: {OLDEST} or newer is needed")
+    return ProgramProbe(version=found["text"])
 
 
-def _try(program: Path) -> Probe:
+def _try(program: Path) -> ProgramProbe:
     """Return the version, and whether a test build succeeds."""
     found = ask(program)
     if found.reason:
@@ -200,7 +200,7 @@ def _try(program: Path) -> Probe:
     with tempfile.TemporaryDirectory(prefix="matrix-bazel-", ignore_cleanup_errors=True) as folder:
         reason = _build(program, Path(folder))
     if reason:
-        return Probe(version=found.version, reason=f"is {found.version}, but {reason}", passing=True)
+        return ProgramProbe(version=found.version, reason=f"is {found.version}, but {reason}", passing=True)
     return found
 
 

@@ -12,7 +12,7 @@ from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.plan_document import lasting, to_document
 from mlir_matrix.plan.graph import ActionId
-from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.planner import PlannedTests
 
 #: The name of the tests' repository.
 REPOSITORY = "matrix"
@@ -21,7 +21,7 @@ ACTIONS = "_actions/"
 
 
 def write_workspace(
-    session: Session, plan: Plan, properties: Mapping[str, str], c_libraries: Mapping[str, str]
+    session: Session, plan: PlannedTests, properties: Mapping[str, str], c_libraries: Mapping[str, str]
 ) -> Path:
     """Write the workspace of a plan and return its folder. Raise InfrastructureError.
 

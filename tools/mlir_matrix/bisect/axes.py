@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.names import split_pins, with_pins
-from mlir_matrix.bisect.commit_releases import Source, with_commits
+from mlir_matrix.bisect.commit_releases import CommitSource, with_commits
 from mlir_matrix.bisect.commits import SHORT, Commits
 from mlir_matrix.bisect.pin_driver import MovedPins
 from mlir_matrix.bisect.prober import TestsAt
@@ -59,7 +59,7 @@ class _TestsByCommit:
     """The tests at commits. Each commit is a release that is built from it."""
 
     session: Session
-    source: Source
+    source: CommitSource
     commits: Commits
     names: Sequence[str]
 
@@ -75,7 +75,7 @@ class _TestsByCommit:
 
 
 def of_commits(
-    session: Session, source: Source, commits: Commits, names: Sequence[str], *, fixed: bool, paths: Sequence[str]
+    session: Session, source: CommitSource, commits: Commits, names: Sequence[str], *, fixed: bool, paths: Sequence[str]
 ) -> Ground:
     """Return the ground of commits; ``fixed``: the good end is the newer one. Raise UsageError if no test can run."""
     older, newer = commits.good, commits.bad

@@ -11,14 +11,14 @@ from typing import Literal
 from mlir_matrix.actions.outcomes import Stage
 from mlir_matrix.base.names import with_pins
 from mlir_matrix.bisect.difference import StepDifference, first_difference
-from mlir_matrix.bisect.driver import Change, Driver, FoundChange, word
+from mlir_matrix.bisect.driver import BehaviourChange, Driver, FoundChange, word
 from mlir_matrix.bisect.observations import Observation, Point
 from mlir_matrix.bisect.outputs import step_of
 from mlir_matrix.bisect.releases import Axis
 from mlir_matrix.bisect.reproducer import Commands, commands_of, pass_of, passes_of
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.pins import release_of
-from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.results.repeats import unstable
 from mlir_matrix.results.results import TestResult
 from mlir_matrix.results.signature import Signature
@@ -31,7 +31,7 @@ _LISTED = 50
 class ExplainedChange:
     """A change of behaviour, with the first step whose output differs, and the differences of the sources."""
 
-    change: Change[frozenset[Signature]]
+    change: BehaviourChange[frozenset[Signature]]
     difference: StepDifference | None
     #: A page with the commits between the releases; empty if their sources are not known.
     commits: str
@@ -184,7 +184,7 @@ def explain(catalog: Catalog, driver: Driver, read: Callable[[str], bytes], repe
         )
 
 
-def _guilty(plan: Plan, failing: TestResult, difference: StepDifference | None) -> str:
+def _guilty(plan: PlannedTests, failing: TestResult, difference: StepDifference | None) -> str:
     decided = failing.step is not None and failing.stage != Stage.JUDGE
     step = str(failing.step["name"]) if failing.step and decided else difference.step if difference else ""
     return pass_of(plan, failing.id, step) or step
@@ -199,7 +199,7 @@ def _again(axis: Axis, chosen: Observation, repeat: Repeat) -> list[str]:
     return [*repeat.run, name]
 
 
-def _sources(catalog: Catalog, axis: Axis, change: Change[frozenset[Signature]]) -> tuple[str, str] | None:
+def _sources(catalog: Catalog, axis: Axis, change: BehaviourChange[frozenset[Signature]]) -> tuple[str, str] | None:
     """Return the commits of two releases, if these are known."""
     if axis.noun != "release":
         return None
@@ -208,7 +208,7 @@ def _sources(catalog: Catalog, axis: Axis, change: Change[frozenset[Signature]])
     return (before, after) if before and after else None
 
 
-def _commits(catalog: Catalog, axis: Axis, change: Change[frozenset[Signature]]) -> str:
+def _commits(catalog: Catalog, axis: Axis, change: BehaviourChange[frozenset[Signature]]) -> str:
     """Return the page that compares the sources of two releases, if these are on GitHub."""
     found = _sources(catalog, axis, change)
     link = (catalog.components[axis.component].document.link or "") if found else ""
@@ -216,7 +216,7 @@ def _commits(catalog: Catalog, axis: Axis, change: Change[frozenset[Signature]])
 
 
 def _descend(
-    catalog: Catalog, axis: Axis, test: str, change: Change[frozenset[Signature]], repeat: Repeat
+    catalog: Catalog, axis: Axis, test: str, change: BehaviourChange[frozenset[Signature]], repeat: Repeat
 ) -> list[str]:
     found = _sources(catalog, axis, change)
     if found is None or not catalog.components[axis.component].document.build:

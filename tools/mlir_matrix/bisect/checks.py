@@ -10,8 +10,8 @@ from mlir_matrix.actions.contract import Role
 from mlir_matrix.actions.mlir.interface import ENTRY
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.execute.action_cache import Result
-from mlir_matrix.plan.graph import Action, Input, Produced
-from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.graph import Input, PlannedAction, Produced
+from mlir_matrix.plan.planner import PlannedTests
 
 #: Command lines, and the files that they need.
 Checks: TypeAlias = tuple[list[list[str]], dict[str, bytes]]
@@ -34,13 +34,13 @@ _NUMPY = "import numpy; numpy.testing.assert_allclose(numpy.load('{}'), numpy.lo
 
 
 def call_and_compare(
-    plan: Plan, run: Action, result: Result, names: Mapping[Input, str], data: Callable[[Input], bytes]
+    plan: PlannedTests, run: PlannedAction, result: Result, names: Mapping[Input, str], data: Callable[[Input], bytes]
 ) -> Checks:
     """Return commands that call a kernel from a C program; ``names``: those of all files.
 
     The program is linked with the kernel's object. If MLIR's runner compiles the kernel in memory, the program is a library.
     """
-    from mlir_matrix.compare.c_program import Expected, c_program  # imports NumPy
+    from mlir_matrix.compare.c_program import ExpectedBytes, c_program  # imports NumPy
 
     actions = plan.graph.actions
     made = next((actions[each] for each in run.sources if actions[each].tool in _KERNELS), None)
@@ -54,7 +54,7 @@ def call_and_compare(
     try:
         arguments = [(each, data(run.inputs[Role.ARGUMENT.of(each["name"])])) for each in run.params["arguments"]]
         results = [
-            Expected(
+            ExpectedBytes(
                 output=each,
                 values=data(judge.inputs[Role.EXPECTED.of(each["name"])]),
                 bounds=data(bounds[each["name"]]) if each["name"] in bounds else None,
@@ -73,7 +73,7 @@ def call_and_compare(
     return _linked(run, names[kernel], triple), {"main.c": text.encode()}
 
 
-def _linked(run: Action, kernel: str, triple: str) -> list[list[str]]:
+def _linked(run: PlannedAction, kernel: str, triple: str) -> list[list[str]]:
     """Return commands that link an object with the C program."""
     own = triple.startswith("x86_64-linux")
     compiler = ["cc"] if own else ["python3", "-m", "ziglang", "cc", "-target", triple]
@@ -85,7 +85,7 @@ def _linked(run: Action, kernel: str, triple: str) -> list[list[str]]:
     ]
 
 
-def _in_memory(run: Action, kernel: str) -> list[list[str]]:
+def _in_memory(run: PlannedAction, kernel: str) -> list[list[str]]:
     """Return commands that add the entry point to a module and run it by MLIR's runner."""
     pinned = _LLVM.search(run.environment)
     runner = "mlir-cpu-runner" if pinned and int(pinned[1]) < _RENAMED else "mlir-runner"
@@ -97,7 +97,9 @@ def _in_memory(run: Action, kernel: str) -> list[list[str]]:
     ]
 
 
-def compare_files(plan: Plan, run: Action, names: Mapping[Input, str], data: Callable[[Input], bytes]) -> Checks:
+def compare_files(
+    plan: PlannedTests, run: PlannedAction, names: Mapping[Input, str], data: Callable[[Input], bytes]
+) -> Checks:
     """Return commands of NumPy that compare the files which a program wrote."""
     judge, lines, files = _judge(plan, run), list[list[str]](), dict[str, bytes]()
     if judge is None:
@@ -114,5 +116,5 @@ def compare_files(plan: Plan, run: Action, names: Mapping[Input, str], data: Cal
     return lines, files
 
 
-def _judge(plan: Plan, run: Action) -> Action | None:
+def _judge(plan: PlannedTests, run: PlannedAction) -> PlannedAction | None:
     return next((each for each in plan.graph.actions.values() if each.tool == "judge" and run.id in each.sources), None)

@@ -27,7 +27,7 @@ from mlir_matrix.bisect.log import LAST, Past, bisections, read_log
 from mlir_matrix.bisect.pin_driver import MovedPins, used_components
 from mlir_matrix.bisect.releases import check_names, default_component, make_axis, tests_on
 from mlir_matrix.bisect.report.document import Reported, bisection_document
-from mlir_matrix.bisect.run import BisectionRun, How
+from mlir_matrix.bisect.run import BisectionRun, BisectOptions
 from mlir_matrix.bisect.search.pin_sets import moved_pins
 from mlir_matrix.bisect.signature import BY, By
 from mlir_matrix.catalog.pins import read_pins
@@ -143,7 +143,7 @@ _NUMBER = re.compile(r"\d{1,4}(\.\d+)*")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ends:
+class BisectEnds:
     """What is bisected, and from where to where."""
 
     good: str
@@ -252,11 +252,11 @@ class Ends:
 @options.events
 @options.output_format("text", "json")
 @options.quiet
-@options.as_dataclass("how", How)
-@options.as_dataclass("ends", Ends)
+@options.as_dataclass("how", BisectOptions)
+@options.as_dataclass("ends", BisectEnds)
 @click.pass_context
 def bisect_command(
-    context: click.Context, /, tests: tuple[str, ...], current: Session, how: How, ends: Ends, form: str
+    context: click.Context, /, tests: tuple[str, ...], current: Session, how: BisectOptions, ends: BisectEnds, form: str
 ) -> int:
     """Find what changed the result of tests: a release, a commit, or pins.
 
@@ -292,10 +292,10 @@ class _Asked:
 
     session: Session
     tests: Sequence[str]
-    how: How
+    how: BisectOptions
     arguments: Sequence[str]
     past: Past | None
-    ends: Ends
+    ends: BisectEnds
 
     def run(self, ground: Ground) -> list[Reported]:
         return BisectionRun(self.session, ground, self.how, self.arguments, self.past, bisect_command).run()

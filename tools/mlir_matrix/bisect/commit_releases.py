@@ -30,7 +30,7 @@ _TAGS = ("[0-9]*", "v[0-9]*", "release-[0-9]*", "release/[0-9]*")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class CommitSource:
     """What commits of a component are built from, and how."""
 
     component: str
@@ -46,7 +46,7 @@ class Source:
 
 def find_source(
     catalog: Catalog, component: str, *, repo: str = "", build: str = "", limit_s: int | None = None
-) -> Source:
+) -> CommitSource:
     """Return how commits of a component are built: by its file, with ``--repo`` and ``--build``. Raise UsageError."""
     check_known("component", [component], catalog.components, "--component: ")
     entry = catalog.components[component]
@@ -70,11 +70,11 @@ def find_source(
         where = f"file://{where}"
     changes = {"repository": where, "timeout": limit_s or found.timeout or _LIMIT_S}
     changes |= {"command": build, "folder": "."} if build else {}
-    return Source(component=component, build=found.model_copy(update=changes), is_own=bool(build))
+    return CommitSource(component=component, build=found.model_copy(update=changes), is_own=bool(build))
 
 
 def with_commits(
-    session: Session, source: Source, repository: Repository, commits: Sequence[str]
+    session: Session, source: CommitSource, repository: Repository, commits: Sequence[str]
 ) -> tuple[Session, list[str]]:
     """Return the session with a release for each commit (full names), and the names of these releases.
 
@@ -93,7 +93,9 @@ def with_commits(
     return _with_releases(session, entry, source, releases), [known[each] for each in commits]
 
 
-def _with_releases(session: Session, entry: Entry[Component], source: Source, releases: tuple[Release, ...]) -> Session:
+def _with_releases(
+    session: Session, entry: Entry[Component], source: CommitSource, releases: tuple[Release, ...]
+) -> Session:
     document = entry.document.model_copy(update={"releases": releases, "build": source.build})
     components = {**session.catalog.components, entry.name: replace(entry, document=document)}
     catalog = replace(session.catalog, components=components)
@@ -135,7 +137,7 @@ def _patterns(component: Component) -> list[str]:
     return [f"{start}[0-9]*" for start in starts] or list(_TAGS)
 
 
-def plan_of_commands(session: Session, source: Source, good: str, bad: str) -> Iterator[str]:
+def plan_of_commands(session: Session, source: CommitSource, good: str, bad: str) -> Iterator[str]:
     """Yield, for a shell, the commands that list the commits between two ends and build any of them; run none.
 
     Raise InfrastructureError if this machine lacks what the build needs.

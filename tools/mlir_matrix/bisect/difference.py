@@ -13,8 +13,8 @@ from typing import TypeAlias
 from mlir_matrix.actions.outcomes import Stage
 from mlir_matrix.execute.action_cache import Result
 from mlir_matrix.execute.job import Done
-from mlir_matrix.plan.graph import Action, Produced
-from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.graph import PlannedAction, Produced
+from mlir_matrix.plan.planner import PlannedTests
 
 _VALUE = re.compile(r"%[\w$.-]+(?::\d+|#\d+)?|\^\w+")
 #: Spellings that may change without a change of meaning: aliases of attributes, properties in ``<{…}>``, spaces.
@@ -61,7 +61,7 @@ class StepDifference:
 
 
 def first_difference(
-    plan: Plan,
+    plan: PlannedTests,
     done: Mapping[str, Done],
     tests: tuple[str, str],
     read: Callable[[str], bytes],
@@ -86,13 +86,15 @@ def first_difference(
     return first() if first else None
 
 
-def common_steps(plan: Plan, done: Mapping[str, Done], tests: tuple[str, str]) -> Iterator[tuple[Action, Action]]:
+def common_steps(
+    plan: PlannedTests, done: Mapping[str, Done], tests: tuple[str, str]
+) -> Iterator[tuple[PlannedAction, PlannedAction]]:
     """Yield the finished actions of the steps that two tests have, in order."""
     left, right = (_steps(plan, done, test) for test in tests)
     return ((left[label], right[label]) for label in left if label in right)
 
 
-def _steps(plan: Plan, done: Mapping[str, Done], test: str) -> dict[str, Action]:
+def _steps(plan: PlannedTests, done: Mapping[str, Done], test: str) -> dict[str, PlannedAction]:
     """Return the finished actions of a test that have outputs, by label."""
     names = [name for name in plan.needed_by(test) if name in done and done[name].result.ok]
     actions = map(plan.graph.actions.__getitem__, names)
@@ -100,7 +102,7 @@ def _steps(plan: Plan, done: Mapping[str, Done], test: str) -> dict[str, Action]
 
 
 def _compare(
-    actions: tuple[Action, Action], done: Mapping[str, Done], read: Callable[[str], bytes], prints: Prints
+    actions: tuple[PlannedAction, PlannedAction], done: Mapping[str, Done], read: Callable[[str], bytes], prints: Prints
 ) -> Iterator[Callable[[], StepDifference] | None]:
     """Yield the difference between two actions, or None; if an action runs several programs, for each of them."""
     label = actions[0].label

@@ -16,8 +16,8 @@ from mlir_matrix.base.errors import UsageError
 from mlir_matrix.bisect.observations import Observation, Observations, Point
 from mlir_matrix.bisect.prober import Prober
 from mlir_matrix.bisect.releases import Axis
-from mlir_matrix.bisect.search.history import History, Line, history
-from mlir_matrix.bisect.search.search import Answer, ContradictionError, Search, Verdict
+from mlir_matrix.bisect.search.history import History, LinearHistory, history
+from mlir_matrix.bisect.search.search import Answer, ContradictionError, ProbeVerdict, Search
 from mlir_matrix.results.signature import Signature, alike
 
 #: The most points of an axis that is scanned and not searched.
@@ -53,7 +53,7 @@ class Strategy:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class SearchResult:
     """The result of a search for a test: the points at which the behaviour ``old`` becomes ``new``."""
 
     old: Signature
@@ -65,7 +65,7 @@ class Found:
 class FoundChange:
     """A change, and the points that may have made it."""
 
-    change: Change[frozenset[Signature]]
+    change: BehaviourChange[frozenset[Signature]]
     answer: Answer
 
 
@@ -76,7 +76,7 @@ class Driver:
     axis: Axis
     prober: Prober
     strategy: Strategy
-    found: dict[str, Found] = field(default_factory=dict)
+    found: dict[str, SearchResult] = field(default_factory=dict)
     #: By test, why its search ended without an answer.
     problems: dict[str, str] = field(default_factory=dict)
     #: By test: why there is nothing to find between the given ends.
@@ -88,7 +88,7 @@ class Driver:
 
     def __post_init__(self) -> None:
         parents = self.axis.parents
-        self._history = Line(len(self.axis)) if parents is None else history(parents)
+        self._history = LinearHistory(len(self.axis)) if parents is None else history(parents)
 
     def run(self) -> None:
         """Probe until each test has an answer. Raise UsageError for ends between which there is no change."""
@@ -218,13 +218,13 @@ class Driver:
                 seen.add(point)
         return found
 
-    def _between(self, found: Found, points: Sequence[Point]) -> FoundChange:
+    def _between(self, found: SearchResult, points: Sequence[Point]) -> FoundChange:
         """Return the change that a search found, between the observed points nearest to the most likely candidate."""
         culprit = found.answer.candidates[0]
         older = set(self._history.listed(self._history.between((), culprit)))
         old, new = (
             [point for point in points if any(verdict(each, found.old, found.new) == side for each in point.behaviours)]
-            for side in (Verdict.GOOD, Verdict.BAD)
+            for side in (ProbeVerdict.GOOD, ProbeVerdict.BAD)
         )
         # A flaky test may show both behaviours, also at its good end.
         old = [point for point in old if point not in new] or old
@@ -251,7 +251,7 @@ class Driver:
             repeats=self.strategy.repeats,
         )
         for point in self.strategy.skipped - {older, newer}:
-            search.observe(point, Verdict.CANNOT_TELL)
+            search.observe(point, ProbeVerdict.CANNOT_TELL)
         fed: dict[int, int] = {older: 1 << 30}
         try:
             while True:
@@ -269,7 +269,7 @@ class Driver:
                 yield wanted
         except ContradictionError as error:
             self.problems[test] = str(error).replace(f"point {error.point}", self.axis.names[error.point])
-        self.found[test] = Found(old=old, new=new, answer=search.answer())
+        self.found[test] = SearchResult(old=old, new=new, answer=search.answer())
 
     def _known(self, test: str, point: int) -> Mapping[Signature, int]:
         """Return how often each behaviour was seen at a point."""
@@ -365,9 +365,9 @@ class Driver:
         return ""
 
 
-def change_between(before: Point, after: Point) -> Change[frozenset[Signature]]:
+def change_between(before: Point, after: Point) -> BehaviourChange[frozenset[Signature]]:
     """Return the change from one point to another."""
-    return Change(
+    return BehaviourChange(
         before=before.index, after=after.index, was=before.known or frozenset(), becomes=after.known or frozenset()
     )
 
@@ -380,19 +380,19 @@ def word(was: Set[Signature], becomes: Set[Signature]) -> Literal["broke", "fixe
     return "broke" if passed else "fixed"
 
 
-def verdict(seen: Signature | None, old: Signature, new: Signature) -> Verdict:
+def verdict(seen: Signature | None, old: Signature, new: Signature) -> ProbeVerdict:
     """Return the verdict of a behaviour in a search for a change from ``old`` to ``new``; a third behaviour has none."""
     is_old, is_new = (seen is not None and seen.alike(each) for each in (old, new))
     if is_old == is_new:
-        return Verdict.CANNOT_TELL
-    return Verdict.BAD if is_new else Verdict.GOOD
+        return ProbeVerdict.CANNOT_TELL
+    return ProbeVerdict.BAD if is_new else ProbeVerdict.GOOD
 
 
 Behaviour = TypeVar("Behaviour")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change(Generic[Behaviour]):
+class BehaviourChange(Generic[Behaviour]):
     """Two neighbours among the known points that behave differently."""
 
     #: The last point before, and the first one after.
@@ -409,12 +409,12 @@ class Change(Generic[Behaviour]):
 
 def changes(
     behaviours: Sequence[Behaviour | None], alike: Callable[[Behaviour, Behaviour], bool] = operator.eq
-) -> list[Change[Behaviour]]:
+) -> list[BehaviourChange[Behaviour]]:
     """Return every change along an axis. None is a point with an unknown result.
 
     ``alike`` need not be transitive: a point that is like those before and after a change may have either behaviour.
     """
-    found: list[Change[Behaviour]] = []
+    found: list[BehaviourChange[Behaviour]] = []
     #: The behaviours since the last change.
     since: list[tuple[int, Behaviour]] = []
     for after, becomes in enumerate(behaviours):
@@ -423,7 +423,7 @@ def changes(
         others = [(point, was) for point, was in since if not alike(was, becomes)]
         if others:
             before, was = others[-1]
-            found.append(Change(before=before, after=after, was=was, becomes=becomes))
+            found.append(BehaviourChange(before=before, after=after, was=was, becomes=becomes))
             since = []
         since.append((after, becomes))
     return found

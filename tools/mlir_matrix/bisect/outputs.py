@@ -15,13 +15,13 @@ from mlir_matrix.base.names import check_known
 from mlir_matrix.bisect.difference import normalised
 from mlir_matrix.bisect.signature import By
 from mlir_matrix.execute.job import Done
-from mlir_matrix.plan.graph import BUILDING, Action, Graph, Produced
-from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.graph import BUILDING, Graph, PlannedAction, Produced
+from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.results.results import TestResult
 from mlir_matrix.results.signature import Signature
 
 
-def check_step(plan: Plan, by: By) -> None:
+def check_step(plan: PlannedTests, by: By) -> None:
     """Raise UsageError if ``ir:STEP`` names a step that no test of a plan has."""
     if by.kind != "ir":
         return
@@ -33,7 +33,9 @@ def check_step(plan: Plan, by: By) -> None:
         raise UsageError(f"--by ir:{by.name}: the steps are {', '.join(f'{n} {s}' for n, s in enumerate(longest, 1))}")
 
 
-def outputs_of(plan: Plan, done: Mapping[str, Done], test: str, by: By, read: Callable[[str], bytes]) -> dict[str, str]:
+def outputs_of(
+    plan: PlannedTests, done: Mapping[str, Done], test: str, by: By, read: Callable[[str], bytes]
+) -> dict[str, str]:
     """Return the digests for ``signature``; empty if the test did not compute them.
 
     IR that differs only in names of values and spelling has the same digest.
@@ -62,20 +64,20 @@ def outputs_of(plan: Plan, done: Mapping[str, Done], test: str, by: By, read: Ca
     }
 
 
-def step_of(plan: Plan, test: str, by: By) -> str:
+def step_of(plan: PlannedTests, test: str, by: By) -> str:
     """Return the name of the step of ``ir:STEP`` or ``ir:NUMBER``; empty if a test has none, or for another criterion."""
     steps = enumerate(_steps(plan, test), 1) if by.kind == "ir" else ()
     return next((each for number, each in steps if by.name in (each, str(number))), "")
 
 
-def wrote_it(plan: Plan, result: TestResult) -> bool:
+def wrote_it(plan: PlannedTests, result: TestResult) -> bool:
     """Return whether the step that decided a result read text that its own environment wrote."""
     action = plan.graph.actions.get(str(result.step["action"])) if result.step else None
     refs = [ref for ref in action.inputs.values() if isinstance(ref, Produced)] if action else []
     return action is not None and action.environment in {plan.graph.actions[ref.action].environment for ref in refs}
 
 
-def _steps(plan: Plan, test: str) -> dict[str, Action]:
+def _steps(plan: PlannedTests, test: str) -> dict[str, PlannedAction]:
     """Return the steps of a test by name, in their order."""
     return {
         each.label: each
@@ -84,11 +86,11 @@ def _steps(plan: Plan, test: str) -> dict[str, Action]:
     }
 
 
-def _actions(plan: Plan, test: str) -> Iterator[Action]:
+def _actions(plan: PlannedTests, test: str) -> Iterator[PlannedAction]:
     return map(plan.graph.actions.__getitem__, plan.needed_by(test))
 
 
-def repeated(plan: Plan, count: int) -> Plan:
+def repeated(plan: PlannedTests, count: int) -> PlannedTests:
     """Return a plan that calls each kernel this many times and measures each call."""
     actions = dict(plan.graph.actions)
     for name, action in actions.items():
@@ -98,7 +100,7 @@ def repeated(plan: Plan, count: int) -> Plan:
     return replace(plan, graph=Graph(actions))
 
 
-def seconds(plan: Plan, done: Mapping[str, Done], test: str) -> list[float]:
+def seconds(plan: PlannedTests, done: Mapping[str, Done], test: str) -> list[float]:
     """Return the time of each call of a test's kernel; if a runtime does not measure calls, the time of the run."""
     found: list[float] = []
     for action in _actions(plan, test):

@@ -16,8 +16,8 @@ from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import ActionDone, Done
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.plan.graph import Action, Graph, Produced
-from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.graph import Graph, PlannedAction, Produced
+from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import plan_tests
 from mlir_matrix.results.repeats import Made, note_outputs, with_repeats, without_copy
@@ -69,7 +69,7 @@ class Prober:
         finally:
             self.running = {}
 
-    def plan(self, wanted: Mapping[str, Sequence[int]]) -> Plan:
+    def plan(self, wanted: Mapping[str, Sequence[int]]) -> PlannedTests:
         """Return the plan of probed tests. All of its actions are in ``done``."""
         session, tests = self._select(wanted)
         plan = self._plan(session, tests)
@@ -80,7 +80,7 @@ class Prober:
                 raise run.interruption
         return plan
 
-    def listings(self, plan: Plan, places: Mapping[str, int]) -> tuple[Plan, Mapping[str, Done]]:
+    def listings(self, plan: PlannedTests, places: Mapping[str, int]) -> tuple[PlannedTests, Mapping[str, Done]]:
         """Return a plan of tests up to their objects, with outputs of each program, and its results. ``places``: their points.
 
         Objects that could not be compiled are not compiled again.
@@ -92,7 +92,7 @@ class Prober:
             session, plan, [test for test in places if failed.isdisjoint(plan.needed_by(test))], self.limits
         )
 
-    def prints(self, plan: Plan, pairs: Sequence[tuple[str, str]], places: Mapping[str, int]) -> Prints:
+    def prints(self, plan: PlannedTests, pairs: Sequence[tuple[str, str]], places: Mapping[str, int]) -> Prints:
         """Return the IR of older and newer tests as the newer release prints it; ``places``: their points."""
         session, _ = self.tests_at(sorted(set(places.values())))
         return with_prints(session, plan, self.done, pairs, self.limits)
@@ -106,7 +106,7 @@ class Prober:
                     if seen.signature == PASS:
                         self.observations.replace(seen, replace(seen, signature=levels.get(point.index)))
 
-    def _plan(self, session: Session, tests: Sequence[Test]) -> Plan:
+    def _plan(self, session: Session, tests: Sequence[Test]) -> PlannedTests:
         plan = plan_tests(session, tests)
         check_step(plan, self.by)
         return repeated(plan, _CALLS) if self.by.kind == "time" else plan
@@ -115,7 +115,7 @@ class Prober:
         session, found = self.tests_at(sorted({point for points in wanted.values() for point in points}))
         return session, [found[test][point] for test, points in wanted.items() for point in points]
 
-    def _run(self, session: Session, plan: Plan, places: Mapping[str, tuple[str, int]], limits: Limits) -> None:
+    def _run(self, session: Session, plan: PlannedTests, places: Mapping[str, tuple[str, int]], limits: Limits) -> None:
         """Run a plan. ``places``: the test and the point of each identifier without the number of a copy."""
         runnable = [places[without_copy(test)] for test in plan.verdicts]
         self.running = {test: [point for name, point in runnable if name == test] for test, _ in runnable}
@@ -160,8 +160,8 @@ def _without_results(listener: Listener) -> Listener:
 
 
 def with_listings(
-    session: Session, plan: Plan, tests: Collection[str], limits: Limits
-) -> tuple[Plan, Mapping[str, Done]]:
+    session: Session, plan: PlannedTests, tests: Collection[str], limits: Limits
+) -> tuple[PlannedTests, Mapping[str, Done]]:
     """Run tests up to their objects, with LLVM IR and assembly. Return that plan, and its results for ``first_difference``.
 
     Only objects that ``mlir-translate``, ``opt`` and ``llc`` make are compiled again. Earlier results come from the cache.
@@ -173,7 +173,7 @@ def with_listings(
     return kept, run.done
 
 
-def _keep(plan: Plan, tests: Collection[str]) -> Plan:
+def _keep(plan: PlannedTests, tests: Collection[str]) -> PlannedTests:
     """Return the plan up to the objects of tests, with LLVM IR and assembly as further outputs."""
     actions, last = plan.graph.actions, dict[str, str]()
     for test in tests:
@@ -182,11 +182,11 @@ def _keep(plan: Plan, tests: Collection[str]) -> Plan:
                 last[test] = name
     needed = {name: actions[name] for each in last.values() for name in plan.graph.needed_by(each)}
     needed |= {name: replace(needed[name], outputs={**LISTINGS, **needed[name].outputs}) for name in last.values()}
-    return Plan(tests=tuple(each for each in plan.tests if each.id in last), graph=Graph(needed), verdicts=last)
+    return PlannedTests(tests=tuple(each for each in plan.tests if each.id in last), graph=Graph(needed), verdicts=last)
 
 
 def with_prints(
-    session: Session, plan: Plan, done: Mapping[str, Done], pairs: Iterable[tuple[str, str]], limits: Limits
+    session: Session, plan: PlannedTests, done: Mapping[str, Done], pairs: Iterable[tuple[str, str]], limits: Limits
 ) -> Prints:
     """Print the IR after the common steps of older and newer tests by the newer release, because releases differ in spelling.
 
@@ -206,7 +206,7 @@ def with_prints(
         if all(of.environment in backends for of in each)
     ]
 
-    def printed(step: Action, ref: Produced) -> str:
+    def printed(step: PlannedAction, ref: Produced) -> str:
         return graph.add(
             f"print/{step.id}",
             tool="reprint",

@@ -15,8 +15,8 @@ from mlir_matrix.bisect.checks import Checks, call_and_compare, compare_files
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.execute.job import Done
 from mlir_matrix.execute.keys import input_names
-from mlir_matrix.plan.graph import Action, ActionId, File, Input, Produced
-from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.graph import ActionId, File, Input, PlannedAction, Produced
+from mlir_matrix.plan.planner import PlannedTests
 
 #: In a pipeline or an option.
 _PASS = re.compile(r"[a-z][\w]*(?:-[\w]+)+|cse|canonicalize")
@@ -42,7 +42,13 @@ class Commands:
 
 
 def commands_of(
-    catalog: Catalog, plan: Plan, done: Mapping[str, Done], test: str, read: Callable[[str], bytes], *, until: str = ""
+    catalog: Catalog,
+    plan: PlannedTests,
+    done: Mapping[str, Done],
+    test: str,
+    read: Callable[[str], bytes],
+    *,
+    until: str = "",
 ) -> Commands:
     """Return the command lines of a test's steps, and those that compare what it gives; and the files that they need.
 
@@ -77,7 +83,11 @@ def commands_of(
 
 
 def _checks(
-    plan: Plan, done: Mapping[str, Done], run: Action, names: Mapping[Input, str], data: Callable[[Input], bytes]
+    plan: PlannedTests,
+    done: Mapping[str, Done],
+    run: PlannedAction,
+    names: Mapping[Input, str],
+    data: Callable[[Input], bytes],
 ) -> Checks:
     """Return what compares the outputs of a run, if it wrote them by commands or called what commands made."""
     result = done[run.id].result
@@ -135,7 +145,7 @@ def _data(catalog: Catalog, done: Mapping[str, Done], ref: Input, read: Callable
         return b""
 
 
-def passes_of(plan: Plan, done: Mapping[str, Done], test: str, step: str) -> frozenset[str]:
+def passes_of(plan: PlannedTests, done: Mapping[str, Done], test: str, step: str) -> frozenset[str]:
     """Return the names of passes in the command lines of a step: of ``--pass-pipeline=`` and options that are passes."""
     words: set[str] = set()
     for name in plan.needed_by(test):
@@ -145,7 +155,7 @@ def passes_of(plan: Plan, done: Mapping[str, Done], test: str, step: str) -> fro
     return frozenset(words)
 
 
-def pass_of(plan: Plan, test: str, step: str) -> str:
+def pass_of(plan: PlannedTests, test: str, step: str) -> str:
     """Return the pass of a step that has one besides those that clean up; else nothing."""
     actions = map(plan.graph.actions.__getitem__, plan.needed_by(test))
     texts = [_OPTIONS.sub("", str(each.params.get("passes", ""))) for each in actions if each.label == step]

@@ -26,7 +26,7 @@ from mlir_matrix.bisect.releases import Axis
 from mlir_matrix.bisect.report.document import Reported
 from mlir_matrix.bisect.report.markdown import GOOD, markdown
 from mlir_matrix.bisect.report.progress import shown_on_axis
-from mlir_matrix.bisect.search.history import Graph, history
+from mlir_matrix.bisect.search.history import GraphHistory, history
 from mlir_matrix.bisect.signature import By
 from mlir_matrix.cli.output import note
 from mlir_matrix.cli.verbs import option_words
@@ -86,7 +86,7 @@ _REPEATS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class How:
+class BisectOptions:
     """How to bisect, as the command line says."""
 
     by: By
@@ -108,7 +108,7 @@ class BisectionRun:
         self,
         session: Session,
         ground: Ground,
-        how: How,
+        how: BisectOptions,
         arguments: Sequence[str],
         past: Past | None,
         command: click.Command,
@@ -180,7 +180,7 @@ class BisectionRun:
             raise UsageError(
                 "--by time compares the times of all releases; leave out --search, --interactive, --repeats and commits"
             )
-        if how.scan and axis.parents is not None and isinstance(history(axis.parents), Graph):
+        if how.scan and axis.parents is not None and isinstance(history(axis.parents), GraphHistory):
             raise UsageError(
                 "--scan takes commits in a line; these have merges: add --first-parent, or leave out --scan"
             )

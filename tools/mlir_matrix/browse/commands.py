@@ -10,7 +10,7 @@ import click
 
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.names import did_you_mean, is_glob, name_glob, printable
-from mlir_matrix.browse.documents import ListedEntry, Listing, ShownEntries, ShownEntry, Use
+from mlir_matrix.browse.documents import ListedEntry, Listing, NamingEntry, ShownEntries, ShownEntry
 from mlir_matrix.browse.references import KINDS, count_by_suite, entries_of, references
 from mlir_matrix.browse.report import count_lines, entry_lines, listing_lines
 from mlir_matrix.catalog.catalog import Entry
@@ -81,7 +81,7 @@ def show_command(name: str, current: Session, form: str) -> int:
             **_listed(each, entry),
             text=_text(each, entry),
             used_by=[
-                Use(kind=KINDS[use.user_kind], name=use.user, position=use.position)
+                NamingEntry(kind=KINDS[use.user_kind], name=use.user, position=use.position)
                 for use in uses
                 if (use.kind, use.name) == (each, wanted)
             ],

@@ -20,7 +20,7 @@ class ListedEntry(TypedDict):
     """Its YAML file."""
 
 
-class Use(TypedDict):
+class NamingEntry(TypedDict):
     """An entry that names the one that is shown."""
 
     kind: str
@@ -34,7 +34,7 @@ class ShownEntry(ListedEntry):
 
     text: str
     """The content of its YAML file."""
-    used_by: list[Use]
+    used_by: list[NamingEntry]
     suites: dict[str, int]
     """By suite: the number of its tests with this framework, pipeline, target or workload."""
 

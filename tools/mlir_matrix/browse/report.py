@@ -8,7 +8,7 @@ from rich.markup import escape
 
 from mlir_matrix.base.layout import columns
 from mlir_matrix.base.text import counted, shortened
-from mlir_matrix.browse.documents import ListedEntry, ShownEntry, Use
+from mlir_matrix.browse.documents import ListedEntry, NamingEntry, ShownEntry
 from mlir_matrix.browse.references import KINDS
 
 #: Characters of a description in a line.
@@ -49,7 +49,7 @@ def entry_lines(entry: ShownEntry) -> Iterator[str]:
         yield f"in suites: {', '.join(suites)}"
 
 
-def _uses(kind: str, uses: Sequence[Use]) -> Iterator[str]:
+def _uses(kind: str, uses: Sequence[NamingEntry]) -> Iterator[str]:
     yield f"used by {counted(len(uses), kind)}"
     yield from (f"  {line}" for line in columns(("", ""), [[escape(use["name"]), use["position"]] for use in uses])[1:])
 

@@ -126,7 +126,7 @@ def _order(item: tuple[tuple[str, str], int]) -> tuple[int, bool, str]:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class BuildVerdict:
     """The failures of a build, compared with the previous build with the same command."""
 
     summary: Mapping[str, Any]
@@ -170,7 +170,7 @@ class Verdict:
         return "; ".join(f"{len(tests)} {name}: {_some(tests)}" for name, tests in lists.items() if tests)
 
 
-def judge(document: Mapping[str, Any], before: Iterable[str] | None) -> Verdict:
+def judge(document: Mapping[str, Any], before: Iterable[str] | None) -> BuildVerdict:
     """Compare results with earlier failures. ``before`` is None if no earlier failures are known."""
     outcomes = {entry["id"]: entry for entry in document["tests"]}
     failing = [name for name, entry in outcomes.items() if _fails(entry)]
@@ -180,7 +180,7 @@ def judge(document: Mapping[str, Any], before: Iterable[str] | None) -> Verdict:
     pins: dict[str, str] = {}
     for entry in document["tests"]:
         pins |= entry.get("pins", {})
-    return Verdict(
+    return BuildVerdict(
         summary=document.get("summary", {}),
         pins=dict(sorted(pins.items())),
         failing=failing,

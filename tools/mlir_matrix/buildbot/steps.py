@@ -24,9 +24,9 @@ from mlir_matrix.buildbot.state import (
     FAILURE,
     RETRY,
     SUCCESS,
+    BuildVerdict,
     Cell,
     Entry,
-    Verdict,
     fails,
     judge,
     read_event,
@@ -213,7 +213,7 @@ class MatrixRun(_MatrixStep):
 
     # results
 
-    async def _take_results(self, result: int) -> Verdict | None:
+    async def _take_results(self, result: int) -> BuildVerdict | None:
         """Read the results document, which decides. Return None if there is none; then the events decide."""
         data = await worker_files.read(self, self._file, _MOST_RESULTS)
         if data is None:
@@ -231,7 +231,7 @@ class MatrixRun(_MatrixStep):
         await self._fetch_files(document)
         return verdict
 
-    async def _compare(self, document: Entry, result: int) -> Verdict:
+    async def _compare(self, document: Entry, result: int) -> BuildVerdict:
         about = {"command": list(self.command), "branch": self.getProperty("branch")}
         verdict = judge(document, await self._failed_before(about))
         for name, value in verdict.properties.items():

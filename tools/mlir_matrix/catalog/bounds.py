@@ -16,9 +16,9 @@ from mlir_matrix.actions.expr.expression import (
     Binary,
     Call,
     ExpressionError,
+    ExpressionInterpreter,
     Function,
     Grammar,
-    Interpreter,
     Node,
     Word,
     parse,
@@ -82,7 +82,7 @@ def _evaluate(text: str, dims: tuple[tuple[str, int], ...], dtype: str) -> float
     return value
 
 
-class _Floats(Interpreter[float]):
+class _Floats(ExpressionInterpreter[float]):
     """The value of a tolerance."""
 
     def __init__(self, text: str, dims: Mapping[str, int], dtype: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mlir_matrix.actions.numerics import dtypes
-from mlir_matrix.actions.numerics.census import Census, plain
+from mlir_matrix.actions.numerics.census import CensusCounter, plain
 from mlir_matrix.actions.numerics.diagnosis import diagnose
 from mlir_matrix.actions.numerics.dtypes import COMPLEX, FLOATS, STORAGE, Array
 from mlir_matrix.actions.numerics.formats import FRAMEWORK_NAMES
@@ -97,7 +97,7 @@ class _Pair:
         return record
 
     def _census(self) -> dict[str, Any]:
-        census = Census(self.left.shape, self.kind, criteria=self.rules.criteria)
+        census = CensusCounter(self.left.shape, self.kind, criteria=self.rules.criteria)
         for start, stored, expected in blocks(self.left, self.right):
             census.add_block(start, stored, self._expected(expected))
         return census.result()

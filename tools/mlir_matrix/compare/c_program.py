@@ -82,7 +82,7 @@ void memrefCopy(int64_t size, const Unranked *from, const Unranked *to) {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Expected:
+class ExpectedBytes:
     """The expected output, and bounds of single elements, if any, as bytes of ``.npy`` files."""
 
     output: JudgedOutput
@@ -93,7 +93,7 @@ class Expected:
 def c_program(
     entry: str,
     arguments: Sequence[tuple[Tensor, bytes]],
-    results: Sequence[Expected],
+    results: Sequence[ExpectedBytes],
     kernel: bytes,
     *,
     caller: str = "",

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from mlir_matrix.actions.numerics.criteria import Special, Subnormals, Zeros
     from mlir_matrix.compare.documents import Compared, Comparisons
     from mlir_matrix.compare.result import Comparison
-    from mlir_matrix.compare.trees import Found, How
+    from mlir_matrix.compare.trees import CompareOptions, Found
 
 F = TypeVar("F", bound=Callable[..., object])
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class ComparisonRequest:
     """What the files are, and how they may differ."""
 
     rtol: float | None
@@ -99,8 +99,10 @@ def _choice(name: str, *values: str, explained: str) -> Callable[[F], F]:
     "--picture", type=options.NewFile(), metavar="FILE", help="Draw a map of the error to FILE, .png or .svg."
 )
 @options.output_format("text", "json")
-@options.as_dataclass("request", Request)
-def compare_command(actual: Path, expected: Path, *, form: str, picture: Path | None, request: Request) -> int:
+@options.as_dataclass("request", ComparisonRequest)
+def compare_command(
+    actual: Path, expected: Path, *, form: str, picture: Path | None, request: ComparisonRequest
+) -> int:
     """Compare the numbers in ACTUAL with those in EXPECTED.
 
     Each is a .npy, .npz, raw or text file, or a folder of such files. An element is right if |a - e| <= atol + rtol * |e|, or if
@@ -133,12 +135,12 @@ def compare_command(actual: Path, expected: Path, *, form: str, picture: Path | 
     return 2 if document["summary"]["unreadable"] else 1 if document["summary"]["mismatch"] else 0
 
 
-def _how(request: Request) -> How:
+def _how(request: ComparisonRequest) -> CompareOptions:
     from mlir_matrix.actions.numerics.dtypes import STORAGE
     from mlir_matrix.base.names import did_you_mean
     from mlir_matrix.compare.files import Raw, parse_shape
     from mlir_matrix.compare.rules import rules
-    from mlir_matrix.compare.trees import How
+    from mlir_matrix.compare.trees import CompareOptions
 
     dtype, shape = request.dtype, request.shape
     if dtype is not None and dtype not in STORAGE:
@@ -155,7 +157,7 @@ def _how(request: Request) -> How:
         max_norm=request.max_norm, cosine=request.cosine, nan=request.nan, inf=request.inf, zeros=request.zeros,
         subnormals=request.subnormals,
     )  # fmt: skip
-    return How(rules=asked, raw=raw, golden=request.golden, any_space=request.ignore_whitespace)
+    return CompareOptions(rules=asked, raw=raw, golden=request.golden, any_space=request.ignore_whitespace)
 
 
 def _document(found: list[Found]) -> Comparisons:

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from mlir_matrix.actions.numerics.census import Census
+from mlir_matrix.actions.numerics.census import CensusCounter
 from mlir_matrix.actions.numerics.criteria import Criteria
 from mlir_matrix.actions.numerics.dtypes import Array
 from mlir_matrix.compare.report import render
@@ -81,7 +81,7 @@ class Comparison:
                 return self._counts[name]
             if name in self.record:
                 return self.record[name]
-        if name == "looks" or name in Census((0,), "f32", criteria=Criteria()).result():
+        if name == "looks" or name in CensusCounter((0,), "f32", criteria=Criteria()).result():
             more = "; full=True takes the census where nothing is wrong, too" if self else ""
             raise AttributeError(f"this comparison has no {name!r}: {self.reason}{more}")
         raise AttributeError(f"a comparison has no {name!r}")

@@ -18,7 +18,7 @@ from mlir_matrix.compare.text import Buffer, Texts, read_pairs
 
 
 @dataclass(frozen=True, kw_only=True)
-class How:
+class CompareOptions:
     """How to compare, for all that is compared."""
 
     rules: Rules = field(default_factory=Rules)
@@ -39,7 +39,7 @@ class Unreadable:
 Found = Comparison | Unreadable
 
 
-def compare_paths(actual: Path, expected: Path, how: How) -> Iterator[Found]:
+def compare_paths(actual: Path, expected: Path, how: CompareOptions) -> Iterator[Found]:
     """Compare two files or two folders, pair by pair, sorted by name. Raise UsageError."""
     for path, side in ((actual, "ACTUAL"), (expected, "EXPECTED")):
         if not os.path.exists(path):
@@ -56,7 +56,7 @@ def compare_paths(actual: Path, expected: Path, how: How) -> Iterator[Found]:
         raise UsageError(_why(error)) from None
 
 
-def _folders(actual: Path, expected: Path, how: How) -> Iterator[Found]:
+def _folders(actual: Path, expected: Path, how: CompareOptions) -> Iterator[Found]:
     ours, theirs = _listed(actual), _listed(expected)
     if not theirs:
         raise UsageError(f"{expected}: the folder holds no files: nothing is expected, which proves nothing")
@@ -105,7 +105,7 @@ def _lonely(name: str, reason: str) -> Comparison:
     return Comparison({"name": name, "outcome": "mismatch", "reason": f"{name}: {reason}" if name else reason})
 
 
-def _pair(name: str, actual: Path, expected: Path, how: How) -> Iterator[Found]:
+def _pair(name: str, actual: Path, expected: Path, how: CompareOptions) -> Iterator[Found]:
     left, right = read(actual, how.raw), read(expected, how.raw)
     if isinstance(left, ArchiveFile) and isinstance(right, ArchiveFile):
         yield from _archives(name, left, right, how)
@@ -121,7 +121,7 @@ def _kind(content: Content) -> str:
     return {ArrayFile: "an array", ArchiveFile: "an archive of arrays", TextFile: "text"}[type(content)]
 
 
-def _arrays(name: str, left: Array, right: Array, how: How, place: Path) -> Comparison:
+def _arrays(name: str, left: Array, right: Array, how: CompareOptions, place: Path) -> Comparison:
     try:
         return compare_arrays(
             left,
@@ -135,7 +135,7 @@ def _arrays(name: str, left: Array, right: Array, how: How, place: Path) -> Comp
         raise UsageError(f"{place}{f', {name}' if name else ''}: {error}") from None
 
 
-def _archives(name: str, left: ArchiveFile, right: ArchiveFile, how: How) -> Iterator[Found]:
+def _archives(name: str, left: ArchiveFile, right: ArchiveFile, how: CompareOptions) -> Iterator[Found]:
     if not right.names:
         raise UsageError(f"{right.path}: the archive holds no arrays: nothing is expected, which proves nothing")
     for member in sorted({*left.names, *right.names}):
@@ -151,7 +151,7 @@ def _archives(name: str, left: ArchiveFile, right: ArchiveFile, how: How) -> Ite
                 yield Unreadable(inner, str(error))
 
 
-def compare_texts(actual: Buffer, expected: Buffer, how: How, name: str = "") -> Comparison:
+def compare_texts(actual: Buffer, expected: Buffer, how: CompareOptions, name: str = "") -> Comparison:
     """Compare two texts: their numbers as doubles, the rest byte by byte."""
     texts = read_pairs(actual, expected, any_space=how.any_space)
     if texts.differs or not texts.actual.size:

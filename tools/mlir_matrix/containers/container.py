@@ -17,7 +17,7 @@ from mlir_matrix.containers.action_folder import Attributes
 from mlir_matrix.containers.daemon import Daemon
 from mlir_matrix.containers.privileges import FOLDER
 from mlir_matrix.containers.reaper import remove
-from mlir_matrix.execute.worker_process import Worker, last_line
+from mlir_matrix.execute.worker_process import WorkerHandle, last_line
 
 #: Bytes of error output to keep.
 _KEPT = 4096
@@ -109,7 +109,7 @@ def _own(stream: Any) -> socket.socket:
 
 
 @dataclass(kw_only=True)
-class Container(Worker):
+class Container(WorkerHandle):
     """A running container with a worker."""
 
     daemon: Daemon

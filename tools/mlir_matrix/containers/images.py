@@ -16,7 +16,7 @@ from mlir_matrix.base.text import counted
 from mlir_matrix.catalog.models.toolchains import Containers
 from mlir_matrix.catalog.pins import read_pins
 from mlir_matrix.containers.daemon import Daemon
-from mlir_matrix.containers.layers import PACKAGES, Layer, known, measure
+from mlir_matrix.containers.layers import PACKAGES, ImageLayer, known, measure
 from mlir_matrix.containers.spec import ImageSpec, draw, layer_members, tag_of
 from mlir_matrix.containers.tar import Member, in_pieces, pack, size_of, text
 from mlir_matrix.containers.verify import differences, doubts
@@ -147,7 +147,7 @@ def _archive(specs: Sequence[ImageSpec], home: Home, tell: Tell) -> Iterator[byt
     tell(len(layers), len(layers))
 
 
-def _layer(layer: Layer, listed: Sequence[Member]) -> Iterator[bytes]:
+def _layer(layer: ImageLayer, listed: Sequence[Member]) -> Iterator[bytes]:
     """Yield a layer as a file of the archive."""
     changed = InfrastructureError(
         f"{layer.label} has changed since its layer was measured; run: matrix toolchain verify"
@@ -164,7 +164,7 @@ def _layer(layer: Layer, listed: Sequence[Member]) -> Iterator[bytes]:
         raise changed
 
 
-def _place(layer: Layer) -> str:
+def _place(layer: ImageLayer) -> str:
     return f"{layer.digest}.tar"
 
 

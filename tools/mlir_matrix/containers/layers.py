@@ -31,7 +31,7 @@ _SYSTEM = ("bin", "lib", "lib64", "sbin", "usr")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layer:
+class ImageLayer:
     """One layer. ``digest`` (hexadecimal SHA-256) and ``size`` (bytes) are those of its archive."""
 
     label: str
@@ -51,10 +51,10 @@ def root_members(interpreter: str, user: int) -> list[Member]:
     return sorted(listed, key=lambda member: member.path)
 
 
-def root_layer(interpreter: str, user: int) -> Layer:
+def root_layer(interpreter: str, user: int) -> ImageLayer:
     """Return the first layer of images with this interpreter."""
     listed = root_members(interpreter, user)
-    return Layer(label="the root", digest=digest_of(listed), size=size_of(listed))
+    return ImageLayer(label="the root", digest=digest_of(listed), size=size_of(listed))
 
 
 def unit_members(folder: Path) -> list[Member]:
@@ -71,23 +71,23 @@ def unit_members(folder: Path) -> list[Member]:
     return members(folder, str(at), edits)
 
 
-def unit_layer(unit: Package, folder: str, home: Home) -> Layer:
+def unit_layer(unit: Package, folder: str, home: Home) -> ImageLayer:
     """Return the layer of a package, measured if unknown. Raise InfrastructureError if the package is damaged."""
     return known(unit, folder, home) or measure(unit, folder, home)
 
 
-def known(unit: Package, folder: str, home: Home) -> Layer | None:
+def known(unit: Package, folder: str, home: Home) -> ImageLayer | None:
     """Return a layer that was measured before, whether or not its folder exists."""
     try:
         value = json.loads(_note(folder, home).read_bytes())
         if value["format"] == FORMAT:
-            return Layer(label=unit.label, folder=folder, digest=str(value["digest"]), size=int(value["size"]))
+            return ImageLayer(label=unit.label, folder=folder, digest=str(value["digest"]), size=int(value["size"]))
     except (OSError, ValueError, LookupError, TypeError):
         pass
     return None
 
 
-def measure(unit: Package, folder: str, home: Home) -> Layer:
+def measure(unit: Package, folder: str, home: Home) -> ImageLayer:
     """Compute a package's layer. Every byte is read twice: to check its hash, and for the archive. Raise InfrastructureError."""
     place = home.packages / folder
     damaged: Sequence[str] = ["its folder is missing"]
@@ -100,7 +100,7 @@ def measure(unit: Package, folder: str, home: Home) -> Layer:
             "then repeat this command, which installs it again"
         )
     listed = unit_members(place)
-    found = Layer(label=unit.label, folder=folder, digest=digest_of(listed), size=size_of(listed))
+    found = ImageLayer(label=unit.label, folder=folder, digest=digest_of(listed), size=size_of(listed))
     note = {"format": FORMAT, "digest": found.digest, "size": found.size}
     write_text(_note(folder, home), json.dumps(note) + "\n")
     return found

@@ -16,7 +16,7 @@ from mlir_matrix.base.paths import Home
 from mlir_matrix.catalog.models.toolchains import Containers
 from mlir_matrix.containers.layers import (
     FORMAT,
-    Layer,
+    ImageLayer,
     known,
     measure,
     root_layer,
@@ -46,7 +46,7 @@ class ImageSpec:
     environment: ResolvedEnvironment = field(compare=False)
     #: Its folder among the packages.
     interpreter: str
-    layers: tuple[Layer, ...]
+    layers: tuple[ImageLayer, ...]
     user: int
 
     @property
@@ -97,7 +97,7 @@ class ImageSpec:
         )
 
 
-def layer_members(layer: Layer, spec: ImageSpec, home: Home) -> list[Member]:
+def layer_members(layer: ImageLayer, spec: ImageSpec, home: Home) -> list[Member]:
     """Return the members of a layer. Raise InfrastructureError for a file that no image can hold."""
     if layer.folder:
         return unit_members(home.packages / layer.folder)

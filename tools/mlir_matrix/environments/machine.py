@@ -17,7 +17,7 @@ _LOADER = {
 
 
 @dataclass(frozen=True)
-class Machine:
+class Architecture:
     """An architecture by the name that ``uname -m`` prints."""
 
     name: str
@@ -63,7 +63,7 @@ class Machine:
         return tuple(f"{each}/{self.loader}" for each in (folder, f"usr/{folder}", *self.libraries))
 
 
-HOST = Machine(os.uname().machine)
+HOST = Architecture(os.uname().machine)
 
 
 @cache

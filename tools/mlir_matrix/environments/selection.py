@@ -20,7 +20,7 @@ from mlir_matrix.environments.session import Session
 
 
 @dataclass(frozen=True, kw_only=True)
-class Selection:
+class Lockable:
     """The releases of an environment, or a prefix alone, to lock or to fetch."""
 
     name: str
@@ -51,11 +51,11 @@ class Selection:
         return {entry.name: release.release for entry, release in self.releases if release.release != usual[entry.name]}
 
 
-def of_release(session: Session, entry: Entry[Component], release: Release) -> Selection:
+def of_release(session: Session, entry: Entry[Component], release: Release) -> Lockable:
     """Select one release of a component; wheels come with the smallest environment that has the component."""
     name = f"{entry.name}{PINS_MARK}{release.release}"
     if provider_of(entry.document, release) is not Provider.PYPI:
-        return Selection(name=name, releases=[(entry, release)], component=entry.name)
+        return Lockable(name=name, releases=[(entry, release)], component=entry.name)
     holders = sorted(
         (len(environment.document.components), holder)
         for holder, environment in session.catalog.environments.items()
@@ -65,7 +65,7 @@ def of_release(session: Session, entry: Entry[Component], release: Release) -> S
         raise UsageError(f"no environment has the component {entry.name}; add one to toolchains/environments")
     chosen = session.pins.override(f"{entry.name}={release.release}")
     found = [
-        Selection(
+        Lockable(
             name=name, releases=session.with_entries(chosen.releases(holder)), environment=holder, component=entry.name
         )
         for _, holder in holders

@@ -11,7 +11,7 @@ from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.files import Cancelled
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.execute.action_cache import ActionCache, Result
-from mlir_matrix.plan.graph import Action
+from mlir_matrix.plan.graph import PlannedAction
 
 if TYPE_CHECKING:
     from mlir_matrix.environments.c_library import CLibrary
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _OUTPUT = "runtime"
 
 
-def builds_c_library(action: Action) -> bool:
+def builds_c_library(action: PlannedAction) -> bool:
     """Return whether an action builds only the C library of a target."""
     return action.tool == "link_kit" and [*action.outputs] == [_OUTPUT]
 
@@ -39,7 +39,7 @@ class CLibraries:
         #: Locks of the C libraries that this run builds, by the key of the action.
         self._claims: dict[str, ExitStack] = {}
 
-    def find(self, action: Action) -> Result | None:
+    def find(self, action: PlannedAction) -> Result | None:
         """Return the result of an action whose C library is installed, after adding the object to the store."""
         library = self._library(action)
         path = library.find(self._packages) if library else None
@@ -52,14 +52,14 @@ class CLibraries:
             return None
         return Result(outcome={"outcome": "ok", "stage": action.stage}, outputs={_OUTPUT: digest})
 
-    def keep(self, action: Action, result: Result) -> None:
+    def keep(self, action: PlannedAction, result: Result) -> None:
         """Install the C library that an action has built. Ignore failures."""
         library = self._library(action)
         if library and result.ok:
             with suppress(InfrastructureError, Cancelled):
                 library.install(self._packages, Path(self._store.blob_path(result.outputs[_OUTPUT])))
 
-    def claim(self, key: str, action: Action) -> bool:
+    def claim(self, key: str, action: PlannedAction) -> bool:
         """Return False while another run builds the same C library, with any action cache."""
         library = None if key in self._claims else self._library(action)
         if library is None:
@@ -79,7 +79,7 @@ class CLibraries:
         for key in [key for key in self._claims if key not in but]:
             self._claims.pop(key).close()
 
-    def _library(self, action: Action) -> CLibrary | None:
+    def _library(self, action: PlannedAction) -> CLibrary | None:
         environment = self._environments.get(action.environment)
         if not builds_c_library(action) or not isinstance(environment, ResolvedEnvironment):
             return None

@@ -34,7 +34,7 @@ _KEY = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class CacheEntry:
     """A result in an action cache."""
 
     path: str
@@ -75,19 +75,19 @@ class Evicted:
 
 
 def choose(
-    entries: Iterable[Entry],
+    entries: Iterable[CacheEntry],
     sizes: Mapping[str, int],
     *,
     max_bytes: int,
     unused_since: float = 0,
     in_use: Container[str] = frozenset(),
-) -> list[Entry]:
+) -> list[CacheEntry]:
     """Return the results to evict, so that the others with their blobs have at most ``max_bytes``.
 
     ``sizes`` are those of blobs, by digest. All results go that were not used since ``unused_since``, then the least recently
     used. Results whose keys are ``in_use`` stay, even if they alone have more bytes.
     """
-    evicted: list[Entry] = []
+    evicted: list[CacheEntry] = []
     counted: set[str] = set()
     room = max_bytes
     for entry in sorted(entries, key=lambda entry: (entry.key not in in_use, -entry.used)):
@@ -194,12 +194,12 @@ def _sizes(folder: str) -> Iterator[int]:
                 yield os.lstat(f"{root}/{name}").st_size
 
 
-def _results(actions: str, last: Mapping[str, float]) -> Iterator[Entry]:
+def _results(actions: str, last: Mapping[str, float]) -> Iterator[CacheEntry]:
     """Yield the results, also those of other versions of the program."""
     for folder in Path(actions).glob("results-v*"):
         for file in _files(str(folder)):
             used = max(file.modified, last.get(short(os.path.basename(file.path)), 0))
-            yield Entry(path=file.path, size=file.size, used=used, blobs=_outputs(file.path))
+            yield CacheEntry(path=file.path, size=file.size, used=used, blobs=_outputs(file.path))
 
 
 def _outputs(path: str) -> tuple[str, ...]:

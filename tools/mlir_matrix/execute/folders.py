@@ -31,7 +31,7 @@ from mlir_matrix.environments.state import MAKE_ROOM, free_bytes
 from mlir_matrix.execute.action_cache import ActionCache, Result, read_bytes, write_bytes
 from mlir_matrix.execute.keys import Read, request
 from mlir_matrix.execute.large_files import LARGE, DifferentBytesError, copy_file
-from mlir_matrix.plan.graph import Action
+from mlir_matrix.plan.graph import PlannedAction
 
 _serial = count(1)
 
@@ -41,7 +41,7 @@ class Prepared:
     """An action with its key and its inputs."""
 
     key: str
-    action: Action
+    action: PlannedAction
     reads: Sequence[Read]
 
 
@@ -62,7 +62,7 @@ def make_scratch(scratch: Path, home: Home) -> Path:
     return scratch
 
 
-def check_room(home: Home, action: Action, outcome: Mapping[str, str]) -> None:
+def check_room(home: Home, action: PlannedAction, outcome: Mapping[str, str]) -> None:
     """Raise DiskFullError if this machine could not execute an action, and the disk of the action cache is full.
 
     The folder of the action is removed before: one that needs more than the disk has does not end the others.
@@ -178,7 +178,7 @@ def _copy_source(path: Path, copy: str, digest: str, stop: threading.Event) -> N
         raise ChangedSource(path) from None
 
 
-def large_outputs(folder: str, action: Action) -> list[str]:
+def large_outputs(folder: str, action: PlannedAction) -> list[str]:
     """Return the paths of outputs to hash in a thread before :func:`collect`."""
     out = f"{folder}/{OUTPUT_FOLDER}"
     try:
@@ -197,7 +197,7 @@ def hash_outputs(paths: Sequence[str], folder: str, store: ActionCache, stop: th
         store.hash_large(_plain(path, folder, stop), stop)
 
 
-def collect(folder: str, action: Action, usage: Mapping[str, float], store: ActionCache) -> Result:
+def collect(folder: str, action: PlannedAction, usage: Mapping[str, float], store: ActionCache) -> Result:
     """Read the outcome and move the outputs into the store. Raise DamagedFolderError, or OSError if the machine fails."""
     outcome = outcome_of(folder, action.stage, action.outputs)
     ok = outcome["outcome"] == "ok"

@@ -11,7 +11,7 @@ from mlir_matrix.base.events import Event
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.action_cache import Result
 from mlir_matrix.execute.folders import Prepared
-from mlir_matrix.plan.graph import Action
+from mlir_matrix.plan.graph import PlannedAction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,21 +25,21 @@ class Done:
 
 
 #: A function that returns the end of an action that is not executed, for a reason: one of the two below.
-NotExecuted = Callable[[Action, str], Done]
+NotExecuted = Callable[[PlannedAction, str], Done]
 
 
-def infra_error(action: Action, reason: str, diagnostics: str = "") -> Done:
+def infra_error(action: PlannedAction, reason: str, diagnostics: str = "") -> Done:
     """Return the end of an action that this machine could not execute."""
     return Done(result=Result(outcome=failure(action.stage, Outcome.INFRA_ERROR, reason, diagnostics)), cached=False)
 
 
-def unavailable(action: Action, reason: str) -> Done:
+def unavailable(action: PlannedAction, reason: str) -> Done:
     """Return the end of an action whose environment is unavailable on this machine."""
     outcome = failure(action.stage, Outcome.SKIPPED, f"unavailable on this machine: {reason}")
     return Done(result=Result(outcome=outcome), cached=False)
 
 
-def inherited_failure(action: Action, done: Mapping[str, Done]) -> Done | None:
+def inherited_failure(action: PlannedAction, done: Mapping[str, Done]) -> Done | None:
     """Return the failure that an action inherits, or None. ``done`` has its sources up to the first failed one."""
     for source in action.sources:
         upstream = done[source]
@@ -52,14 +52,14 @@ def inherited_failure(action: Action, done: Mapping[str, Done]) -> Done | None:
 class ActionStarted(Event):
     """An action is being executed."""
 
-    action: Action
+    action: PlannedAction
 
 
 @dataclass(frozen=True, slots=True)
 class ActionDone(Event):
     """An action is finished. Sent twice if its outputs were lost and it was executed again."""
 
-    action: Action
+    action: PlannedAction
     done: Done
 
 
@@ -67,10 +67,10 @@ class ActionDone(Event):
 class Task:
     """An action to execute, with its twins: actions with the same key."""
 
-    action: Action
+    action: PlannedAction
     prepared: Prepared
     environment: ResolvedEnvironment
-    twins: list[Action] = field(default_factory=list)
+    twins: list[PlannedAction] = field(default_factory=list)
     #: Number of lost workers and unreadable outputs.
     losses: int = 0
 
@@ -82,7 +82,7 @@ class Job:
     The key of an action is known once the one before is finished. The job then goes on with it, or ends.
     """
 
-    actions: Sequence[Action]
+    actions: Sequence[PlannedAction]
     environment: ResolvedEnvironment
     #: The current action; None where the job is being ended.
     task: Task | None

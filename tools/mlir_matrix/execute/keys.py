@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from mlir_matrix.actions.contract import OUTPUT_FOLDER
 from mlir_matrix.base.digest import digest_bytes, digest_value
 from mlir_matrix.base.fingerprint import cpu_digest
-from mlir_matrix.plan.graph import Action, File, Graph
+from mlir_matrix.plan.graph import File, Graph, PlannedAction
 
 ACTIONS_FOLDER = Path(__file__).resolve().parent.parent / "actions"
 #: Modules of every action.
@@ -121,7 +121,7 @@ def _suffix(path: str) -> str:
     return os.path.splitext(path)[1]
 
 
-def input_names(action: Action, graph: Graph) -> dict[str, str]:
+def input_names(action: PlannedAction, graph: Graph) -> dict[str, str]:
     """Return the path of each input in the action's folder. Sources keep their file names, for tracebacks."""
     names: dict[str, str] = {}
     taken: set[str] = set()
@@ -136,7 +136,7 @@ def input_names(action: Action, graph: Graph) -> dict[str, str]:
     return names
 
 
-def request(action: Action, inputs: Mapping[str, str]) -> dict[str, Any]:
+def request(action: PlannedAction, inputs: Mapping[str, str]) -> dict[str, Any]:
     """Return the request file of an action. It holds no absolute path."""
     return {
         "tool": action.tool,
@@ -147,7 +147,7 @@ def request(action: Action, inputs: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def action_key(action: Action, inputs: Iterable[Read], *, environment: str) -> str:
+def action_key(action: PlannedAction, inputs: Iterable[Read], *, environment: str) -> str:
     """Return the key of an action's result; ``environment`` is the digest of the environment."""
     words = [
         action.tool,

@@ -25,11 +25,11 @@ from mlir_matrix.execute.worker_pool import (
     WorkerPool,
     time_limit,
 )
-from mlir_matrix.execute.worker_process import Preload, Worker, last_line, serving, worker_command
+from mlir_matrix.execute.worker_process import Preload, WorkerHandle, last_line, serving, worker_command
 
 
 @dataclass(kw_only=True)
-class WorkerProcess(Worker):
+class WorkerProcess(WorkerHandle):
     """A worker as a process of this machine."""
 
     process: subprocess.Popen[bytes]

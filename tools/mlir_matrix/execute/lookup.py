@@ -19,7 +19,7 @@ from mlir_matrix.execute.c_libraries import CLibraries
 from mlir_matrix.execute.folders import Prepared, collect
 from mlir_matrix.execute.job import Done, Task, infra_error, inherited_failure
 from mlir_matrix.execute.keys import Read, action_key, input_names
-from mlir_matrix.plan.graph import BUILDING, Action, File, Graph, Produced
+from mlir_matrix.plan.graph import BUILDING, File, Graph, PlannedAction, Produced
 
 
 class Lookup:
@@ -44,7 +44,7 @@ class Lookup:
         self._files: dict[File, tuple[Path, str | None]] = {}
         self._known: dict[str, Result] = {}
 
-    def prepare(self, action: Action, environment: str, done: Mapping[str, Done]) -> Prepared:
+    def prepare(self, action: PlannedAction, environment: str, done: Mapping[str, Done]) -> Prepared:
         """Return the inputs of an action and its key. ``environment`` is a digest; ``done`` has the action's sources."""
         names = input_names(action, self._graph)
         reads = []

@@ -14,8 +14,8 @@ from mlir_matrix.environments.session import Environment, Session
 from mlir_matrix.environments.state import cost_of
 from mlir_matrix.execute.keys import input_names, tool_modules
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.plan.graph import BUILDING, Action, Graph, Input, Produced
-from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.graph import BUILDING, Graph, Input, PlannedAction, Produced
+from mlir_matrix.plan.planner import PlannedTests
 
 if TYPE_CHECKING:
     from mlir_matrix.plan.documents import (
@@ -36,7 +36,12 @@ SCHEMA = "mlir-matrix/plan/v1"
 
 
 def to_document(
-    tests: Collection[Test], plan: Plan, session: Session, *, sealed: bool = False, selection: Selection | None = None
+    tests: Collection[Test],
+    plan: PlannedTests,
+    session: Session,
+    *,
+    sealed: bool = False,
+    selection: Selection | None = None,
 ) -> PlanDocument:
     """Return the plan document. ``tests`` may hold more than the plan: it then lists why the others are left out.
 
@@ -49,7 +54,12 @@ def to_document(
 
 
 def document_parts(
-    tests: Collection[Test], plan: Plan, session: Session, *, sealed: bool = False, selection: Selection | None = None
+    tests: Collection[Test],
+    plan: PlannedTests,
+    session: Session,
+    *,
+    sealed: bool = False,
+    selection: Selection | None = None,
 ) -> dict[str, object]:
     """Return the plan document with iterators for ``tests`` and ``actions``: lists for 100,000 tests take gigabytes."""
     needed = _needed(plan)
@@ -75,7 +85,7 @@ def document_parts(
     }
 
 
-def _tools(actions: Iterable[Action]) -> dict[str, list[str]]:
+def _tools(actions: Iterable[PlannedAction]) -> dict[str, list[str]]:
     """Return the modules of each tool and of its backends."""
     found: dict[str, set[str]] = {}
     for tool, backend in sorted({(action.tool, action.params.get("backend") or "") for action in actions}):
@@ -139,7 +149,7 @@ def _test(test: Test, verdict: str | None) -> PlannedTest:
     return entry
 
 
-def _targets(plan: Plan, session: Session) -> list[PlannedTarget]:
+def _targets(plan: PlannedTests, session: Session) -> list[PlannedTarget]:
     names = sorted({test.target for test in plan.tests if not test.is_ir})
     targets = {name: session.catalog.targets[name].document for name in names}
     return [{"name": name, "triple": each.triple or f"{each.machine[0]}-linux-gnu"} for name, each in targets.items()]
@@ -158,7 +168,7 @@ def lasting(document: Mapping[str, Any]) -> dict[str, Any]:
     return {**document, "environments": environments}
 
 
-def _needed(plan: Plan) -> dict[str, list[str]]:
+def _needed(plan: PlannedTests) -> dict[str, list[str]]:
     """Return the tests that need each action."""
     needed: dict[str, list[str]] = {identifier: [] for identifier in plan.graph.actions}
     for test, verdict in plan.verdicts.items():
@@ -176,7 +186,7 @@ def _input(ref: Input, path: str) -> FromAction | FromFile:
     return found
 
 
-def action_document(action: Action, graph: Graph) -> HermeticCommand:
+def action_document(action: PlannedAction, graph: Graph) -> HermeticCommand:
     """Return an action without the tests that need it."""
     paths = input_names(action, graph)
     return {

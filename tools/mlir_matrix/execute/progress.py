@@ -13,7 +13,7 @@ from mlir_matrix.base.events import Event, Listener, Note, PackageProgress, Tick
 from mlir_matrix.base.text import counted, harmless
 from mlir_matrix.execute.c_libraries import builds_c_library
 from mlir_matrix.execute.job import ActionDone, ActionStarted
-from mlir_matrix.plan.graph import Action
+from mlir_matrix.plan.graph import PlannedAction
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -162,7 +162,7 @@ def _line(words: str, style: str, what: str, how_far: str) -> Text:
     return Text.assemble("  ", (words, style), harmless(what), "  ", (how_far, "dim"))
 
 
-def _name(action: Action) -> str:
+def _name(action: PlannedAction) -> str:
     """Return the label of an action without its digest."""
     if builds_c_library(action):
         return f"the C library for {action.params['triple']} (once, about half a minute)"

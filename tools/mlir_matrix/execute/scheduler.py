@@ -54,8 +54,8 @@ from mlir_matrix.execute.locks import KeyLocks
 from mlir_matrix.execute.lookup import Lookup
 from mlir_matrix.execute.queues import ATTEMPTS, ReadyQueue, Retries, WaitingTasks
 from mlir_matrix.execute.worker_pool import PoolContext, PoolFactory, is_compilation, preloads_of, time_limit
-from mlir_matrix.execute.worker_process import Worker
-from mlir_matrix.plan.graph import Action, Graph, Produced
+from mlir_matrix.execute.worker_process import WorkerHandle
+from mlir_matrix.plan.graph import Graph, PlannedAction, Produced
 from mlir_matrix.plan.request import Limits
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ class Scheduler:
             if done is not None:
                 ready.extend(self._settle(action, done))
 
-    def _settle(self, action: Action, done: Done) -> list[str]:
+    def _settle(self, action: PlannedAction, done: Done) -> list[str]:
         self.done[action.id] = done
         self._unreadable = None
         if self._listener(ActionDone(action, done)):
@@ -209,10 +209,10 @@ class Scheduler:
             self._redone[action.id] = None
         return ready
 
-    def _outputs(self, action: Action) -> Collection[str]:
+    def _outputs(self, action: PlannedAction) -> Collection[str]:
         return self.done[action.id].result.outputs.values() if action.id in self.done else ()
 
-    def _redo(self, action: Action, lost: LostBlob, *waiting: Action) -> list[str]:
+    def _redo(self, action: PlannedAction, lost: LostBlob, *waiting: PlannedAction) -> list[str]:
         """Execute a cached action with damaged outputs again, once, before the actions that wait for it."""
         if action.id not in self._redone:
             self._lookup.forget_results()
@@ -225,7 +225,7 @@ class Scheduler:
         reason = f"{lost}, and again after it was rebuilt"
         return [key for each in waiting or (action,) for key in self._settle(each, infra_error(each, reason))]
 
-    def _without_execution(self, action: Action) -> Done | None:
+    def _without_execution(self, action: PlannedAction) -> Done | None:
         """Return the end of an action that fails early or is cached. Queue any other, and return None."""
         failed = inherited_failure(action, self.done)
         if failed is not None:
@@ -389,7 +389,7 @@ class Scheduler:
         else:
             self._hand_over(job, task)
 
-    def _following(self, task: Task) -> Iterator[Action]:
+    def _following(self, task: Task) -> Iterator[PlannedAction]:
         """Yield the actions that the process of a task may go on with: each only waits for the one before.
 
         None of a foreign environment: the process is alive while outputs are moved into the store, and could write to them.
@@ -454,7 +454,7 @@ class Scheduler:
 
     # Answers -----------------------------------------------------------------------------------------------------
 
-    def _take_answers(self, worker: Worker) -> None:
+    def _take_answers(self, worker: WorkerHandle) -> None:
         answers, alive = worker.receive()
         for job, answer in answers:
             missing = answer.not_isolated
@@ -535,7 +535,7 @@ class Scheduler:
             ready.extend(self._settle(twin, replace(done, executed=False)))
         self._advance(ready)
 
-    def _on_worker_lost(self, worker: Worker) -> None:
+    def _on_worker_lost(self, worker: WorkerHandle) -> None:
         """Retry the lost worker's tasks one at a time; a task that loses its worker twice is reported as crashed."""
         environment = worker.environment
         words, left = self._pool.remove_worker(worker)

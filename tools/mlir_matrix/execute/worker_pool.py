@@ -19,8 +19,8 @@ from mlir_matrix.base.paths import Home
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import Job, Task
-from mlir_matrix.execute.worker_process import Preload, Worker
-from mlir_matrix.plan.graph import BUILDING, Action, Graph
+from mlir_matrix.execute.worker_process import Preload, WorkerHandle
+from mlir_matrix.plan.graph import BUILDING, Graph, PlannedAction
 from mlir_matrix.plan.request import Limits
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class LostJob(NamedTuple):
     began: bool
 
 
-W = TypeVar("W", bound=Worker)
+W = TypeVar("W", bound=WorkerHandle)
 
 
 class WorkerPool(ABC, Generic[W]):
@@ -193,7 +193,7 @@ def preloads_of(
     return found
 
 
-def is_compilation(action: Action) -> bool:
+def is_compilation(action: PlannedAction) -> bool:
     """Return whether an action only calls a compiler through its bindings.
 
     Such actions can share a process: no code of the program under test runs there, and after a success the context of MLIR
@@ -202,6 +202,6 @@ def is_compilation(action: Action) -> bool:
     return action.tool in ("passes", "object") and action.params.get("backend", "bindings") == "bindings"
 
 
-def time_limit(action: Action, limits: Limits) -> float:
+def time_limit(action: PlannedAction, limits: Limits) -> float:
     """Return the seconds that an action may take."""
     return max(limits.timeout_s, _BUILDING_S) if action.tool in BUILDING else limits.timeout_s

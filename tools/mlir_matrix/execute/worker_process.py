@@ -21,7 +21,7 @@ from mlir_matrix.environments.package import with_needs
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.source.package import SourceBuild
 from mlir_matrix.execute.keys import ACTIONS_FOLDER
-from mlir_matrix.plan.graph import Action, File
+from mlir_matrix.plan.graph import File, PlannedAction
 
 
 def worker_command(
@@ -62,7 +62,7 @@ class Preload(NamedTuple):
     tools: set[str]
     modules: set[str]
 
-    def add(self, action: Action) -> None:
+    def add(self, action: PlannedAction) -> None:
         """Add the modules of an action. For a tool of any catalog but the first, add only top-level packages."""
         self.tools.add(action.tool)
         tool = action.inputs.get("tool")
@@ -94,7 +94,7 @@ def bound(environment: ResolvedEnvironment, *, store: Path, bytecode: Path) -> d
 
 
 @dataclass(kw_only=True)
-class Worker(ABC):
+class WorkerHandle(ABC):
     """A process that executes jobs, and the requests that it has not answered."""
 
     environment: ResolvedEnvironment

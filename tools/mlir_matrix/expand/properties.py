@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from mlir_matrix.base.names import TestId, did_you_mean
-from mlir_matrix.catalog.models.base import FLOATS, Output, Tensor, Workload
+from mlir_matrix.catalog.models.base import FLOATS, Output, TensorInput, Workload
 from mlir_matrix.catalog.models.suites import Agreement, Batch, Permutation, PropertyKind, SameIr, Scaling
 from mlir_matrix.expand.recipes import READS_IR, ResolvedStep, Unsupported
 from mlir_matrix.expand.routes import Connector, Route, word_list
@@ -108,7 +108,7 @@ def senseless(workload: Workload, property_kind: PropertyKind) -> str:
     return ""
 
 
-def axes(tensor: Tensor | Output, dim: str) -> list[int]:
+def axes(tensor: TensorInput | Output, dim: str) -> list[int]:
     """Return the positions of a named dimension in a shape."""
     return [axis for axis, size in enumerate(tensor.shape) if size == dim]
 
@@ -125,7 +125,7 @@ def _dimension(workload: Workload, property_kind: Permutation | Batch) -> str:
     if isinstance(property_kind, Batch):
         if without := [name for name, output in workload.outputs.items() if not axes(output, dim)]:
             return f"the output '{without[0]}' has no dimension '{dim}', so that it has no halves"
-        tensors: list[tuple[str, Tensor | Output]] = [*workload.inputs.items(), *workload.outputs.items()]
+        tensors: list[tuple[str, TensorInput | Output]] = [*workload.inputs.items(), *workload.outputs.items()]
         if twice := [name for name, tensor in tensors if len(axes(tensor, dim)) > 1]:
             return f"'{twice[0]}' has the dimension '{dim}' twice; a batch has one"
     return ""
@@ -135,7 +135,7 @@ def _scaling(workload: Workload, property_kind: Scaling) -> str:
     factors = [("input", *each) for each in property_kind.inputs.items()]
     factors += [("output", *each) for each in property_kind.outputs.items()]
     for what, name, factor in factors:
-        tensors: Mapping[str, Tensor | Output] = workload.inputs if what == "input" else workload.outputs
+        tensors: Mapping[str, TensorInput | Output] = workload.inputs if what == "input" else workload.outputs
         if name not in tensors:
             return f"it has no {what} '{name}'{did_you_mean(name, tensors)}"
         if tensors[name].dtype == "bool":

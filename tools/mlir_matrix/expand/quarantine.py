@@ -15,7 +15,7 @@ def today() -> str:
     return datetime.datetime.now(datetime.UTC).date().isoformat()
 
 
-class Quarantine:
+class ActiveQuarantine:
     """The quarantines of a catalog on one day."""
 
     def __init__(self, catalog: Catalog, day: str) -> None:

@@ -253,7 +253,7 @@ def _bound(layer: LocatedLayer, name: str, dims: Mapping[str, int], dtype: str) 
         raise CatalogError(f"{place}: {name}: {error}") from None
 
 
-class Tolerances:
+class ToleranceResolver:
     """The bounds of the outputs of tests in one catalog."""
 
     def __init__(self, catalog: Catalog) -> None:

@@ -25,7 +25,7 @@ from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.job import Done
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
-from mlir_matrix.expand.tolerances import Tolerances
+from mlir_matrix.expand.tolerances import ToleranceResolver
 from mlir_matrix.plan.planner import Planner
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.results.results import SCHEMA as RESULTS
@@ -106,7 +106,7 @@ def observe(current: Session, arguments: Sequence[str], pins: Pins, limits: Limi
         for test in chosen
         if test.is_ir and not test.pins and test.resolved_step and test.resolved_step.tool == "passes"
     }
-    planner = Planner(current.catalog, Tolerances(current.catalog).of, pins)
+    planner = Planner(current.catalog, ToleranceResolver(current.catalog).of, pins)
     verdicts = {name: planner.add(test) for name, test in tests.items()}
     printed = {name: planner.printed(test) for name, test in tests.items()}
     done = run_graph(current, planner.graph, limits=limits)

@@ -26,10 +26,10 @@ from mlir_matrix.execute.worker_process import bound
 from mlir_matrix.expand.expansion import Expansion, Test
 from mlir_matrix.expand.select import choose, find_test, identifiers, whole_catalog
 from mlir_matrix.expand.suite import varied
-from mlir_matrix.expand.tolerances import Tolerances
+from mlir_matrix.expand.tolerances import ToleranceResolver
 from mlir_matrix.explain.explanation import Explanation, explain
 from mlir_matrix.explain.oracles import ask, oracles_of
-from mlir_matrix.plan.graph import Action, Graph
+from mlir_matrix.plan.graph import Graph, PlannedAction
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import plan_tests
 from mlir_matrix.results.report.progress import shown_tests
@@ -153,7 +153,7 @@ def _with_details(current: Session, explanation: Explanation) -> Explanation:
         | {"bound": _readable(each, current)}
         for each in found.values()
     ]
-    tolerances = Tolerances(current.catalog)
+    tolerances = ToleranceResolver(current.catalog)
     layers = [
         {"output": output, **layer}
         for output in _outputs(current, test, tolerances)
@@ -167,7 +167,7 @@ def _with_details(current: Session, explanation: Explanation) -> Explanation:
     )
 
 
-def _outputs(current: Session, test: Test, tolerances: Tolerances) -> Iterable[str]:
+def _outputs(current: Session, test: Test, tolerances: ToleranceResolver) -> Iterable[str]:
     """Return the outputs of a test; of a program in a foreign form the dtypes that they may have, if layers differ."""
     if not test.executes:
         return ()
@@ -193,7 +193,7 @@ def _oracle(current: Session, test: Test) -> list[dict[str, object]]:
     return [own]
 
 
-def _scaled(current: Session, graph: Graph, action: Action, environments: Mapping[str, Environment]) -> str:
+def _scaled(current: Session, graph: Graph, action: PlannedAction, environments: Mapping[str, Environment]) -> str:
     """Return which numbers of a program were made smaller when it was prepared; empty if it was not."""
     if INTERFACE not in action.outputs:
         return ""

@@ -21,7 +21,7 @@ from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.plan.graph import File, Input
-from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.references import add_expected
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import plan_tests, select_tests
@@ -138,7 +138,7 @@ def _compared(
     return _document(tests[_TEST], witnesses, usable, outputs)
 
 
-def _add_sketched(current: Session, plan: Plan, test: Test) -> Mapping[str, Input]:
+def _add_sketched(current: Session, plan: PlannedTests, test: Test) -> Mapping[str, Input]:
     """Return by output the reference of goldens of which a sketch is stored, which is added to the plan."""
     workload = current.catalog.workloads[test.workload]
     if any(is_sketched(workload.document, output) for output in workload.document.outputs.values()):
@@ -157,7 +157,7 @@ def _found(current: Session, run: Run, wanted: Mapping[str, Input]) -> dict[str,
     return found
 
 
-def _judged(current: Session, plan: Plan, run: Run, test: Test, scratch: Path) -> Judged:
+def _judged(current: Session, plan: PlannedTests, run: Run, test: Test, scratch: Path) -> Judged:
     """Return what the judge of a test compares, opened into a folder if its files are bundles of a program."""
     from mlir_matrix.compare.agreement import open_program  # imports NumPy
 

@@ -30,8 +30,8 @@ from mlir_matrix.environments.source.repository import Repository, local_folder
 from mlir_matrix.execute.keys import ACTIONS_FOLDER, BACKENDS, imported_modules, tool_modules, with_imports
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.fleet.plan_state import PlanState, StateRequest, name_of, planned_state, tool_of
-from mlir_matrix.plan.graph import Action, File
-from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.graph import File, PlannedAction
+from mlir_matrix.plan.planner import PlannedTests
 
 #: The folders of a catalog that plans depend on, and that of the program.
 _CATALOG = ("matrix", "recipes", "toolchains", "containers", "golden", "tools/driver")
@@ -72,7 +72,7 @@ class Affected:
     reasons: Mapping[str, str]
     notes: Sequence[str] = ()
     #: The plan of all tests.
-    plan: Plan
+    plan: PlannedTests
 
 
 def find_revision(name: str, roots: Sequence[Path]) -> Revision:
@@ -155,7 +155,7 @@ def _modules_of_tools_alone() -> frozenset[str]:
     return frozenset(covered - with_imports(own).keys())
 
 
-def changes(plan: Plan, now: PlanState, before: PlanState) -> dict[str, str]:
+def changes(plan: PlannedTests, now: PlanState, before: PlanState) -> dict[str, str]:
     """Return the tests whose actions or expectations differ between two states, and why; ``plan`` is that of ``now``."""
     known = frozenset(before["actions"])
     causes: dict[str, str] = {}
@@ -179,7 +179,7 @@ def changes(plan: Plan, now: PlanState, before: PlanState) -> dict[str, str]:
     return found
 
 
-def _own_cause(name: str, action: Action, now: PlanState, before: PlanState, known: frozenset[str]) -> str:
+def _own_cause(name: str, action: PlannedAction, now: PlanState, before: PlanState, known: frozenset[str]) -> str:
     for ref in action.inputs.values():
         file = name_of(ref) if isinstance(ref, File) else ""
         if file and before["files"].get(file, now["files"][file]) != now["files"][file]:
@@ -193,7 +193,7 @@ def _own_cause(name: str, action: Action, now: PlanState, before: PlanState, kno
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Program:
+class _PlanningProgram:
     """The program that makes the plan of a revision."""
 
     #: The folder of the package.
@@ -212,7 +212,7 @@ class _Program:
 
 @contextmanager
 def _started(
-    session: Session, arguments: Sequence[str], program: _Program, folder: Path
+    session: Session, arguments: Sequence[str], program: _PlanningProgram, folder: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Start the program that makes the plan at a revision."""
     builds = {each.release: os.path.dirname(os.path.dirname(each.programs[0].path)) for each in session.builds.values()}
@@ -237,7 +237,7 @@ def _started(
             process.kill()
 
 
-def _write_files(session: Session, revision: Revision, tree: Path) -> _Program:
+def _write_files(session: Session, revision: Revision, tree: Path) -> _PlanningProgram:
     """Write the files of a revision that a plan depends on."""
     tree.mkdir()
     wanted = [os.path.normpath(f"{each}/{folder}") for each in revision.places.values() for folder in _CATALOG]
@@ -258,9 +258,11 @@ def _write_files(session: Session, revision: Revision, tree: Path) -> _Program:
     if differs:
         planner = next((each for each in _PLANNERS if os.path.isfile(f"{roots[0]}/{PROGRAM}/{each}")), "")
         if planner:
-            return _Program(folder=old, roots=roots, actions="", planner=planner, interpreter=("-B",), cause=cause)
+            return _PlanningProgram(
+                folder=old, roots=roots, actions="", planner=planner, interpreter=("-B",), cause=cause
+            )
         notes.append(f"{differs[0]} changed since then, and that revision cannot be asked for its plan")
-    return _Program(
+    return _PlanningProgram(
         folder=own,
         roots=roots,
         actions=actions,

@@ -14,7 +14,7 @@ from mlir_matrix.catalog.models.base import Document
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.keys import tool_modules
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.expand.quarantine import Quarantine
+from mlir_matrix.expand.quarantine import ActiveQuarantine
 from mlir_matrix.fleet.affected import ACTIONS, Affected, changes, concerns_all, why_all
 from mlir_matrix.fleet.plan_state import PlanState, planned_state
 
@@ -45,7 +45,7 @@ def affected_by(session: Session, tests: Sequence[Test], files: Iterable[Path]) 
     uses = {test.id: frozenset(_uses(test)) for test in plan.tests}
     reasons: dict[str, str] = {}
     outside = []
-    quarantine = Quarantine(session.catalog, "")
+    quarantine = ActiveQuarantine(session.catalog, "")
     for file in files:
         number, path = _place(session.catalog.roots, file)
         if number is None:

@@ -16,7 +16,7 @@ from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.routes import X86_LEVELS
 from mlir_matrix.fleet.durations import Estimates, Snapshot
 from mlir_matrix.plan.graph import BUILDING
-from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.planner import PlannedTests
 
 #: A test that failed within this number of days comes before the others.
 RECENT_DAYS = 14
@@ -33,7 +33,7 @@ class Left(StrEnum):
 
 
 @dataclass(frozen=True)
-class Choice:
+class MachineChoice:
     """The tests of a machine: first those that run, in their order, then the others, with reasons."""
 
     tests: Sequence[Test]
@@ -60,7 +60,7 @@ def choose_for(
     date: str,
     actions: Callable[[Test], Collection[str]],
     devices: Collection[str] = (),
-) -> Choice:
+) -> MachineChoice:
     """Choose among tests.
 
     ``pins``: those of the plan. ``date``: the current time, in UTC. ``actions`` returns the actions of a test, so that an action
@@ -82,10 +82,10 @@ def choose_for(
     minute = 60.0 * machine.document.has.cores
     budget = machine.document.wants.budget_minutes
     excess = required / minute if budget is not None and required / minute > budget else 0.0
-    return Choice([*chosen, *over, *others], left, seconds / minute, excess)
+    return MachineChoice([*chosen, *over, *others], left, seconds / minute, excess)
 
 
-def timed_actions(plan: Plan, test: Test) -> list[str]:
+def timed_actions(plan: PlannedTests, test: Test) -> list[str]:
     """Return the actions of a test whose seconds are recorded."""
     actions = plan.graph.actions
     return [name for name in plan.graph.needed_by(plan.verdicts[test.id]) if actions[name].tool not in BUILDING]

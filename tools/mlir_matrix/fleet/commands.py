@@ -27,7 +27,7 @@ from mlir_matrix.fleet.documents import Fleet, ListedMachine, MachineCheck, Mach
 from mlir_matrix.fleet.machines import find_machine, fleet
 from mlir_matrix.fleet.probe import differences, probe, to_yaml
 from mlir_matrix.fleet.selection import by_machine
-from mlir_matrix.fleet.worker import Worker, worker_files
+from mlir_matrix.fleet.worker import BuildbotWorker, worker_files
 from mlir_matrix.plan.request import SelectionOptions
 
 
@@ -139,7 +139,7 @@ def init_command(folder: Path, master: str, name: str, password: Path, admin: st
         raise UsageError(f"--master {printable(master)}: expected HOST or HOST:PORT")
     if not is_name(name):
         raise UsageError(f"--name: {why_not_a_name(name)}")
-    worker = Worker(
+    worker = BuildbotWorker(
         name=name,
         host=found["host"].strip("[]"),
         port=int(found["port"] or 9989),

@@ -16,7 +16,7 @@ from mlir_matrix.catalog.messages import Problems
 from mlir_matrix.catalog.models.machines import Machine
 from mlir_matrix.expand.checks.machines import validate_machine
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.fleet.choose import Choice
+from mlir_matrix.fleet.choose import MachineChoice
 
 if TYPE_CHECKING:
     from mlir_matrix.fleet.documents import Fleet, MachineLoad
@@ -50,7 +50,7 @@ def is_file(name: str) -> bool:
 _IR = "IR tests of steps"
 
 
-def fleet(tests: Iterable[Test], machines: Sequence[Entry[Machine]], choices: Mapping[str, Choice]) -> Fleet:
+def fleet(tests: Iterable[Test], machines: Sequence[Entry[Machine]], choices: Mapping[str, MachineChoice]) -> Fleet:
     """Return the report. ``tests``: those of all suites; ``choices``: by machine."""
     runs = {name: {test.id for test in choice.tests if test.selected} for name, choice in choices.items()}
     users = Counter(identifier for each in runs.values() for identifier in each)
@@ -87,7 +87,7 @@ def fleet(tests: Iterable[Test], machines: Sequence[Entry[Machine]], choices: Ma
     }
 
 
-def _load(machine: Entry[Machine], choice: Choice) -> MachineLoad:
+def _load(machine: Entry[Machine], choice: MachineChoice) -> MachineLoad:
     return {
         "name": machine.name,
         "file": machine.source.file,

@@ -20,10 +20,10 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute import keys
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.expand.quarantine import Quarantine
+from mlir_matrix.expand.quarantine import ActiveQuarantine
 from mlir_matrix.expand.select import choose
-from mlir_matrix.plan.graph import Action, File, Produced
-from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.graph import File, PlannedAction, Produced
+from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.session import open_session, plan_tests
 
 
@@ -52,11 +52,11 @@ class PlanState(TypedDict):
     files: dict[str, str]
 
 
-def state_of(session: Session, plan: Plan) -> PlanState:
+def state_of(session: Session, plan: PlannedTests) -> PlanState:
     """Return the static inputs of the actions of a plan. A missing file has no digest."""
     state: PlanState = {"tests": {}, "actions": list(plan.graph.actions), "environments": {}, "tools": {}, "files": {}}
     environments = session.environments(action.environment for action in plan.graph.actions.values())
-    quarantine = Quarantine(session.catalog, "")
+    quarantine = ActiveQuarantine(session.catalog, "")
     used = {test.workload for test in plan.tests if not test.is_ir}
     references = {name: _digest(session.catalog.workloads[name].reference) for name in used}
     for test in plan.tests:
@@ -76,7 +76,7 @@ def state_of(session: Session, plan: Plan) -> PlanState:
     return state
 
 
-def tool_of(action: Action) -> str:
+def tool_of(action: PlannedAction) -> str:
     """Return the tool of an action, with its backend."""
     backend = action.params.get("backend")
     return f"{action.tool} by {backend}" if backend else action.tool
@@ -87,7 +87,7 @@ def name_of(ref: File) -> str:
     return f"{ref.root}:{ref.path}"
 
 
-def input_digests(plan: Plan, state: PlanState) -> dict[str, str]:
+def input_digests(plan: PlannedTests, state: PlanState) -> dict[str, str]:
     """Return by test the digest of all its static inputs. Equal digests should give equal outcomes."""
     known: dict[str, str] = {}
     for name, action in plan.graph.actions.items():
@@ -99,7 +99,7 @@ def input_digests(plan: Plan, state: PlanState) -> dict[str, str]:
     return {test: known[last] for test, last in plan.verdicts.items()}
 
 
-def _expected(test: Test, quarantine: Quarantine) -> str:
+def _expected(test: Test, quarantine: ActiveQuarantine) -> str:
     rule = test.expectation
     held = "".join(f", in quarantine until {entry.until}" for entry, _ in quarantine.entries(test.id))
     return f"{rule.outcome if rule else 'pass'}{', not weak' if test.weak_fails else ''}{held}"
@@ -112,7 +112,7 @@ def _digest(path: Path) -> str:
         return ""
 
 
-def planned_state(session: Session, tests: Iterable[Test]) -> tuple[Plan, PlanState]:
+def planned_state(session: Session, tests: Iterable[Test]) -> tuple[PlannedTests, PlanState]:
     """Plan the tests that are selected. Return the plan with its state."""
     plan = plan_tests(session, [test for test in tests if test.selected])
     return plan, state_of(session, plan)

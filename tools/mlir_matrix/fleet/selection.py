@@ -19,7 +19,7 @@ from mlir_matrix.environments.machine import HOST, x86_level
 from mlir_matrix.expand.select import choose, granted
 from mlir_matrix.fleet.affected import affected_since, find_revision
 from mlir_matrix.fleet.changed_files import affected_by
-from mlir_matrix.fleet.choose import Choice, Left, choose_for, left_out, timed_actions
+from mlir_matrix.fleet.choose import Left, MachineChoice, choose_for, left_out, timed_actions
 from mlir_matrix.fleet.durations import Estimates, read_snapshot, read_summary
 from mlir_matrix.fleet.machines import find_machine
 from mlir_matrix.fleet.shards import identifiers_digest, shards
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mlir_matrix.environments.session import Session
     from mlir_matrix.expand.expansion import Test
     from mlir_matrix.plan.documents import Change, Selection
-    from mlir_matrix.plan.planner import Plan
+    from mlir_matrix.plan.planner import PlannedTests
     from mlir_matrix.plan.request import Request
 
 
@@ -52,13 +52,13 @@ class Selected:
     #: All tests, also those left out, with reasons.
     tests: list[Test]
     machine: Entry[Machine] | None = None
-    choice: Choice | None = None
+    choice: MachineChoice | None = None
     #: None if only suites and globs select.
     document: Selection | None = None
     #: Whether other shards have tests that run, and this shard has none.
     elsewhere: bool = False
     #: A plan that has at least these tests, if one was made.
-    whole: Plan | None = None
+    whole: PlannedTests | None = None
     #: Lines for the user about tests left out.
     lines: list[str] = field(default_factory=list)
 
@@ -67,7 +67,7 @@ class Selected:
         """Return whether a run without tests is no error: a change may affect none, and other shards may have all."""
         return "change" in (self.document or {}) or self.elsewhere
 
-    def plan(self, tests: Iterable[Test]) -> Plan:
+    def plan(self, tests: Iterable[Test]) -> PlannedTests:
         """Plan some of the tests."""
         return self.whole.only(tests) if self.whole is not None else plan_tests(self.current, tests)
 
@@ -213,7 +213,7 @@ def by_machine(
 
 def _by_change(
     current: Session, arguments: Sequence[str], tests: Iterable[Test], options: SelectionOptions
-) -> tuple[list[Test], Change | None, list[str], Plan | None]:
+) -> tuple[list[Test], Change | None, list[str], PlannedTests | None]:
     """Return the tests that a change can affect, with the reason for each, and a plan of all; without a change all tests."""
     chosen = list(tests)
     if not (options.changed_since or options.changed):

@@ -48,7 +48,7 @@ Get buildbot-worker:    pip install buildbot-worker. Its log is {folder}/twistd.
 
 
 @dataclass(frozen=True, kw_only=True)
-class Worker:
+class BuildbotWorker:
     """A worker, and the master that it connects to."""
 
     name: str
@@ -60,7 +60,7 @@ class Worker:
     password: str
 
 
-def worker_files(worker: Worker) -> dict[str, tuple[str, int]]:
+def worker_files(worker: BuildbotWorker) -> dict[str, tuple[str, int]]:
     """Return text and mode of each file, by its path in the folder of the worker."""
     folder = worker.folder.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     values = {**vars(worker), "quoted": f'"{folder}"'}

@@ -21,7 +21,7 @@ from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import Done
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.expand.tolerances import Tolerances
+from mlir_matrix.expand.tolerances import ToleranceResolver
 from mlir_matrix.golden.mutants import OUTPUTS, Auditor, Mutant, plan_sites
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.parameters import found_place
@@ -99,7 +99,7 @@ def counts(tallies: Iterable[Tally]) -> AuditCounts:
 
 
 @dataclass(kw_only=True)
-class Found:
+class AuditFindings:
     """The results of an audit. Entries of the lists are ready for JSON."""
 
     seeds: int
@@ -174,7 +174,7 @@ def audit(
     limits: Limits,
     tell: Callable[[str], object],
     progress: Callable[[int], Listener],
-) -> Found:
+) -> AuditFindings:
     """Plant the mutations that ``glob`` selects in tests, and judge each mutant on ``seeds`` draws. Raise UsageError for none.
 
     ``progress`` makes a listener for a number of actions.
@@ -184,7 +184,7 @@ def audit(
     if not wanted:
         raise UsageError(f"--mutations {glob}: there is no such mutation{did_you_mean(glob, known)}")
     outputs = [name for name in OUTPUTS if name in wanted]
-    planner = Planner(current.catalog, Tolerances(current.catalog).of, current.pins)
+    planner = Planner(current.catalog, ToleranceResolver(current.catalog).of, current.pins)
     store = ActionCache(current.home.actions)
     tell(f"{counted(len(tests), 'test')}, {counted(seeds, 'draw')}: searching sites for mutations")
     finding = plan_sites(planner, tests)
@@ -216,14 +216,14 @@ def _read(
     graph: Graph,
     done: Mapping[str, Done],
     store: ActionCache,
-) -> Found:
-    found = Found(seeds=seeds)
+) -> AuditFindings:
+    found = AuditFindings(seeds=seeds)
     outputs = {
         (mutant.test, name)
         for mutant in mutants
         for name in current.catalog.workloads[mutant.test.workload].document.outputs
     }
-    tolerances = Tolerances(current.catalog)
+    tolerances = ToleranceResolver(current.catalog)
     bounds = [tolerances.of(test, name) for test, name in outputs]
     exact = frozenset(bound.location for bound in bounds if not (bound.atol or bound.rtol or bound.max_ulp))
     for mutant in mutants:
@@ -260,7 +260,7 @@ def _located(current: Session, report: dict[str, Any]) -> dict[str, Any]:
     return report
 
 
-def fold(found: Found, mutant: Mutant, reports: Sequence[Mapping[str, Any]], exact: frozenset[str]) -> None:
+def fold(found: AuditFindings, mutant: Mutant, reports: Sequence[Mapping[str, Any]], exact: frozenset[str]) -> None:
     """Add the results of a mutant; ``reports`` are those of the tool ``audit``, ``exact`` the layers whose bounds are 0."""
     test = mutant.test.id
     entries = [entry for report in reports for entry in report["mutants"]]
@@ -281,7 +281,7 @@ def fold(found: Found, mutant: Mutant, reports: Sequence[Mapping[str, Any]], exa
             _fold_mistake(found, mutant, entry)
 
 
-def _fold_allowed(found: Found, mutant: Mutant, entry: Mapping[str, Any], exact: frozenset[str]) -> None:
+def _fold_allowed(found: AuditFindings, mutant: Mutant, entry: Mapping[str, Any], exact: frozenset[str]) -> None:
     found.allowed += 1
     run: AuditRun = {"test": mutant.test.id, "mutation": mutant.mutation or UNMUTATED, "draw": entry["draw"]}
     if entry["caught"]:
@@ -295,7 +295,7 @@ def _fold_allowed(found: Found, mutant: Mutant, entry: Mapping[str, Any], exact:
             found.wins.setdefault(layer, set()).add(mutant.test.id)
 
 
-def _fold_mistake(found: Found, mutant: Mutant, entry: Mapping[str, Any]) -> None:
+def _fold_mistake(found: AuditFindings, mutant: Mutant, entry: Mapping[str, Any]) -> None:
     mutation = mutant.mutation or entry["mutation"]
     new = Tally(test=mutant.test.id, workload=mutant.test.workload, mutation=mutation)
     tally = found.tallies.setdefault((mutant.test.id, mutation), new)
@@ -317,7 +317,7 @@ def _fold_mistake(found: Found, mutant: Mutant, entry: Mapping[str, Any]) -> Non
         found.misses.append(cast("AuditMiss", {**place, **{key: entry[key] for key in _MISS}}))
 
 
-def fold_failure(found: Found, mutant: Mutant, outcome: Mapping[str, str]) -> None:
+def fold_failure(found: AuditFindings, mutant: Mutant, outcome: Mapping[str, str]) -> None:
     """Add a mutant whose outputs could not be judged.
 
     A mutant that failed to run is caught, one that does not compile is rejected, and an allowed change that fails is flagged.
@@ -337,7 +337,7 @@ def fold_failure(found: Found, mutant: Mutant, outcome: Mapping[str, str]) -> No
         found.failed[mutant.test.id] = reason
 
 
-def by_test(found: Found) -> Iterator[tuple[str, list[Tally]]]:
+def by_test(found: AuditFindings) -> Iterator[tuple[str, list[Tally]]]:
     """Return the audited tests with their tallies."""
     tests: dict[str, list[Tally]] = {}
     for tally in found.tallies.values():
@@ -345,7 +345,7 @@ def by_test(found: Found) -> Iterator[tuple[str, list[Tally]]]:
     yield from sorted(tests.items())
 
 
-def audit_document(found: Found) -> Audit:
+def audit_document(found: AuditFindings) -> Audit:
     return {
         "schema": "mlir-matrix/audit/v1",
         "seeds": found.seeds,

@@ -20,9 +20,9 @@ from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import Done
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.expand.tolerances import Resolved, Tolerances
-from mlir_matrix.golden.gumbel import CONFIDENCE, Calibration, Observation, calibrate, usual_gap
-from mlir_matrix.golden.layer_patch import CALIBRATED, Proposal, edited, scaled
+from mlir_matrix.expand.tolerances import Resolved, ToleranceResolver
+from mlir_matrix.golden.gumbel import CONFIDENCE, ErrorObservation, LayerCalibration, calibrate, usual_gap
+from mlir_matrix.golden.layer_patch import CALIBRATED, LayerProposal, edited, scaled
 from mlir_matrix.plan.graph import Graph, Produced
 from mlir_matrix.plan.planner import Planner
 from mlir_matrix.plan.programs import has_draws, is_prepared
@@ -45,7 +45,7 @@ class Calibrator:
     def __init__(self, current: Session, tests: Iterable[Test], draws: int) -> None:
         """Raise UsageError if no test has bounds to calibrate."""
         self._current, self._draws = current, draws
-        tolerances = Tolerances(current.catalog)
+        tolerances = ToleranceResolver(current.catalog)
         tests = list(tests)
         runnable = [test for test in tests if test.outcome is None and test.executes]
         #: By test and output, the bounds other than 0.
@@ -114,10 +114,10 @@ class Calibrator:
         document["patch"] = self._patch(document)
         return document
 
-    def _gather(self, done: Mapping[str, Done]) -> tuple[list[Observation], list[CalibratedFailure]]:
+    def _gather(self, done: Mapping[str, Done]) -> tuple[list[ErrorObservation], list[CalibratedFailure]]:
         """Read the verdicts. A test with a failed draw gives no observations, because its other draws would bias the result."""
         store = ActionCache(self._current.home.actions)
-        observations: list[Observation] = []
+        observations: list[ErrorObservation] = []
         failures: dict[str, CalibratedFailure] = {}
         for planned in self._planned:
             result, test = done[planned.verdict].result, planned.test.id
@@ -140,10 +140,14 @@ class Calibrator:
                     if output["atol_text"] == OWN:
                         layer = f"{layer}, {output['rationale'].partition(':')[0]}"
                     self._bounds[test][name] = bound
-                    observations.append(Observation(test=test, output=name, layer=layer, draw=planned.draw, used=used))
+                    observations.append(
+                        ErrorObservation(test=test, output=name, layer=layer, draw=planned.draw, used=used)
+                    )
         return [each for each in observations if each.test not in failures], list(failures.values())
 
-    def _layers(self, found: Iterable[Calibration], failures: Sequence[CalibratedFailure]) -> Iterator[CalibratedLayer]:
+    def _layers(
+        self, found: Iterable[LayerCalibration], failures: Sequence[CalibratedFailure]
+    ) -> Iterator[CalibratedLayer]:
         mismatches: dict[str, list[str]] = {}
         for each in failures:
             if each["outcome"] == Outcome.MISMATCH:
@@ -158,11 +162,11 @@ class Calibrator:
     def _patch(self, document: CalibrationDocument) -> str:
         """Return all proposals as one patch, file by file."""
         located = {bound.location: bound.layer for bounds in self._bounds.values() for bound in bounds.values()}
-        files: dict[str, list[tuple[LocatedLayer, Proposal]]] = {}
+        files: dict[str, list[tuple[LocatedLayer, LayerProposal]]] = {}
         for row in document["layers"]:
             if row["proposed"]:
                 layer = located[row["layer"]]
-                proposal = Proposal(index=layer.index, bounds=row["proposed"], sentence=_sentence(row, document))
+                proposal = LayerProposal(index=layer.index, bounds=row["proposed"], sentence=_sentence(row, document))
                 files.setdefault(layer.source.file, []).append((layer, proposal))
         parts = []
         for shown, proposals in sorted(files.items()):
@@ -176,7 +180,7 @@ class Calibrator:
         return "".join(parts)
 
 
-def calibrated_layer(found: Calibration, bound: Resolved, why_not: str) -> CalibratedLayer:
+def calibrated_layer(found: LayerCalibration, bound: Resolved, why_not: str) -> CalibratedLayer:
     """Return the entry of a layer, with bounds that fit its runs; ``why_not``: why none are proposed."""
     bounds = {key: str(getattr(bound.layer.document, key)) for key in ("atol", "rtol")}
     if found.layer.startswith(f"{bound.location}, "):

@@ -25,7 +25,7 @@ from mlir_matrix.execute.lookup import cached_result
 from mlir_matrix.execute.progress import Counting
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import find_test, identifiers, whole_catalog
-from mlir_matrix.expand.tolerances import Tolerances
+from mlir_matrix.expand.tolerances import ToleranceResolver
 from mlir_matrix.golden.audit import audit, audit_document
 from mlir_matrix.golden.calibration import Calibrator
 from mlir_matrix.golden.explain import declared, explained, plan_magnitudes, tolerance_lines
@@ -182,7 +182,7 @@ def explain_command(tests: tuple[str, ...], current: Session, limits: Limits, fo
 
 
 def _explained(current: Session, test: Test, limits: Limits) -> GoldenExplanation:
-    tolerances = Tolerances(current.catalog)
+    tolerances = ToleranceResolver(current.catalog)
     document = current.catalog.workloads[test.workload].document
     (magnitudes, scaled), oracle = _magnitudes(current, test, limits), None
     if document.source:
@@ -218,7 +218,7 @@ def _magnitudes(current: Session, test: Test, limits: Limits) -> tuple[Mapping[s
     """Return the median and the largest element of each golden, none if they cannot be read, and how a program was scaled."""
     workload, bounds = current.catalog.workloads[test.workload], None
     if is_prepared(current.catalog, workload):
-        tolerances = Tolerances(current.catalog)
+        tolerances = ToleranceResolver(current.catalog)
         bounds = {dtype: bounds_of(current.catalog, tolerances.of(test, dtype)) for dtype in sorted(FLOATS)}
     pins = current.pins.override(test.pins) if test.pins else current.pins
     graph, action = plan_magnitudes(

@@ -127,7 +127,7 @@ def fit(sample: Sequence[float]) -> Gumbel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Observation:
+class ErrorObservation:
     """One output in one run of a test: the share of its bound that the largest error took."""
 
     test: str
@@ -159,7 +159,7 @@ class Sample:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Calibration:
+class LayerCalibration:
     """The result of the runs for one layer."""
 
     layer: str
@@ -234,12 +234,14 @@ def _misfit(sample: Sample, fitted: Gumbel) -> str:
     return ""
 
 
-def calibrate(observations: Iterable[Observation], *, wanted: float) -> list[Calibration]:
+def calibrate(observations: Iterable[ErrorObservation], *, wanted: float) -> list[LayerCalibration]:
     """Return the calibration of each layer, in the order of the observations. All shares must be finite."""
     drawn: dict[str, dict[tuple[str, str], dict[int, float]]] = {}
     for one in observations:
         drawn.setdefault(one.layer, {}).setdefault((one.output, one.test), {})[one.draw] = one.used
-    return [Calibration(layer=layer, samples=tuple(_samples(tests)), wanted=wanted) for layer, tests in drawn.items()]
+    return [
+        LayerCalibration(layer=layer, samples=tuple(_samples(tests)), wanted=wanted) for layer, tests in drawn.items()
+    ]
 
 
 def _samples(tests: Mapping[tuple[str, str], Mapping[int, float]]) -> Iterable[Sample]:

@@ -23,7 +23,7 @@ _WIDTH = 118
 
 
 @dataclass(frozen=True, kw_only=True)
-class Proposal:
+class LayerProposal:
     """The change of a layer, given by its index in the file: bounds by key, and a sentence for its rationale."""
 
     index: int
@@ -57,7 +57,7 @@ def rounded_up(value: float) -> str:
     return f"{math.ceil(value / unit - 1e-9) * unit:.6g}"
 
 
-def edited(text: str, proposals: Sequence[Proposal]) -> str:
+def edited(text: str, proposals: Sequence[LayerProposal]) -> str:
     """Return the text of a tolerance file with other bounds."""
     layers = _value(yaml.compose(text, Loader=yaml.SafeLoader), "layers").value
     edits: list[Edit] = []

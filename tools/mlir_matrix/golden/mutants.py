@@ -43,7 +43,7 @@ _REPORT = {"report": "report.json"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class JudgedDraws:
     """Some draws, the actions that run the kernel on them (none where none is needed), and the one that judges them."""
 
     draws: tuple[int, ...]
@@ -65,7 +65,7 @@ class Mutant:
     kind: str
     #: The action that changes the IR; empty if none does.
     planting: str
-    reports: tuple[Report, ...]
+    reports: tuple[JudgedDraws, ...]
 
 
 def _middle(test: Test) -> int | None:
@@ -172,7 +172,7 @@ class Auditor:
                 inputs=files,
                 outputs=_REPORT,
             )
-            reports.append(Report(draws=chunk, ran=frozenset(ran), judged=judged))
+            reports.append(JudgedDraws(draws=chunk, ran=frozenset(ran), judged=judged))
         return Mutant(
             test=test, mutation=mutation, site=site, sites=sites, kind=kind, planting=planting, reports=tuple(reports)
         )

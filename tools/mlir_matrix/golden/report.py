@@ -11,7 +11,7 @@ from rich.markup import escape
 from mlir_matrix.base.layout import columns, section
 from mlir_matrix.base.names import TestId
 from mlir_matrix.base.text import counted
-from mlir_matrix.golden.audit import ENOUGH, LOOSE, Found, by_test, counts
+from mlir_matrix.golden.audit import ENOUGH, LOOSE, AuditFindings, by_test, counts
 
 if TYPE_CHECKING:
     from mlir_matrix.golden.documents import AuditFlagged, AuditMiss, CalibratedLayer, Calibration, GoldenOutput
@@ -137,7 +137,7 @@ def _rate(rate: float | None) -> str:
 _MOST = 30
 
 
-def audit_lines(found: Found) -> Iterator[str]:
+def audit_lines(found: AuditFindings) -> Iterator[str]:
     """Yield the lines of the report, as markup."""
     yield from _table(found)
     yield from section("[bold]missed[/], the worst of each mutation in each test", _misses(found.misses), _MOST)
@@ -164,7 +164,7 @@ def audit_lines(found: Found) -> Iterator[str]:
     yield from _last(found)
 
 
-def _table(found: Found) -> list[str]:
+def _table(found: AuditFindings) -> list[str]:
     tests = list(by_test(found))
     # The name of the workload is enough if each workload has one test.
     short = len({tallies[0].workload for _, tallies in tests}) == len(tests)
@@ -213,7 +213,7 @@ def _flagged(entries: Iterable[AuditFlagged]) -> Iterator[str]:
         yield escape(f"{mutation} in {test}, {counted(len(members), 'draw')}: {members[0]['reason']}")
 
 
-def _last(found: Found) -> Iterator[str]:
+def _last(found: AuditFindings) -> Iterator[str]:
     total = found.summary()
     share = f" ({100 * total['caught'] / total['mattered']:.2f} %)" if total["mattered"] else ""
     failing = f"; {total['by_runner']} of them by failing to run" if total["by_runner"] else ""

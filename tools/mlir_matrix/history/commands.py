@@ -27,7 +27,7 @@ from mlir_matrix.history.spool import Spool
 
 if TYPE_CHECKING:
     from mlir_matrix.history.documents import Diff
-    from mlir_matrix.history.questions import Ended, Questions
+    from mlir_matrix.history.questions import EndedTest, Questions
     from mlir_matrix.history.store import Store
 
 database = Option(
@@ -176,7 +176,7 @@ def diff_command(before: str, after: str, form: str, url: str) -> int:
     return 1 if kinds["new"] else 0
 
 
-def _outcomes(questions: Questions, word: str) -> tuple[str, dict[str, Ended]]:
+def _outcomes(questions: Questions, word: str) -> tuple[str, dict[str, EndedTest]]:
     """Return the name of a run or a file, and how its tests ended."""
     if Path(word).is_file():
         from mlir_matrix.history.questions import read_outcomes

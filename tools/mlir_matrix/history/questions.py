@@ -45,7 +45,7 @@ _LAST_DECIDED = sa.func.max(results.c.run * 2 + 1 - results.c.state)
 
 
 @dataclass(frozen=True)
-class Ended:
+class EndedTest:
     """How a test ended in a run, or in the last run before it that decided the test."""
 
     state: int
@@ -130,7 +130,7 @@ class Questions:
             key = rows[0][0]
         return int(named), int(key)
 
-    def outcomes(self, word: str) -> tuple[RecordedRun, dict[str, Ended]]:
+    def outcomes(self, word: str) -> tuple[RecordedRun, dict[str, EndedTest]]:
         """Return a run and the outcome of each test. A test that it did not decide keeps its earlier one. Raise UsageError."""
         named, key = self.run_key(word)
         run = self.named([key])[key]
@@ -140,10 +140,10 @@ class Questions:
         rows = self.rows(statement.where(results.c.run == key))
         if len(rows) < run["tests"]:
             raise UsageError(f"{word}: its results were removed: matrix history prune")
-        found: dict[str, Ended] = {}
+        found: dict[str, EndedTest] = {}
         for test, behaviour, state in rows:
             if test not in found or state < found[test].state:
-                found[test] = Ended(state, *words[behaviour], seen=run["last_seen"])
+                found[test] = EndedTest(state, *words[behaviour], seen=run["last_seen"])
         ends = (
             sa.select(results.c.test, _LAST_DECIDED.label("last"))
             .where(results.c.state < UNKNOWN, results.c.run <= named)
@@ -161,7 +161,7 @@ class Questions:
             here = test in found and found[test].here
             if test not in found or found[test].state == UNKNOWN:
                 seen = recorded[at]["last_seen"]
-                found[test] = Ended(state, *words[behaviour], seen=seen, here=here, kept=True)
+                found[test] = EndedTest(state, *words[behaviour], seen=seen, here=here, kept=True)
         return run, found
 
     def behaviours(self) -> dict[int, tuple[str, str]]:
@@ -322,12 +322,12 @@ class Questions:
         return found, len(ends)
 
 
-def changed(before: Mapping[str, Ended], after: Mapping[str, Ended]) -> dict[str, list[ChangedTest]]:
+def changed(before: Mapping[str, EndedTest], after: Mapping[str, EndedTest]) -> dict[str, list[ChangedTest]]:
     """Return how tests differ between two runs, by the kinds of :class:`Diff`.
 
     A test that the later run does not decide keeps its last decided outcome.
     """
-    never = Ended(UNKNOWN, "", "", here=False)
+    never = EndedTest(UNKNOWN, "", "", here=False)
     kinds = ("new", "fixed", "changed", "passes", "not_run", "added", "gone")
     found: dict[str, list[ChangedTest]] = {kind: [] for kind in kinds}
     for test in sorted(before.keys() | after.keys()):
@@ -347,7 +347,7 @@ def changed(before: Mapping[str, Ended], after: Mapping[str, Ended]) -> dict[str
     return found
 
 
-def _kind(was: Ended, now: Ended) -> str:
+def _kind(was: EndedTest, now: EndedTest) -> str:
     if now.fails:
         # The later run did not decide the test, so the failure is not new in it.
         if now.kept and (was.fails or was.outcome == ""):
@@ -401,7 +401,7 @@ def _bisect(test: str, moved: Mapping[str, Sequence[str]], run: RecordedRun) -> 
 _OTHERS = {"property": "tested_property"}
 
 
-def read_outcomes(file: Path) -> dict[str, Ended]:
+def read_outcomes(file: Path) -> dict[str, EndedTest]:
     """Read a file of ``matrix run --results``. Raise UsageError."""
     document = read_document(file, SCHEMA, "matrix run --results FILE")
     try:
@@ -414,6 +414,6 @@ def read_outcomes(file: Path) -> dict[str, Ended]:
         ) from None
     columns = zip(*found.columns[:3], strict=True)
     return {
-        test: Ended(state, found.behaviours[at][1], found.behaviours[at][3], seen=found.ended)
+        test: EndedTest(state, found.behaviours[at][1], found.behaviours[at][3], seen=found.ended)
         for test, at, state in columns
     }

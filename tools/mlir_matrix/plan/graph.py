@@ -60,7 +60,7 @@ Input = File | Produced
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
+class PlannedAction:
     """One hermetic command. Its ``id`` follows from its structure. Its key also follows from the bytes of its inputs."""
 
     id: str
@@ -93,7 +93,7 @@ class Action:
 class Graph:
     """Actions, each after those whose outputs it reads."""
 
-    actions: dict[str, Action] = field(default_factory=dict)
+    actions: dict[str, PlannedAction] = field(default_factory=dict)
     #: Digests of parameter objects by identity. The object is kept, so that no other object gets the same identity.
     _params: dict[int, tuple[Mapping[str, object], str]] = field(default_factory=dict)
 
@@ -133,7 +133,7 @@ class Graph:
             words += (name, path)
         identifier = str(ActionId(label, digest_bytes("\n".join(words).encode())[:16]))
         if identifier not in self.actions:
-            self.actions[identifier] = Action(
+            self.actions[identifier] = PlannedAction(
                 id=identifier,
                 tool=tool,
                 stage=stage,

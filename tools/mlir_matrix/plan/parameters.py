@@ -24,7 +24,7 @@ from mlir_matrix.actions.params import (
 from mlir_matrix.base.names import MEMBER
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.golden_files import is_sketched
-from mlir_matrix.catalog.models.base import FLOATS, TOOL_FILES, Output, ParameterValue, Tensor, Tool, Workload
+from mlir_matrix.catalog.models.base import FLOATS, TOOL_FILES, Output, ParameterValue, TensorInput, Tool, Workload
 from mlir_matrix.expand.recipes import ResolvedStep, Tooled
 from mlir_matrix.expand.tolerances import Resolved
 from mlir_matrix.plan.graph import File, Graph, Input, Produced
@@ -127,7 +127,7 @@ def like_outputs(graph: Graph, workload: Entry[Workload], environment: str) -> d
     """
     document = workload.document
 
-    def form(tensor: Tensor | Output) -> tuple[str, list[int]]:
+    def form(tensor: TensorInput | Output) -> tuple[str, list[int]]:
         return tensor.dtype, sizes(tensor.shape, document.dims)
 
     outputs = [form(output) for output in document.outputs.values() if not is_sketched(document, output)]
@@ -139,7 +139,7 @@ def like_outputs(graph: Graph, workload: Entry[Workload], environment: str) -> d
 def signature(workload: Workload) -> ImportParams:
     """Return a workload's inputs and outputs for importers, with the positions of dynamic dimensions."""
 
-    def declared(name: str, tensor: Tensor | Output) -> params.Tensor:
+    def declared(name: str, tensor: TensorInput | Output) -> params.Tensor:
         found: params.Tensor = {
             "name": name,
             "shape": sizes(tensor.shape, workload.dims),

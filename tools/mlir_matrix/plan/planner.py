@@ -34,7 +34,7 @@ _NO_PARAMS: NoParams = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class PlannedTests:
     """The tests of a run and, for each test that can run, the action that gives its verdict."""
 
     tests: tuple[Test, ...]
@@ -47,7 +47,7 @@ class Plan:
         last = self.verdicts.get(test)
         return self.graph.needed_by(last) if last else []
 
-    def only(self, tests: Iterable[Test]) -> Plan:
+    def only(self, tests: Iterable[Test]) -> PlannedTests:
         """Return the plan with the actions of some of its tests only. It still lists the others."""
         chosen = tuple(tests)
         verdicts = {test.id: self.verdicts[test.id] for test in chosen if test.id in self.verdicts}
@@ -57,10 +57,10 @@ class Plan:
             if name in needed:
                 needed.update(action.sources)
         actions = {name: action for name, action in self.graph.actions.items() if name in needed}
-        return Plan(tests=chosen, graph=Graph(actions), verdicts=verdicts)
+        return PlannedTests(tests=chosen, graph=Graph(actions), verdicts=verdicts)
 
 
-def make_plan(catalog: Catalog, tests: Iterable[Test], tolerate: Tolerate, *, pins: Pins | None = None) -> Plan:
+def make_plan(catalog: Catalog, tests: Iterable[Test], tolerate: Tolerate, *, pins: Pins | None = None) -> PlannedTests:
     """Plan the chosen tests. Unsupported ones need no action.
 
     ``pins`` come from the command line; actions keep the names of environments that the recipes use.
@@ -68,7 +68,7 @@ def make_plan(catalog: Catalog, tests: Iterable[Test], tolerate: Tolerate, *, pi
     planner = Planner(catalog, tolerate, pins or Pins(catalog))
     chosen = tuple(tests)
     verdicts = {test.id: planner.add(test) for test in chosen if test.outcome is None}
-    return Plan(tests=chosen, graph=planner.graph, verdicts=verdicts)
+    return PlannedTests(tests=chosen, graph=planner.graph, verdicts=verdicts)
 
 
 class Planner:

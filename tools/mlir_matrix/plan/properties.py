@@ -22,7 +22,7 @@ from mlir_matrix.actions.params import (
 )
 from mlir_matrix.actions.runtime.prepared import EXPECTED, INTERFACE, RESULTS
 from mlir_matrix.catalog.catalog import Catalog, Entry
-from mlir_matrix.catalog.models.base import FLOATS, Output, Tensor, Workload
+from mlir_matrix.catalog.models.base import FLOATS, Output, TensorInput, Workload
 from mlir_matrix.catalog.models.suites import Agreement, Batch, Permutation, SameIr, Scaling
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.properties import axes, in_words, place, reader
@@ -214,7 +214,7 @@ def _scale(factors: Mapping[str, float]) -> dict[str, Op]:
     return {name: {"kind": "scale", "factor": factor} for name, factor in factors.items()}
 
 
-def _permute(tensors: Mapping[str, Tensor | Output], property_kind: Permutation) -> dict[str, Op]:
+def _permute(tensors: Mapping[str, TensorInput | Output], property_kind: Permutation) -> dict[str, Op]:
     return {
         name: {"kind": "permute", "axes": found}
         for name, tensor in tensors.items()

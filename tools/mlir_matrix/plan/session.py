@@ -24,7 +24,7 @@ from mlir_matrix.expand.checks.validate import validate
 if TYPE_CHECKING:
     # Imported only for types: verbs of toolchains must not wait for them.
     from mlir_matrix.expand.expansion import Test
-    from mlir_matrix.plan.planner import Plan
+    from mlir_matrix.plan.planner import PlannedTests
 
 
 def session_of(roots: Sequence[Path], home: Home) -> Session:
@@ -62,12 +62,12 @@ def open_session(
     )
 
 
-def plan_tests(session: Session, tests: Iterable[Test]) -> Plan:
+def plan_tests(session: Session, tests: Iterable[Test]) -> PlannedTests:
     """Return the plan of tests under the session's pins."""
-    from mlir_matrix.expand.tolerances import Tolerances
+    from mlir_matrix.expand.tolerances import ToleranceResolver
     from mlir_matrix.plan.planner import make_plan
 
-    return make_plan(session.catalog, tests, Tolerances(session.catalog).of, pins=session.pins)
+    return make_plan(session.catalog, tests, ToleranceResolver(session.catalog).of, pins=session.pins)
 
 
 def select_tests(session: Session, arguments: Sequence[str], devices: Collection[str] = ()) -> list[Test]:

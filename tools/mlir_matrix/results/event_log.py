@@ -19,7 +19,7 @@ from mlir_matrix.base.text import now
 from mlir_matrix.results.results import Run, TestDone, TestResult, summarise
 
 if TYPE_CHECKING:
-    from mlir_matrix.plan.planner import Plan
+    from mlir_matrix.plan.planner import PlannedTests
     from mlir_matrix.results.documents import StartedRun
     from mlir_matrix.results.run_folder import RunFolder
 
@@ -63,7 +63,7 @@ class EventLog:
             self._descriptor = sys.stdout.fileno()
 
     def planned(
-        self, run: StartedRun, *, tests: int, unsupported: int, folder: RunFolder, plan: Plan | None = None
+        self, run: StartedRun, *, tests: int, unsupported: int, folder: RunFolder, plan: PlannedTests | None = None
     ) -> None:
         """Write the first event. Events that are too long for a line go to the folder. With a plan, cells have events."""
         self._folder = folder
@@ -188,7 +188,7 @@ class EventLog:
         return line
 
 
-def _cells_of_actions(plan: Plan, rows: Mapping[str, str]) -> dict[str, list[str]]:
+def _cells_of_actions(plan: PlannedTests, rows: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the cells that need each action, from the cell of each test. Actions that build libraries start no cell."""
     from mlir_matrix.plan.graph import BUILDING  # not needed for an unchanged run
 

@@ -21,7 +21,7 @@ from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import Done
 from mlir_matrix.plan.graph import BUILDING, File, Input, Produced
-from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.results.results import Run, TestResult
 from mlir_matrix.results.run_folder import RunFolder
 
@@ -52,7 +52,7 @@ class Failures:
                 self._trouble = error
         return more
 
-    def keep(self, run: Run, plan: Plan, session: Session) -> str:
+    def keep(self, run: Run, plan: PlannedTests, session: Session) -> str:
         """Write the folders. Return why some could not be written, or an empty string, so that the run still has results."""
         for number, result in enumerate(run.results):
             try:
@@ -65,7 +65,7 @@ class Failures:
         return f"further failures have no folder: {self._trouble}" if self._trouble else ""
 
 
-def keep_failure(result: TestResult, plan: Plan, done: Mapping[str, Done], session: Session) -> None:
+def keep_failure(result: TestResult, plan: PlannedTests, done: Mapping[str, Done], session: Session) -> None:
     """Write the folder ``result.kept`` of a failed test."""
     folder = Path(result.kept)
     folder.mkdir(parents=True)
@@ -83,7 +83,9 @@ def keep_failure(result: TestResult, plan: Plan, done: Mapping[str, Done], sessi
     script.chmod(0o755)
 
 
-def _keep_actions(folder: Path, test: str, plan: Plan, done: Mapping[str, Done], session: Session) -> dict[Input, Path]:
+def _keep_actions(
+    folder: Path, test: str, plan: PlannedTests, done: Mapping[str, Done], session: Session
+) -> dict[Input, Path]:
     """Copy the catalog files and outputs of a test's actions; return the copies by their inputs in the plan."""
     store = ActionCache(session.home.actions)
     number = 0

@@ -16,8 +16,8 @@ from mlir_matrix.base.digest import digest_value
 from mlir_matrix.base.events import Event, Listener
 from mlir_matrix.execute.job import Done
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.plan.graph import BUILDING, Action, ActionId, Graph, Produced
-from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.graph import BUILDING, ActionId, Graph, PlannedAction, Produced
+from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.results.results import NOT_RUN, TestDone, TestResult
 
 #: The mark between the identifier of a test or an action and the number of a copy.
@@ -32,8 +32,8 @@ _COMPILING = (Stage.IMPORT, Stage.LOWER, Stage.CODEGEN)
 
 
 def with_repeats(
-    plan: Plan, once: Collection[str], times: Mapping[str, int], *, stages: Collection[Stage] = tuple(Stage)
-) -> Plan:
+    plan: PlannedTests, once: Collection[str], times: Mapping[str, int], *, stages: Collection[Stage] = tuple(Stage)
+) -> PlannedTests:
     """Return a plan with the tests ``once`` unchanged, and the others as copies ``ID#0``, ``ID#1`` … that are executed again.
 
     Actions of other stages than ``stages`` are executed again only if their inputs differ. Libraries that are built once for a
@@ -41,7 +41,7 @@ def with_repeats(
     """
     # Part of the keys, so that another run does not use these results.
     run = f"{os.getpid()}.{time.time_ns()}"
-    actions: dict[str, Action] = {}
+    actions: dict[str, PlannedAction] = {}
     tests, verdicts = list[Test](), dict[str, str]()
     for test in plan.tests:
         names = plan.needed_by(test.id)
@@ -57,10 +57,12 @@ def with_repeats(
                 actions[copy.id] = copy
             tests.append(replace(test, id=f"{test.id}{COPY}{number}"))
             verdicts[tests[-1].id] = copies[names[-1]]
-    return Plan(tests=tuple(tests), graph=Graph(actions), verdicts=verdicts)
+    return PlannedTests(tests=tuple(tests), graph=Graph(actions), verdicts=verdicts)
 
 
-def _copy(action: Action, copies: Mapping[str, str], number: int, run: str, stages: Collection[Stage]) -> Action:
+def _copy(
+    action: PlannedAction, copies: Mapping[str, str], number: int, run: str, stages: Collection[Stage]
+) -> PlannedAction:
     """Return a copy of an action that reads outputs of the copies of other actions; the action itself if nothing differs."""
     anew = action.stage in stages
     if action.tool in BUILDING or not (anew or any(copies[source] != source for source in action.sources)):
@@ -77,7 +79,7 @@ def _copy(action: Action, copies: Mapping[str, str], number: int, run: str, stag
     )
 
 
-def note_outputs(made: Made, plan: Plan, done: Mapping[str, Done]) -> None:
+def note_outputs(made: Made, plan: PlannedTests, done: Mapping[str, Done]) -> None:
     """Note the outputs of a run's steps for their inputs."""
     for name, each in done.items():
         action = plan.graph.actions[name]
@@ -87,7 +89,7 @@ def note_outputs(made: Made, plan: Plan, done: Mapping[str, Done]) -> None:
             made.setdefault((without_copy(name), *read), set()).add(tuple(each.result.outputs.values()))
 
 
-def unstable(plan: Plan, made: Made) -> dict[str, list[str]]:
+def unstable(plan: PlannedTests, made: Made) -> dict[str, list[str]]:
     """Return the steps that gave different bytes for equal inputs, by test."""
     changing = {name for (name, *_), outputs in made.items() if len(outputs) > 1}
     found: dict[str, list[str]] = {}

@@ -18,7 +18,7 @@ from mlir_matrix.base.text import catalog_options
 from mlir_matrix.execute.action_cache import LostBlob
 from mlir_matrix.execute.job import Done
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.expand.quarantine import Quarantine
+from mlir_matrix.expand.quarantine import ActiveQuarantine
 from mlir_matrix.plan.graph import BUILDING, ActionId, File, Graph, Produced
 from mlir_matrix.plan.parameters import found_place
 from mlir_matrix.results.repeats import without_copy
@@ -323,7 +323,7 @@ def _compare(test: Test, outcome: Outcome) -> tuple[bool, ExpectedOutcome | None
     return outcome == rule.outcome or outcome in NOT_RUN, expectation
 
 
-def mark(quarantine: Quarantine, result: TestResult) -> TestResult:
+def mark(quarantine: ActiveQuarantine, result: TestResult) -> TestResult:
     """Return a result with its quarantine if its outcome is unexpected. A quarantine that has ended becomes part of the reason."""
     if result.expected:
         return result

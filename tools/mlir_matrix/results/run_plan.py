@@ -17,9 +17,9 @@ from mlir_matrix.execute.local_pool import LocalPool
 from mlir_matrix.execute.scheduler import Scheduler
 from mlir_matrix.execute.worker_pool import PoolFactory
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.expand.quarantine import Quarantine, today
+from mlir_matrix.expand.quarantine import ActiveQuarantine, today
 from mlir_matrix.plan.graph import Graph
-from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.request import LOCAL, ExecutorOptions, Limits
 from mlir_matrix.results.repeats import without_copy
 from mlir_matrix.results.report.progress import shown_tests
@@ -52,9 +52,9 @@ class _Collector:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: PlannedTests,
         maker: ResultMaker,
-        quarantine: Quarantine,
+        quarantine: ActiveQuarantine,
         listener: Listener,
         run: Run,
         *,
@@ -126,7 +126,11 @@ def outputs_of(session: Session, graph: Graph, action: str, what: str, limits: L
 
 
 def _executor(
-    options: ExecutorOptions, session: Session, plan: Plan, environments: Mapping[str, Environment], limits: Limits
+    options: ExecutorOptions,
+    session: Session,
+    plan: PlannedTests,
+    environments: Mapping[str, Environment],
+    limits: Limits,
 ) -> Executor:
     if options.executor == "bazel":
         from mlir_matrix.bazel.executor import BazelExecutor
@@ -157,7 +161,7 @@ def _executor(
 
 def run_plan(
     session: Session,
-    plan: Plan,
+    plan: PlannedTests,
     *,
     options: ExecutorOptions = LOCAL,
     limits: Limits,
@@ -183,7 +187,7 @@ def run_plan(
     )
     # The executor adds to this dictionary.
     run = Run(done=executor.done)
-    quarantine = Quarantine(session.catalog, today())
+    quarantine = ActiveQuarantine(session.catalog, today())
     collector = _Collector(plan, maker, quarantine, listener, run, rebuild=executor.rebuild, fail_fast=fail_fast)
     try:
         executor.run(collector.on)
@@ -209,7 +213,7 @@ def run_plan(
     return run
 
 
-def run_all(current: Session, plan: Plan, executor: ExecutorOptions, limits: Limits, *, quiet: bool) -> Run:
+def run_all(current: Session, plan: PlannedTests, executor: ExecutorOptions, limits: Limits, *, quiet: bool) -> Run:
     """Run a plan to its end and show the progress, without recording the run. Raise its interruption, if any."""
     with shown_tests(len(plan.verdicts), quiet=quiet) as listener:
         run = run_plan(current, plan, options=executor, limits=limits, fail_fast=False, listener=listener)

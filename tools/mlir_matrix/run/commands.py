@@ -29,12 +29,12 @@ from mlir_matrix.results.event_log import EventLog
 from mlir_matrix.results.results import NOT_RUN, exit_code, to_document
 from mlir_matrix.results.run_info import RunInfo
 from mlir_matrix.run.last_run import FailedTests, failed_in, last_failed, remember
-from mlir_matrix.run.unchanged import Report, UnchangedRuns
+from mlir_matrix.run.unchanged import KeptRun, UnchangedRuns
 
 if TYPE_CHECKING:
     from mlir_matrix.environments.session import Session
     from mlir_matrix.fleet.selection import Selected
-    from mlir_matrix.plan.planner import Plan
+    from mlir_matrix.plan.planner import PlannedTests
     from mlir_matrix.results.report.annotations import Annotations
 
 
@@ -198,7 +198,7 @@ def _describe(request: Request) -> RunInfo:
     return RunInfo(shlex.join([launcher(), *sys.argv[1:]]), roots)
 
 
-def _run(request: Request, about: RunInfo | None, log: EventLog, *, quiet: bool) -> Report:
+def _run(request: Request, about: RunInfo | None, log: EventLog, *, quiet: bool) -> KeptRun:
     """Run the tests, or return the results of an unchanged run."""
     started = now()
     unchanged, spool = UnchangedRuns(request), Spool(find_home().state)
@@ -231,7 +231,7 @@ def _write_all(writers: list[Callable[[], object]]) -> list[InfrastructureError]
     return problems
 
 
-def _exit_code(report: Report, problems: list[InfrastructureError]) -> int:
+def _exit_code(report: KeptRun, problems: list[InfrastructureError]) -> int:
     results = report.run.results
     code = exit_code(results)
     outcomes = {result.outcome for result in results}
@@ -309,7 +309,7 @@ def plan_command(
     return 0
 
 
-def _check(file: Path, selected: Selected, plan: Plan, *, sealed: bool) -> int:
+def _check(file: Path, selected: Selected, plan: PlannedTests, *, sealed: bool) -> int:
     """Return 0 if a file has this plan, apart from what differs between machines, else 1."""
     from mlir_matrix.execute.plan_document import lasting, to_document
 

@@ -13,13 +13,13 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session
 from mlir_matrix.environments.state import Cost, cost_of, state_of, state_words
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.planner import PlannedTests
 
 #: Up to so many tests are listed; more are counted by cell.
 _FEW = 40
 
 
-def plan_lines(tests: Sequence[Test], plan: Plan, session: Session, *, sealed: bool = False) -> Iterator[str]:
+def plan_lines(tests: Sequence[Test], plan: PlannedTests, session: Session, *, sealed: bool = False) -> Iterator[str]:
     """Yield the lines of the table, as markup."""
     yield from _tests(tests) if len(tests) <= _FEW else _cells(tests)
     if plan.graph.actions:
@@ -57,7 +57,7 @@ def _cells(tests: Sequence[Test]) -> Iterator[str]:
     yield from not_run((_state(test), test.reason) for test in tests if not test.selected)
 
 
-def _environments(plan: Plan, session: Session, *, sealed: bool) -> list[str]:
+def _environments(plan: PlannedTests, session: Session, *, sealed: bool) -> list[str]:
     """Return one line per environment, and the total download. A shared package counts once."""
     users = Counter(action.environment for action in plan.graph.actions.values())
     found = session.environments(users, sealed=sealed)
@@ -84,7 +84,7 @@ def _environments(plan: Plan, session: Session, *, sealed: bool) -> list[str]:
     return lines
 
 
-def _last_line(tests: Sequence[Test], plan: Plan) -> str:
+def _last_line(tests: Sequence[Test], plan: PlannedTests) -> str:
     states = Counter(map(_state, tests))
     selected = states.pop("run", 0)
     parts = [f"[bold]{counted(selected, 'test')}[/] to run in {counted(len(plan.graph.actions), 'action')}"]

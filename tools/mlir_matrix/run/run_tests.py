@@ -16,7 +16,7 @@ from mlir_matrix.execute.eviction import cache_limit
 from mlir_matrix.fleet.plan_state import input_digests, state_of
 from mlir_matrix.fleet.selection import select
 from mlir_matrix.history.record import record
-from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.request import Request
 from mlir_matrix.plan.session import open_session
 from mlir_matrix.results.event_log import EventLog
@@ -27,10 +27,10 @@ from mlir_matrix.results.results import Run
 from mlir_matrix.results.run_folder import RunFolder
 from mlir_matrix.results.run_info import RunInfo
 from mlir_matrix.results.run_plan import run_plan
-from mlir_matrix.run.unchanged import Report, UnchangedRuns
+from mlir_matrix.run.unchanged import KeptRun, UnchangedRuns
 
 
-def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about: RunInfo, log: EventLog) -> Report:
+def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about: RunInfo, log: EventLog) -> KeptRun:
     """Run tests. Keep the results for later runs in which nothing has changed."""
     cache_limit()  # raises UsageError before the run
     current = open_session(
@@ -80,14 +80,14 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about:
         note_outputs(made, plan, run.done)
         steps = unstable(plan, made)
         run.results = [replace(each, unstable=steps.get(each.id, [])) for each in fold(run.results)]
-    report = Report(run=run, pins=pins, selection=selected.document, left_out=selected.lines, recorded=recorded)
+    report = KeptRun(run=run, pins=pins, selection=selected.document, left_out=selected.lines, recorded=recorded)
     # A report has no warnings, so a run with an unused pin is not kept.
     if len(pins) == len(current.pins.overrides) and not current.catalog.over:
         unchanged.keep(report, plan.graph)
     return report
 
 
-def _record(current: Session, plan: Plan, run: Run, about: RunInfo, tests: Sequence[str]) -> str:
+def _record(current: Session, plan: PlannedTests, run: Run, about: RunInfo, tests: Sequence[str]) -> str:
     """Record a run in the history; return its identifier there."""
     inputs = input_digests(plan, state_of(current, plan))
     results = [replace(each, id=without_copy(each.id)) for each in run.results]

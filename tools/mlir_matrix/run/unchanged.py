@@ -43,7 +43,7 @@ _PACKAGE = str(Path(__file__).resolve().parents[1])
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class KeptRun:
     """A run, and the pins of its command line."""
 
     run: Run
@@ -89,7 +89,7 @@ class UnchangedRuns:
         self._add_sources(now)
         return now.digest() == self._state
 
-    def find(self) -> Report | None:
+    def find(self) -> KeptRun | None:
         """Return the results of an unchanged run, or None."""
         try:
             if not self._state:
@@ -103,11 +103,11 @@ class UnchangedRuns:
                 return None
             self._note_use(kept["files"])
             run = Run(results=[TestResult(**each) for each in kept["results"]])
-            return Report(run=run, **{key: kept[key] for key in ("pins", "selection", "left_out", "recorded")})
+            return KeptRun(run=run, **{key: kept[key] for key in ("pins", "selection", "left_out", "recorded")})
         except (OSError, ValueError, TypeError, KeyError):
             return None
 
-    def keep(self, report: Report, graph: Graph) -> None:
+    def keep(self, report: KeptRun, graph: Graph) -> None:
         """Keep the results of a run if the next run gives the same. Best effort: a cache may be read-only."""
         run = report.run
         known = not (run.executed or run.interrupted) and all(map(_is_lasting, run.results))

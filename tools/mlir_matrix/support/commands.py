@@ -20,7 +20,7 @@ from mlir_matrix.execute.eviction import trim_cache
 from mlir_matrix.execute.progress import shown
 from mlir_matrix.expand.select import is_suite
 from mlir_matrix.plan.graph import Graph
-from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.request import ExecutorOptions, Limits
 from mlir_matrix.plan.session import plan_tests, select_tests
 from mlir_matrix.results.merge import read_results, result_of
@@ -132,7 +132,7 @@ def _read(documents: Sequence[Path], patterns: Sequence[str]) -> list[TestResult
     return list(found.values())
 
 
-def _operators(current: Session, plan: Plan, limits: Limits, *, quiet: bool) -> dict[str, frozenset[str]]:
+def _operators(current: Session, plan: PlannedTests, limits: Limits, *, quiet: bool) -> dict[str, frozenset[str]]:
     """Import workloads; return the operators of the IR by test."""
     actions = plan.graph.actions
     imports = {

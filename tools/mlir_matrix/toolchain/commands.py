@@ -31,7 +31,7 @@ from mlir_matrix.plan.request import Limits
 from mlir_matrix.toolchain.names import selections, tool_places, tool_programs
 
 if TYPE_CHECKING:
-    from mlir_matrix.plan.planner import Plan
+    from mlir_matrix.plan.planner import PlannedTests
     from mlir_matrix.results.results import TestResult
     from mlir_matrix.toolchain.documents import Locked, LockFile, Toolchain, ToolchainGc
 
@@ -291,7 +291,7 @@ def roll_command(components: tuple[str, ...], suite: str, limits: Limits, quiet:
     components = tuple(select_known("component", components, catalog.components))
     _check_roll(current, components, suite)
 
-    def run(under: Session, plan: Plan) -> Sequence[TestResult]:
+    def run(under: Session, plan: PlannedTests) -> Sequence[TestResult]:
         with shown_tests(len(plan.verdicts), quiet=quiet) as listener:
             done = run_plan(under, plan, limits=limits, fail_fast=False, listener=listener)
         if done.interruption is not None:

@@ -12,7 +12,7 @@ from mlir_matrix.cli.output import warn
 from mlir_matrix.environments.fetch.pip import solve
 from mlir_matrix.environments.lockfiles.wheels import lock_file, write_lock
 from mlir_matrix.environments.package import distributions, filled
-from mlir_matrix.environments.selection import Selection
+from mlir_matrix.environments.selection import Lockable
 from mlir_matrix.environments.session import Session
 
 
@@ -50,7 +50,7 @@ def lock_packages(current: Session, entry: Entry[Component], release: Release, t
 
 
 def lock_environment(
-    current: Session, thing: Selection, tags: tuple[str, ...], tell: Callable[..., None], *, named: bool
+    current: Session, thing: Lockable, tags: tuple[str, ...], tell: Callable[..., None], *, named: bool
 ) -> bool:
     """Lock the wheels of an environment; return whether that worked for at least one Python version."""
     entry = current.catalog.environments[thing.environment]

@@ -15,18 +15,18 @@ from mlir_matrix.catalog.pins import find_release, release_of
 from mlir_matrix.catalog.releases import spellings
 from mlir_matrix.environments.package import Provider, provider_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from mlir_matrix.environments.selection import Selection, of_release
+from mlir_matrix.environments.selection import Lockable, of_release
 from mlir_matrix.environments.session import Session
 from mlir_matrix.plan.session import environments_of
 
 
-def selections(session: Session, names: Iterable[str]) -> Iterator[Selection]:
+def selections(session: Session, names: Iterable[str]) -> Iterator[Lockable]:
     """Yield what names select, in their order. Raise UsageError for an unknown name."""
     for name in names:
         yield from _selected(session, name)
 
 
-def _selected(session: Session, name: str) -> Iterator[Selection]:
+def _selected(session: Session, name: str) -> Iterator[Lockable]:
     catalog = session.catalog
     base, mark, wanted = name.partition(PINS_MARK)
     if is_glob(base) and "/" not in base:
@@ -54,9 +54,9 @@ def _selected(session: Session, name: str) -> Iterator[Selection]:
         yield from (_environment(session, reference) for reference in environments_of(session, name))
 
 
-def _environment(session: Session, reference: str) -> Selection:
+def _environment(session: Session, reference: str) -> Lockable:
     base = session.pins.meant(split_pins(reference)[0])
-    return Selection(name=reference, releases=session.releases(reference), environment=base)
+    return Lockable(name=reference, releases=session.releases(reference), environment=base)
 
 
 def tool_places(

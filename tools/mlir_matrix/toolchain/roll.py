@@ -24,12 +24,12 @@ from mlir_matrix.environments.resolve import UnavailableEnvironment
 from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.plan.graph import Input, Produced
-from mlir_matrix.plan.planner import Plan
+from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.session import plan_tests, select_tests
 from mlir_matrix.results.results import TestResult, outcomes_digest
 
 #: Runs a plan and returns the results.
-Run = Callable[[Session, Plan], Sequence[TestResult]]
+Run = Callable[[Session, PlannedTests], Sequence[TestResult]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,7 +154,7 @@ class _Stand:
         return {test.id: test for test in select_tests(self.session, [self.suite])}
 
     @cached_property
-    def plan(self) -> Plan:
+    def plan(self) -> PlannedTests:
         return plan_tests(self.session, self.tests.values())
 
     @cached_property

@@ -12,9 +12,9 @@ from mlir_matrix.actions.expr.expression import (
     Binary,
     Call,
     ExpressionError,
+    ExpressionInterpreter,
     Function,
     Grammar,
-    Interpreter,
     Negate,
     Node,
     Word,
@@ -28,7 +28,7 @@ GRAMMAR = Grammar(
 )
 
 
-class Floats(Interpreter[float]):
+class Floats(ExpressionInterpreter[float]):
     """Evaluates the grammar above; ``unit(a)`` is 1, ``unit(b)`` 2."""
 
     def binary(self, node: Binary, left: float, right: float) -> float:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_matrix.actions.numerics import dtypes
-from mlir_matrix.actions.numerics.census import Census
+from mlir_matrix.actions.numerics.census import CensusCounter
 from mlir_matrix.actions.numerics.criteria import Criteria
 from mlir_matrix.actions.numerics.error_stats import locate
 
@@ -24,7 +24,7 @@ BOUNDS = st.sampled_from([0.0, 1e-6, 0.25, 1.0])
 
 def census(actual: Any, expected: Any, dtype: str = "f32", *, atol: float = 0.0, rtol: float = 0.0) -> dict[str, Any]:
     right = np.asarray(expected, dtype=dtypes.golden_storage(dtype))
-    counted = Census(right.shape, dtype, criteria=Criteria(atol=atol, rtol=rtol))
+    counted = CensusCounter(right.shape, dtype, criteria=Criteria(atol=atol, rtol=rtol))
     counted.add(np.asarray(actual, dtype=dtypes.STORAGE[dtype]), right)
     result = counted.result()
     assert json.loads(json.dumps(result, allow_nan=False)) == result
@@ -172,7 +172,7 @@ def test_ulp_is_a_criterion_of_its_own() -> None:
 
 def with_criteria(actual: Any, expected: Any, criteria: Criteria, dtype: str = "f32") -> dict[str, Any]:
     right = np.asarray(expected, dtype=dtypes.golden_storage(dtype))
-    counted = Census(right.shape, dtype, criteria=criteria)
+    counted = CensusCounter(right.shape, dtype, criteria=criteria)
     counted.add(np.asarray(actual, dtype=dtypes.STORAGE[dtype]), right)
     return counted.result()
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlir_matrix.actions.numerics import dtypes
-from mlir_matrix.actions.numerics.census import Census
+from mlir_matrix.actions.numerics.census import CensusCounter
 from mlir_matrix.actions.numerics.criteria import Criteria
 from mlir_matrix.actions.numerics.trivial import MEAN, ONES, ZEROS, passing, passing_sketch
 from mlir_matrix.actions.tools import sketch
@@ -19,7 +19,7 @@ SIZE = 3000
 
 
 def right(stored: Any, expected: Any, dtype: str, criteria: Criteria) -> bool:
-    census = Census(expected.shape, dtype, criteria=criteria)
+    census = CensusCounter(expected.shape, dtype, criteria=criteria)
     census.add(stored, expected)
     return not census.wrong
 

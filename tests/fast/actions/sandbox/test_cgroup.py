@@ -8,7 +8,7 @@ import pytest
 
 from mlir_matrix.actions.runtime.child import because, failure
 from mlir_matrix.actions.sandbox import cgroup
-from mlir_matrix.actions.sandbox.cgroup import Container
+from mlir_matrix.actions.sandbox.cgroup import ContainerCounters
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_only_what_is_new_counts(group: Path) -> None:
-    found = Container()
+    found = ContainerCounters()
     assert found.refused(100) == ""
     (group / "memory").write_text("low 0\noom 2\noom_kill 4\n")
     assert found.refused(100) == "out of memory: the processes that it started exceeded the limit of 100 MiB"
@@ -37,7 +37,7 @@ def test_only_what_is_new_counts(group: Path) -> None:
 def test_files_that_say_nothing(group: Path, text: str) -> None:
     (group / "memory").write_text(text)
     (group / "pids").unlink()
-    found = Container()
+    found = ContainerCounters()
     assert found.refused(1) == ""
 
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.paths import repository
 from mlir_matrix.bisect.search.pin_sets import MOST, PinSets, PinSetsAnswer, Subset, moved_pins
-from mlir_matrix.bisect.search.search import Verdict
+from mlir_matrix.bisect.search.search import ProbeVerdict
 from mlir_matrix.catalog.load import load
 
-BAD, GOOD, CANNOT_TELL = Verdict.BAD, Verdict.GOOD, Verdict.CANNOT_TELL
-Oracle = Callable[[Subset], Verdict]
+BAD, GOOD, CANNOT_TELL = ProbeVerdict.BAD, ProbeVerdict.GOOD, ProbeVerdict.CANNOT_TELL
+Oracle = Callable[[Subset], ProbeVerdict]
 NAMES = "abcdefghijkl"
 
 

@@ -12,12 +12,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mlir_matrix.base.errors import UsageError
-from mlir_matrix.bisect.search.history import History, Line, history
-from mlir_matrix.bisect.search.search import FLAKY, ContradictionError, Rates, Search, Verdict
+from mlir_matrix.bisect.search.history import History, LinearHistory, history
+from mlir_matrix.bisect.search.search import FLAKY, ContradictionError, ProbeVerdict, Rates, Search
 
-BAD, GOOD, CANNOT_TELL = Verdict.BAD, Verdict.GOOD, Verdict.CANNOT_TELL
+BAD, GOOD, CANNOT_TELL = ProbeVerdict.BAD, ProbeVerdict.GOOD, ProbeVerdict.CANNOT_TELL
 Parents = Sequence[Sequence[int]]
-Observed = list[tuple[int, Verdict]]
+Observed = list[tuple[int, ProbeVerdict]]
 RATES = [Rates(), FLAKY, Rates(0.5, 0.5, 2), Rates(0.5, 1, 1), Rates(0, 2, 1)]
 
 
@@ -26,7 +26,7 @@ def graphs(draw: st.DrawFn, most: int = 9) -> Parents:
     """Histories with up to three parents a point and several roots; often lines."""
     count = draw(st.integers(1, most))
     if draw(st.booleans()):
-        return Line(count).parents
+        return LinearHistory(count).parents
     return [
         draw(st.lists(st.integers(0, point - 1), max_size=min(point, 3), unique=True)) if point else []
         for point in range(count)
@@ -89,7 +89,7 @@ def situations(most: int = 9) -> st.SearchStrategy[tuple[Parents, list[int], Rat
 
 
 def searched(
-    parents: Parents, weights: Sequence[float], rates: Rates, observed: Iterable[tuple[int, Verdict]]
+    parents: Parents, weights: Sequence[float], rates: Rates, observed: Iterable[tuple[int, ProbeVerdict]]
 ) -> Search:
     search = Search(history(parents), weights, rates=rates)
     for point, verdict in observed:
@@ -127,7 +127,7 @@ def test_flaky_searches_probe_where_most_is_learnt(situation: tuple[Parents, lis
         assert gains[found[0]] >= max(possible) - 1e-6
 
 
-def run(search: Search, verdict: Callable[[int], Verdict], count: int = 1, most: int = 2000) -> int:
+def run(search: Search, verdict: Callable[[int], ProbeVerdict], count: int = 1, most: int = 2000) -> int:
     """Search to the end; the number of rounds."""
     for number in range(most):
         points = search.next(count)
@@ -148,7 +148,7 @@ def test_certain_verdicts_leave_what_no_probe_can_tell_apart(
     skipped = data.draw(st.sets(st.integers(0, bad - 1))) if bad else set[int]()
     search = Search(history(parents), rates=rates)
 
-    def verdict(point: int) -> Verdict:
+    def verdict(point: int) -> ProbeVerdict:
         return CANNOT_TELL if point in skipped else BAD if culprit in ancestors(parents, point) else GOOD
 
     run(search, verdict, count)
@@ -173,7 +173,7 @@ def test_rounds_on_a_line(jobs: int, count: int) -> None:
     while (jobs + 1) ** (most - 1) < count:
         most += 1
     for culprit in range(count):
-        search = Search(Line(count))
+        search = Search(LinearHistory(count))
         search.observe(count - 1, BAD)
         assert run(search, lambda point, culprit=culprit: BAD if point >= culprit else GOOD, jobs) <= most
         assert search.answer().candidates == [culprit]
@@ -192,17 +192,17 @@ def test_the_ends_limit_the_candidates() -> None:
 
 
 def test_a_change_is_probed_again_on_both_sides() -> None:
-    search = Search(Line(8), rates=Rates(), repeats=2)
+    search = Search(LinearHistory(8), rates=Rates(), repeats=2)
     asked: list[int] = []
     while points := search.next():
         asked += points
         search.observe(points[0], BAD if points[0] >= 5 else GOOD)
     assert (asked[:3], sorted(asked[3:])) == ([3, 5, 4], [4, 5])
-    assert Search(Line(8), rates=Rates(deterministic=1.0)).next() == [3]
+    assert Search(LinearHistory(8), rates=Rates(deterministic=1.0)).next() == [3]
 
 
 def test_a_contradiction_makes_the_test_flaky() -> None:
-    search = Search(Line(8))
+    search = Search(LinearHistory(8))
     observations = [(3, GOOD), (5, BAD), (4, GOOD)]
     for point, verdict in observations:
         search.observe(point, verdict)
@@ -212,7 +212,7 @@ def test_a_contradiction_makes_the_test_flaky() -> None:
     assert search.flaky
     assert search.next()
     assert sorted(search.answer().candidates) == [0, 1, 2, 3, 4]
-    certain = Search(Line(8), rates=Rates(deterministic=1.0))
+    certain = Search(LinearHistory(8), rates=Rates(deterministic=1.0))
     certain.observe(4, BAD)
     with pytest.raises(ContradictionError, match="point 5 is good, which no single change") as raised:
         certain.observe(5, GOOD)
@@ -228,7 +228,7 @@ def test_flaky_tests(rate: float, rates: Rates, jobs: int) -> None:
     chance, right = random.Random(7), 0
     for _ in range(40):
         culprit = chance.randrange(200)
-        search = Search(Line(200), rates=rates)
+        search = Search(LinearHistory(200), rates=rates)
         run(search, lambda point, culprit=culprit: BAD if point >= culprit and chance.random() < rate else GOOD, jobs)
         answer = search.answer()
         assert answer.confidence >= 0.95
@@ -241,13 +241,13 @@ def test_rounds_of_several_runs_take_less_time_than_one_run_after_the_other() ->
         chance = random.Random(3)
         return run(search, lambda point: BAD if point >= 70 and chance.random() < 0.5 else GOOD, count)
 
-    found = [sum(flaky(Search(Line(size), rates=FLAKY), count) for size in range(90, 110)) for count in (1, 4)]
+    found = [sum(flaky(Search(LinearHistory(size), rates=FLAKY), count) for size in range(90, 110)) for count in (1, 4)]
     assert found[1] * 2.5 < found[0]
 
 
 def test_a_cluster_that_cannot_be_probed_costs_few_rounds() -> None:
     for culprit in (2_000, 5_100, 5_399, 5_400, 9_000):
-        search = Search(Line(10_000), rates=Rates(deterministic=1.0))
+        search = Search(LinearHistory(10_000), rates=Rates(deterministic=1.0))
         shown = [
             CANNOT_TELL if 5_000 <= point < 5_400 else BAD if point >= culprit else GOOD for point in range(10_000)
         ]
@@ -258,7 +258,7 @@ def test_a_cluster_that_cannot_be_probed_costs_few_rounds() -> None:
 
 
 def test_what_cannot_be_probed_keeps_its_probability() -> None:
-    search = Search(Line(4), [1, 4, 2, 1], rates=Rates(deterministic=1.0))
+    search = Search(LinearHistory(4), [1, 4, 2, 1], rates=Rates(deterministic=1.0))
     search.observe(1, CANNOT_TELL)
     search.observe(0, GOOD)
     search.observe(2, BAD)
@@ -269,20 +269,20 @@ def test_what_cannot_be_probed_keeps_its_probability() -> None:
 
 
 def test_weights_move_the_first_probe() -> None:
-    assert Search(Line(100)).next() == [49]
-    assert Search(Line(100), [1] * 90 + [100] * 10).next() == [94]
-    assert Search(Line(100)).next(3) == [74, 49, 24]
+    assert Search(LinearHistory(100)).next() == [49]
+    assert Search(LinearHistory(100), [1] * 90 + [100] * 10).next() == [94]
+    assert Search(LinearHistory(100)).next(3) == [74, 49, 24]
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Search(Line(3), [1, 1]), "expected 3 weights"),
-        (lambda: Search(Line(3), [1, -1, 1]), "not negative"),
-        (lambda: Search(Line(3), [0, 0, 0]), "no point"),
-        (lambda: Search(Line(3), confidence=1.5), r"confidence 1\.5"),
-        (lambda: Search(Line(3), bad=3), "unknown point 3; expected one from 0 to 2"),
-        (lambda: Search(Line(3)).observe(-1, GOOD), "unknown point -1"),
+        (lambda: Search(LinearHistory(3), [1, 1]), "expected 3 weights"),
+        (lambda: Search(LinearHistory(3), [1, -1, 1]), "not negative"),
+        (lambda: Search(LinearHistory(3), [0, 0, 0]), "no point"),
+        (lambda: Search(LinearHistory(3), confidence=1.5), r"confidence 1\.5"),
+        (lambda: Search(LinearHistory(3), bad=3), "unknown point 3; expected one from 0 to 2"),
+        (lambda: Search(LinearHistory(3)).observe(-1, GOOD), "unknown point -1"),
         (lambda: history([(), (2,), ()]), r"point 1 has the parents \[2\]"),
         (lambda: Rates(deterministic=2), "expected probabilities"),
     ],

@@ -12,8 +12,8 @@ from urllib3.util import parse_url
 
 from mlir_matrix.base.errors import InfrastructureError, UnavailableError
 from mlir_matrix.environments.fetch.apt_sources import (
+    AptSource,
     Mirrors,
-    Source,
     find_mirrors,
     kept_settings,
     parse_deb822,
@@ -144,5 +144,5 @@ def test_how_apt_goes_there(monkeypatch: pytest.MonkeyPatch) -> None:
 @hypothesis.given(strategies.text())
 def test_parsers_accept_any_text(text: str) -> None:
     for source in (*parse_list(text), *parse_deb822(text)):
-        assert isinstance(source, Source)
+        assert isinstance(source, AptSource)
         assert source.likeness >= 0

@@ -2,7 +2,7 @@
 
 Formulas of inputs and tolerances are both written in it. Text comes from YAML of unknown origin, so
 nothing is ever given to ``eval``: Python's parser makes a tree, the tree is checked node by node and becomes our own,
-bounded in size and depth, and an :class:`Interpreter` walks it. Standard library only: the loader uses it too.
+bounded in size and depth, and an :class:`ExpressionInterpreter` walks it. Standard library only: the loader uses it too.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ def _describe(node: ast.expr) -> str:
     return names.get(type(node), type(node).__name__)
 
 
-class Interpreter(ABC, Generic[V]):
+class ExpressionInterpreter(ABC, Generic[V]):
     """Give a tree over named dimensions a value; methods get the node, for its column, and the values of its parts."""
 
     def __init__(self, text: str, dims: Mapping[str, int]) -> None:

@@ -21,9 +21,9 @@ from mlir_matrix.actions.expr.expression import (
     Binary,
     Call,
     ExpressionError,
+    ExpressionInterpreter,
     Function,
     Grammar,
-    Interpreter,
     Node,
     parse,
 )
@@ -94,7 +94,7 @@ ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-class Constants(Interpreter["float | None"]):
+class Constants(ExpressionInterpreter["float | None"]):
     """Compute what is the same for every element; None stands for what is not."""
 
     def binary(self, node: Binary, left: float | None, right: float | None) -> float | None:

@@ -45,7 +45,7 @@ _RESOURCES = "{-#"
 #: The context that ``preload`` made, or the one that the last session left, by its root.
 _ready: dict[str, Any] = {}
 #: The sessions with these contexts. They are kept until the process ends, because freeing a context takes a tenth of its time.
-_kept: list[Session] = []
+_kept: list[ReportingContext] = []
 
 
 def installed() -> tuple[str, ...]:
@@ -98,11 +98,11 @@ class Bindings:
         return context
 
     @contextmanager
-    def session(self) -> Iterator[Session]:
+    def session(self) -> Iterator[ReportingContext]:
         """Enter a context for the length of the block: an unused one, or one in the state of an unused one."""
         ready = _ready.pop(self.root, None)
         context = ready or self.context()
-        session = Session(bindings=self, context=context)
+        session = ReportingContext(bindings=self, context=context)
         if ready is not None:
             _kept.append(session)
         loaded = self._loaded(context)
@@ -155,7 +155,7 @@ class Bindings:
 
 
 @dataclass(kw_only=True)
-class Session:
+class ReportingContext:
     """A context in use. It collects messages, which become the diagnostics of a failure."""
 
     bindings: Bindings

@@ -12,7 +12,7 @@ from typing import Any
 from mlir_matrix.actions.contract import Action, ActionFailed
 from mlir_matrix.actions.mlir import bindings, interface
 from mlir_matrix.actions.mlir.backend import Printed
-from mlir_matrix.actions.mlir.bindings import Session
+from mlir_matrix.actions.mlir.bindings import ReportingContext
 from mlir_matrix.actions.params import BackendParams, StepParams
 
 preload = bindings.preload
@@ -24,7 +24,7 @@ _MARK = "transform.with_named_sequence"
 
 
 @contextmanager
-def _session(action: Action[BackendParams]) -> Iterator[Session]:
+def _session(action: Action[BackendParams]) -> Iterator[ReportingContext]:
     with bindings.load(action.params.get("bindings", "")).session() as session:
         yield session
 
@@ -54,7 +54,7 @@ def _only(library: Any, wanted: str, what: str) -> None:
             raise ActionFailed(f"{what} holds {each.operation.name}; only {wanted} belongs there")
 
 
-def _attach(session: Session, module: Any, schedule: str) -> None:
+def _attach(session: ReportingContext, module: Any, schedule: str) -> None:
     """Move the schedule's sequences to where ``transform-interpreter`` looks for them."""
     if _MARK in module.operation.attributes:
         raise ActionFailed("the IR already holds a transform schedule")

@@ -20,8 +20,8 @@ from mlir_matrix.actions.mutation.loops import (
     STORE,
     Attribute,
     Operation,
-    Type,
     Value,
+    ValueType,
     accumulator,
     any_order,
     body,
@@ -55,20 +55,20 @@ class Editor:
     ir: ModuleType
 
     @property
-    def index(self) -> Type:
-        kind: Type = self.ir.IndexType.get()
+    def index(self) -> ValueType:
+        kind: ValueType = self.ir.IndexType.get()
         return kind
 
-    def integer(self, bits: int) -> Type:
-        kind: Type = self.ir.IntegerType.get_signless(bits)
+    def integer(self, bits: int) -> ValueType:
+        kind: ValueType = self.ir.IntegerType.get_signless(bits)
         return kind
 
-    def new(self, name: str, operands: Sequence[Value], result: Type, **attributes: Attribute) -> Value:
+    def new(self, name: str, operands: Sequence[Value], result: ValueType, **attributes: Attribute) -> Value:
         """Return the result of a new operation at the current insertion point."""
         made: Operation = self.ir.Operation.create(name, results=[result], operands=operands, attributes=attributes)
         return made.results[0]
 
-    def number(self, value: float, kind: Type) -> Value:
+    def number(self, value: float, kind: ValueType) -> Value:
         attribute = self.ir.FloatAttr if isinstance(value, float) else self.ir.IntegerAttr
         return self.new(CONSTANT, [], kind, value=attribute.get(kind, value))
 

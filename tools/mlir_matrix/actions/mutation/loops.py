@@ -22,7 +22,7 @@ COMMUTATIVE = frozenset(
 # Of MLIR's bindings, what is read here; each release has classes of its own.
 
 
-class Type(Protocol):
+class ValueType(Protocol):
     """A type of IR: a memref has a ``shape``, an integer a ``width``."""
 
     shape: Sequence[int]
@@ -33,7 +33,7 @@ class Attribute(Protocol):
     """An attribute. Without a ``value``, it is none of a number."""
 
 
-class Use(Protocol):
+class ValueUse(Protocol):
     """A use of a value, as an operand of ``owner``."""
 
     owner: Operation
@@ -43,16 +43,16 @@ class Use(Protocol):
 class Value(Protocol):
     """A result of an operation, or an argument of a block."""
 
-    owner: Operation | Block
-    type: Type
-    uses: Sequence[Use]
+    owner: Operation | LoopBlock
+    type: ValueType
+    uses: Sequence[ValueUse]
 
     def replace_all_uses_with(self, new: Value, /) -> None: ...
 
     def replace_all_uses_except(self, new: Value, user: Operation, /) -> None: ...
 
 
-class Block(Protocol):
+class LoopBlock(Protocol):
     """Operations in their order, with arguments."""
 
     arguments: Sequence[Value]
@@ -62,7 +62,7 @@ class Block(Protocol):
 class Region(Protocol):
     """The blocks of a loop or a function."""
 
-    blocks: Sequence[Block]
+    blocks: Sequence[LoopBlock]
 
 
 class Operation(Protocol):
@@ -71,7 +71,7 @@ class Operation(Protocol):
     name: str
     operation: Operation
     parent: Operation
-    block: Block
+    block: LoopBlock
     regions: Sequence[Region]
     operands: MutableSequence[Value]
     results: Sequence[Value]
@@ -107,7 +107,7 @@ def definition(value: Value) -> Operation:
     return made
 
 
-def body(loop: Operation) -> Block:
+def body(loop: Operation) -> LoopBlock:
     """Return the block of an ``scf.for``: its first argument counts, the others are carried."""
     return loop.regions[0].blocks[0]
 

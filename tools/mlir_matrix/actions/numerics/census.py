@@ -1,7 +1,7 @@
 """Take the census of a comparison: how many elements are wrong, by how much, where, and which bound would pass them.
 
-:mod:`criteria` defines what is right. A :class:`Census` takes elements block by block, within the CPU's cache, and keeps only what
-the report needs: its memory does not grow with the output, except for one counter per index of each axis.
+:mod:`criteria` defines what is right. A :class:`CensusCounter` takes elements block by block, within the CPU's cache, and
+keeps only what the report needs: its memory does not grow with the output, except for one counter per index of each axis.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mlir_matrix.actions.numerics.criteria import Block, Counts, Criteria, Mask, compare_block, count
+from mlir_matrix.actions.numerics.criteria import Counts, Criteria, ElementBlock, Mask, compare_block, count
 from mlir_matrix.actions.numerics.dtypes import Array, Doubles, index_of
 from mlir_matrix.actions.numerics.error_stats import ErrorStats, locate
 
@@ -23,7 +23,7 @@ BLOCK = 1 << 15
 _DECADES = np.array([float(f"1e{power}") for power in range(-323, 309)])
 
 
-class Census:
+class CensusCounter:
     """Counts what a comparison finds. ``shape`` is that of the output, ``dtype`` its dtype."""
 
     def __init__(self, shape: Sequence[int], dtype: str, *, criteria: Criteria) -> None:
@@ -80,7 +80,7 @@ class Census:
             for axis, indices in enumerate(np.unravel_index(places, self._shape)):
                 axes[axis] += np.bincount(indices, minlength=axes[axis].size)
 
-    def _need(self, block: Block) -> None:
+    def _need(self, block: ElementBlock) -> None:
         """Update the least bounds that let this block pass, each with the others unchanged."""
         if block.hopeless.any():
             self._needed = dict.fromkeys(self._needed, math.inf)
@@ -98,7 +98,7 @@ class Census:
             beyond = error > block.bound
             self._needed["ulp"] = max(self._needed["ulp"], float(block.ulp[beyond].max(initial=0.0)))
 
-    def _remember(self, block: Block) -> None:
+    def _remember(self, block: ElementBlock) -> None:
         """Keep the worst elements: by the share of the bound, then by the error, then the first."""
         least = self._worst[-1][0][0] if len(self._worst) == WORST else 0.0
         candidates = np.flatnonzero((block.used > 0) & (block.used >= -least))
@@ -113,7 +113,7 @@ class Census:
             self._worst.append((rank, self._element(block, int(at))))
         self._worst = sorted(self._worst, key=lambda entry: entry[0])[:WORST]
 
-    def _element(self, block: Block, at: int) -> dict[str, object]:
+    def _element(self, block: ElementBlock, at: int) -> dict[str, object]:
         unlike = bool(block.nan[at] or block.inf[at])
         return {
             "index": index_of(block.start + at, self._shape),

@@ -62,7 +62,7 @@ class Criteria:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Block:
+class ElementBlock:
     """The comparison of some elements. ``used`` is the share of the bound that the error takes, infinite for NaN."""
 
     start: int
@@ -89,7 +89,7 @@ class Block:
         return self.wrong & ~self.hopeless
 
 
-def compare_block(start: int, stored: Array, expected: Array, dtype: str, criteria: Criteria) -> Block:
+def compare_block(start: int, stored: Array, expected: Array, dtype: str, criteria: Criteria) -> ElementBlock:
     """Compare stored elements with goldens (doubles for floating point); ``start`` is the index of the first."""
     if criteria.subnormals == "flush" and (dtype in FLOATS or dtype in COMPLEX):
         stored, expected = _flushed(stored, expected, dtype)
@@ -120,7 +120,7 @@ def compare_block(start: int, stored: Array, expected: Array, dtype: str, criter
         relative = np.where(error == 0, 0.0, error / size)
     hopeless = wrong & ~finite
     most = np.inf if criteria.max_ulp is None else criteria.max_ulp
-    return Block(
+    return ElementBlock(
         start=start, actual=actual, expected=expected, size=size, error=error, relative=relative, ulp=ulp, by_rtol=by_rtol,
         bound=bound, used=used, wrong=wrong, hopeless=hopeless, nan=wrong & nan, inf=wrong & ~nan & infinite,
         over_atol=~hopeless & (error > criteria.atol), over_rtol=~hopeless & (error > by_rtol), over_ulp=~hopeless & (ulp > most),
@@ -206,7 +206,7 @@ class Counts:
             setattr(self, each.name, mine + its if isinstance(mine, int) else max(mine, its))
 
 
-def count(block: Block) -> Counts:
+def count(block: ElementBlock) -> Counts:
     defined = (block.size > 0) & np.isfinite(block.size)
     floating = block.expected.dtype.kind in "fc"
     return Counts(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mlir_matrix.actions.numerics.criteria import Block
+from mlir_matrix.actions.numerics.criteria import ElementBlock
 from mlir_matrix.actions.numerics.dtypes import Array, numbers
 
 #: A residue less than this share of the error says that one number explains it.
@@ -37,7 +37,7 @@ class ErrorStats:
         self.abs_d = self.dd = self.de = self.abs_e = self.ee = self.wrong_dd = self.d
         self.max_d = self.max_e = 0.0
 
-    def add(self, block: Block) -> None:
+    def add(self, block: ElementBlock) -> None:
         """Count a block."""
         with np.errstate(all="ignore"):
             finite = np.isfinite(block.actual) & np.isfinite(block.expected)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mlir_matrix.actions.numerics import dtypes, sketch
-from mlir_matrix.actions.numerics.census import Census, plain
+from mlir_matrix.actions.numerics.census import CensusCounter, plain
 from mlir_matrix.actions.numerics.criteria import Criteria
 from mlir_matrix.actions.numerics.dtypes import FLOATS, Array, Doubles
 from mlir_matrix.actions.numerics.formats import FORMATS, Format
@@ -101,13 +101,13 @@ def _samples(flat: Array, expected: Doubles, dtype: str, criteria: Criteria) -> 
     golden = dtypes.golden_storage(dtype)
     # Whole numbers beyond 2**53 are not kept exactly; hashes have them.
     known = (np.abs(kept) < 2.0**53) if golden.kind != "f" else np.ones(kept.shape, dtype=bool)
-    whole = Census((places.size,), dtype, criteria=criteria)
+    whole = CensusCounter((places.size,), dtype, criteria=criteria)
     right = np.where(known, kept, 0.0).astype(golden)
     got = np.where(known, flat[places], np.zeros((), dtype=flat.dtype))
     whole.add(got.reshape(-1), right.reshape(-1))
     fails, words = np.zeros(len(kept), dtype=bool), [""] * len(kept)
     for block in range(len(kept)) if whole.wrong else ():
-        census = Census((SAMPLES,), dtype, criteria=criteria)
+        census = CensusCounter((SAMPLES,), dtype, criteria=criteria)
         census.add(got[block], right[block])
         if census.wrong:
             worst = census.result()["worst"][0]

@@ -30,7 +30,7 @@ from mlir_matrix.actions.runtime.child import (
 )
 from mlir_matrix.actions.runtime.collect import read_failure
 from mlir_matrix.actions.sandbox import isolation
-from mlir_matrix.actions.sandbox.cgroup import Container
+from mlir_matrix.actions.sandbox.cgroup import ContainerCounters
 
 #: The running passes that LLVM's programs print when they abort, the innermost last.
 _PASS = re.compile(r"^\d+\.\s+Running (pass ['\"].{1,100}?['\"] on \w+ ['\"].{1,80}?['\"])", re.MULTILINE)
@@ -131,7 +131,7 @@ def _cpu_seconds(pidfd: int) -> tuple[float, dict[str, float]]:
 class Ends:
     """Writes the outcomes of children that wrote none."""
 
-    def __init__(self, container: Container | None) -> None:
+    def __init__(self, container: ContainerCounters | None) -> None:
         self._memory_kills = isolation.memory_kills()
         self._container = container
 

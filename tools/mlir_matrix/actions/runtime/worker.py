@@ -35,7 +35,7 @@ from mlir_matrix.actions.runtime.bazel_layout import Staged, layout_of
 from mlir_matrix.actions.runtime.child import REQUEST_FILE, open_plain, run_forked
 from mlir_matrix.actions.runtime.running import Ends, Running
 from mlir_matrix.actions.sandbox import isolation, root
-from mlir_matrix.actions.sandbox.cgroup import Container
+from mlir_matrix.actions.sandbox.cgroup import ContainerCounters
 
 #: Seconds that an action has for printing its stack after its time limit.
 _LAST_WORDS_S = 1.0
@@ -66,7 +66,7 @@ class Worker:
         self._running: dict[int, Running] = {}
         self._open = True
         self._buffer = b""
-        self._container = Container() if spaces is None and os.getpid() == 1 else None
+        self._container = ContainerCounters() if spaces is None and os.getpid() == 1 else None
         self._ends = Ends(self._container)
         #: The failure of the machine in the last request, if any.
         self.trouble = ""

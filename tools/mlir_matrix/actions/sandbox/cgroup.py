@@ -11,7 +11,7 @@ _REFUSALS = ("/sys/fs/cgroup/pids.events", "/sys/fs/cgroup/pids/pids.events"), "
 _MOST = ("/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max")
 
 
-class Container:
+class ContainerCounters:
     """The counters of a container that runs one action at a time."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from typing import cast
 import numpy as np
 
 from mlir_matrix.actions.contract import Action, ActionFailed
-from mlir_matrix.actions.expr.expression import Binary, Call, ExpressionError, Interpreter, Node
+from mlir_matrix.actions.expr.expression import Binary, Call, ExpressionError, ExpressionInterpreter, Node
 from mlir_matrix.actions.expr.formula import ARITHMETIC, LARGEST_WHOLE, Constants, parse_formula
 from mlir_matrix.actions.numerics import prng
 from mlir_matrix.actions.numerics.dtypes import STORAGE, Array, DtypeError, encode, write_npy
@@ -49,7 +49,7 @@ def blocks(formula: str, seed: int, dims: Mapping[str, int], shape: Sequence[int
             raise ExpressionError(message, text=formula) from None
 
 
-class Elements(Interpreter["float | Doubles"]):
+class Elements(ExpressionInterpreter["float | Doubles"]):
     """Compute a formula at some linear indices. A subexpression that is equal for all of them stays a float."""
 
     def __init__(self, text: str, seed: int, dims: Mapping[str, int], shape: Sequence[int], index: Words) -> None:

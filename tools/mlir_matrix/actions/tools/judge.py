@@ -21,7 +21,7 @@ import numpy as np
 
 from mlir_matrix.actions.contract import Action, Role, write_json
 from mlir_matrix.actions.numerics import dtypes, trivial
-from mlir_matrix.actions.numerics.census import Census, plain
+from mlir_matrix.actions.numerics.census import CensusCounter, plain
 from mlir_matrix.actions.numerics.criteria import Criteria
 from mlir_matrix.actions.numerics.diagnosis import diagnose
 from mlir_matrix.actions.numerics.dtypes import STORAGE, Array, Doubles
@@ -188,7 +188,7 @@ def arguments(files: Mapping[str, str]) -> dict[str, Array]:
 
 
 def _compared(actual: Array, expected: Array, spec: JudgedOutput, criteria: Criteria) -> dict[str, Any]:
-    census = Census(expected.shape, spec["dtype"], criteria=criteria)
+    census = CensusCounter(expected.shape, spec["dtype"], criteria=criteria)
     census.add(actual, expected)
     result: dict[str, Any] = {**_told(spec), **census.result(), "outcome": "mismatch" if census.wrong else "pass"}
     if not census.wrong:

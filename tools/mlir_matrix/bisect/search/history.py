@@ -96,7 +96,7 @@ class History(ABC, Generic[Points]):
         """Rank a set of points by the weight of their ancestors in it."""
 
 
-class Line(History[range]):
+class LinearHistory(History[range]):
     """A history without branches, for example of releases."""
 
     def __init__(self, count: int) -> None:
@@ -122,7 +122,7 @@ class Line(History[range]):
         return Ranking(points, weights.before, points.start)
 
 
-class Graph(History[int]):
+class GraphHistory(History[int]):
     """A history with merges or several roots.
 
     The ancestors of a merge are those of one parent, its base, and what it merged: so sums take one pass over the points.
@@ -218,4 +218,4 @@ def _bases(parents: Sequence[Sequence[int]]) -> tuple[list[int], list[list[int]]
 def history(parents: Sequence[Sequence[int]]) -> History[range] | History[int]:
     """Return a line where each point has the one before it as its parent, else a graph."""
     line = all(tuple(found) == ((point - 1,) if point else ()) for point, found in enumerate(parents))
-    return Line(len(parents)) if line else Graph(parents)
+    return LinearHistory(len(parents)) if line else GraphHistory(parents)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations, islice, permutations
 
 from mlir_matrix.base.errors import UsageError
-from mlir_matrix.bisect.search.search import Verdict
+from mlir_matrix.bisect.search.search import ProbeVerdict
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.pins import read_pins
 
@@ -48,11 +48,11 @@ class PinSets:
             raise UsageError(f"a search among pins takes two or more components, not {len(set(components))}")
         self._order = {name: number for number, name in enumerate(dict.fromkeys(components))}
         self._whole = frozenset(self._order)
-        self._seen: dict[Subset, Verdict] = {frozenset(): Verdict.GOOD, self._whole: Verdict.BAD}
+        self._seen: dict[Subset, ProbeVerdict] = {frozenset(): ProbeVerdict.GOOD, self._whole: ProbeVerdict.BAD}
         #: Whether one component repairs the effect of another. Then a part of a good subset can be bad.
         self._repairs = False
 
-    def observe(self, subset: Iterable[str], verdict: Verdict) -> None:
+    def observe(self, subset: Iterable[str], verdict: ProbeVerdict) -> None:
         """Add an observation of any subset, also of one that ``next`` did not return. Raise UsageError for the two ends."""
         key = frozenset(subset)
         if not key <= self._whole:
@@ -60,7 +60,7 @@ class PinSets:
         if key in (frozenset(), self._whole) and verdict is not self._seen[key]:
             raise UsageError(f"the {'bad' if key else 'good'} pin set is {verdict}, which contradicts its name")
         self._seen[key] = verdict
-        self._repairs = any(bad < good for bad in self._all(Verdict.BAD) for good in self._all(Verdict.GOOD))
+        self._repairs = any(bad < good for bad in self._all(ProbeVerdict.BAD) for good in self._all(ProbeVerdict.GOOD))
 
     def next(self, count: int = 1) -> list[Subset]:
         """Return up to ``count`` subsets to probe at once; none if no further probe is needed or useful."""
@@ -69,11 +69,13 @@ class PinSets:
 
     def answer(self) -> PinSetsAnswer:
         """Return the answer so far."""
-        guilty = _minimal(self._all(Verdict.BAD))
+        guilty = _minimal(self._all(ProbeVerdict.BAD))
         unknown = [
             each
             for each, verdict in self._seen.items()
-            if verdict is Verdict.CANNOT_TELL and not self._is_good(each) and not any(one <= each for one in guilty)
+            if verdict is ProbeVerdict.CANNOT_TELL
+            and not self._is_good(each)
+            and not any(one <= each for one in guilty)
         ]
         return PinSetsAnswer(
             guilty=tuple(guilty),
@@ -84,16 +86,16 @@ class PinSets:
     def _rank(self, subset: Subset) -> tuple[int, list[int]]:
         return len(subset), sorted(self._order[name] for name in subset)
 
-    def _all(self, verdict: Verdict) -> list[Subset]:
+    def _all(self, verdict: ProbeVerdict) -> list[Subset]:
         """Return the subsets of a verdict, the smallest first."""
         return sorted((each for each, seen in self._seen.items() if seen is verdict), key=self._rank)
 
     def _is_good(self, subset: Subset) -> bool:
         """Return whether a subset is good, or part of a good one."""
         seen = self._seen.get(subset)
-        if seen is Verdict.GOOD or self._repairs:
-            return seen is Verdict.GOOD
-        return any(subset < each for each, verdict in self._seen.items() if verdict is Verdict.GOOD)
+        if seen is ProbeVerdict.GOOD or self._repairs:
+            return seen is ProbeVerdict.GOOD
+        return any(subset < each for each, verdict in self._seen.items() if verdict is ProbeVerdict.GOOD)
 
     def _is_open(self, subset: Subset) -> bool:
         """Return whether a probe of a subset can give new information."""
@@ -109,10 +111,10 @@ class PinSets:
         """Yield batches of subsets to probe. The generator continues after all of a batch were observed."""
         singles = [frozenset([name]) for name in self._order]
         yield singles
-        causes = [each for each in singles if self._seen[each] is Verdict.BAD]
+        causes = [each for each in singles if self._seen[each] is ProbeVerdict.BAD]
         while True:
             # The largest first, because probes of its parts do not change that choice.
-            bad = reversed(self._all(Verdict.BAD))
+            bad = reversed(self._all(ProbeVerdict.BAD))
             rest = next((each for each in bad if not any(cause <= each for cause in causes)), None)
             if rest is not None:
                 causes.append((yield from self._reduce(rest)))
@@ -128,17 +130,17 @@ class PinSets:
         while True:
             parts = {name: subset - {name} for name in sorted(subset, key=self._order.__getitem__)}
             yield filter(self._is_open, parts.values())
-            smaller = [part for part in parts.values() if self._seen.get(part) is Verdict.BAD]
+            smaller = [part for part in parts.values() if self._seen.get(part) is ProbeVerdict.BAD]
             if smaller:
                 necessary = frozenset(name for name, part in parts.items() if self._is_good(part))
                 if len(necessary) > 1:
                     yield [necessary]
-                subset = necessary if self._seen.get(necessary) is Verdict.BAD else smaller[0]
+                subset = necessary if self._seen.get(necessary) is ProbeVerdict.BAD else smaller[0]
                 continue
             yield parts.values()
-            if all(self._seen[part] is Verdict.GOOD for part in parts.values()):
+            if all(self._seen[part] is ProbeVerdict.GOOD for part in parts.values()):
                 return subset
-            found = next((part for part in parts.values() if self._seen[part] is Verdict.BAD), None)
+            found = next((part for part in parts.values() if self._seen[part] is ProbeVerdict.BAD), None)
             if found is None:
                 found = yield from self._grow(subset)
             if found is None:
@@ -150,7 +152,7 @@ class PinSets:
         for size in range(2, len(subset) - 1):
             parts = map(frozenset, combinations(sorted(subset), size))
             yield islice(filter(self._is_open, parts), MOST)
-            found = next((part for part in self._all(Verdict.BAD) if part < subset), None)
+            found = next((part for part in self._all(ProbeVerdict.BAD) if part < subset), None)
             if found is not None:
                 return found
         return None

@@ -16,7 +16,7 @@ from math import exp, inf, lgamma, log, log2
 from typing import Generic, NamedTuple
 
 from mlir_matrix.base.errors import UsageError
-from mlir_matrix.bisect.search.history import History, Line, Points, Weights
+from mlir_matrix.bisect.search.history import History, LinearHistory, Points, Weights
 
 #: After this many adjacent points that cannot be probed, no further point of that run is tried.
 MANY = 16
@@ -26,7 +26,7 @@ _NEGLIGIBLE = 1e-9
 _SAMPLE = 500
 
 
-class Verdict(StrEnum):
+class ProbeVerdict(StrEnum):
     """The result of a probe of a point."""
 
     GOOD = "good"
@@ -37,7 +37,7 @@ class Verdict(StrEnum):
 class ContradictionError(UsageError):
     """An observation that contradicts the earlier ones, if there is a single change."""
 
-    def __init__(self, point: int, verdict: Verdict) -> None:
+    def __init__(self, point: int, verdict: ProbeVerdict) -> None:
         super().__init__(
             f"point {point} is {verdict}, which no single change explains together with earlier observations; "
             "the test is flaky, or changed more than once"
@@ -62,7 +62,7 @@ class _Block(NamedTuple, Generic[Points]):
     good: int = 0
 
 
-class _Part(NamedTuple, Generic[Points]):
+class _WeightedBlock(NamedTuple, Generic[Points]):
     """A block with its posterior."""
 
     members: Points
@@ -114,18 +114,18 @@ class Search(Generic[Points]):
         self._counts: dict[int, list[int]] = {}
         self._skips = _Skips(self._good | {self._bad})
 
-    def observe(self, point: int, verdict: Verdict) -> None:
+    def observe(self, point: int, verdict: ProbeVerdict) -> None:
         """Add an observation. If no single change explains it, ignore it and raise ContradictionError."""
         self._check(point)
-        if verdict is Verdict.CANNOT_TELL:
+        if verdict is ProbeVerdict.CANNOT_TELL:
             self._skips.skip(point)
             return
-        blocks = self._add(self._blocks, point, verdict is Verdict.BAD)
+        blocks = self._add(self._blocks, point, verdict is ProbeVerdict.BAD)
         parts = self._posterior(blocks)
         if not parts:
             raise ContradictionError(point, verdict)
         self._blocks, self._parts = blocks, parts
-        self._counts.setdefault(point, [0, 0])[verdict is Verdict.BAD] += 1
+        self._counts.setdefault(point, [0, 0])[verdict is ProbeVerdict.BAD] += 1
         self._skips.tell(point)
 
     def next(self, count: int = 1) -> list[int]:
@@ -209,7 +209,7 @@ class Search(Generic[Points]):
         found = next((block.members for block in self._blocks if not block.good), None)
         return found if found and self.history.weight(found, self._weights) else None
 
-    def _posterior(self, blocks: Sequence[_Block[Points]]) -> list[_Part[Points]]:
+    def _posterior(self, blocks: Sequence[_Block[Points]]) -> list[_WeightedBlock[Points]]:
         """Return the posterior of the blocks that are possible."""
         found = []
         for block in blocks:
@@ -221,7 +221,7 @@ class Search(Generic[Points]):
         scales = [exp(each[1] - most) for each in found]
         total = sum([scale * each[2] for scale, each in zip(scales, found, strict=True)])
         return [
-            _Part(members, scale / total * weight, scale / total, rate, entropy)
+            _WeightedBlock(members, scale / total * weight, scale / total, rate, entropy)
             for scale, (members, _, weight, rate, entropy) in zip(scales, found, strict=True)
             if scale * weight > _NEGLIGIBLE * total
         ]
@@ -285,12 +285,12 @@ class Search(Generic[Points]):
                 parts = self._posterior(blocks)
         return chosen
 
-    def _outlooks(self, parts: Sequence[_Part[Points]]) -> Iterator[tuple[int, float, float]]:
+    def _outlooks(self, parts: Sequence[_WeightedBlock[Points]]) -> Iterator[tuple[int, float, float]]:
         """Iterate over points with the probability that they show «bad», and the information that a probe gives, in bits.
 
         Do not iterate over all points: on a line, over the best of each block; in a graph, over some hundreds of each block.
         """
-        is_line = isinstance(self.history, Line)
+        is_line = isinstance(self.history, LinearHistory)
         if not is_line:
             for point, bad, entropy in self._sums(parts):
                 yield point, bad, entropy_of(bad) - entropy
@@ -309,7 +309,7 @@ class Search(Generic[Points]):
                 yield point, shown, entropy_of(shown) - (entropy + more * part.entropy)
             bad, entropy = bad + part.share * part.rate, entropy + part.share * part.entropy
 
-    def _sums(self, parts: Sequence[_Part[Points]]) -> Iterator[tuple[int, float, float]]:
+    def _sums(self, parts: Sequence[_WeightedBlock[Points]]) -> Iterator[tuple[int, float, float]]:
         """Iterate over points with the sums of shares that show «bad», and of entropies, of their ancestors."""
         shown, entropies = ([0.0] * len(self.history) for _ in range(2))
         chosen = list[int]()

@@ -211,7 +211,7 @@ class SourceForm(Tool):
         return TOOL_FILES[type(self)] in files
 
 
-class Tensor(Document):
+class TensorInput(Document):
     """An input of a workload. A formula and a seed define its elements."""
 
     shape: tuple[StrictInt | Name, ...]
@@ -249,7 +249,7 @@ class Workload(Document):
     """Named dimensions, used in shapes, formulas and tolerances."""
     dynamic: tuple[Name, ...] = ()
     """Dimensions that importers leave open (``tensor<?x…>``); the sizes in ``dims`` are those of the test."""
-    inputs: dict[Name, Tensor] = {}
+    inputs: dict[Name, TensorInput] = {}
     outputs: dict[Name, Output] = {}
     golden: Literal["kept", "computed"] = "kept"
     """``kept``: the expected outputs are files of ``golden/``. ``computed``: each run computes them by the reference, through

@@ -36,7 +36,7 @@ _NETWORK = re.compile(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class AptSource:
     """An archive of packages in apt's configuration."""
 
     base: str
@@ -88,9 +88,9 @@ def find_mirrors(*, etc: Path = Path("/etc/apt"), environment: Mapping[str, str]
     return Mirrors(bases=bases, signed_by=signed_by)
 
 
-def read_sources(etc: Path) -> list[Source]:
+def read_sources(etc: Path) -> list[AptSource]:
     """Return all sources of binary packages in apt's order, without those that cannot be read or parsed."""
-    found: list[Source] = []
+    found: list[AptSource] = []
     parts = etc / "sources.list.d"
     for path in (etc / "sources.list", *(sorted(parts.iterdir()) if parts.is_dir() else ())):
         parse = {".list": parse_list, ".sources": parse_deb822}.get(path.suffix)
@@ -101,11 +101,11 @@ def read_sources(etc: Path) -> list[Source]:
     return found
 
 
-def parse_list(text: str) -> Iterator[Source]:
+def parse_list(text: str) -> Iterator[AptSource]:
     """Parse one-line entries: ``deb [option=value …] URL suite component…``."""
     for match in filter(None, map(_LINE.fullmatch, text.splitlines())):
         options = dict(word.partition("=")[::2] for word in (match[1] or "").split())
-        yield Source(
+        yield AptSource(
             base=match[2].rstrip("/"),
             suites=(match[3],),
             components=tuple(match[4].split()),
@@ -113,14 +113,14 @@ def parse_list(text: str) -> Iterator[Source]:
         )
 
 
-def parse_deb822(text: str) -> Iterator[Source]:
+def parse_deb822(text: str) -> Iterator[AptSource]:
     """Parse entries in deb822 format: paragraphs of fields."""
     without_comments = re.sub(r"^#.*\n?", "", text, flags=re.MULTILINE)
     for paragraph in re.split(r"\n\s*\n", without_comments):
         fields = HeaderParser().parsestr(paragraph.lstrip("\n"))
         enabled = fields.get("Enabled", "yes").strip().lower() not in ("no", "false")
         for address in fields.get("URIs", "").split() if enabled and "deb" in fields.get("Types", "").split() else ():
-            yield Source(
+            yield AptSource(
                 base=address.rstrip("/"),
                 suites=tuple(fields.get("Suites", "").split()),
                 components=tuple(fields.get("Components", "").split()),

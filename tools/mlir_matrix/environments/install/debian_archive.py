@@ -163,7 +163,7 @@ def open_deb(path: Path, *, archive: str, part: str = "data.tar") -> Iterator[De
     """Open an archive in the package at ``path``, which is called ``archive`` in messages. Raise BadArchive."""
     with open(path, "rb") as file:
         suffix, offset, length = _find(file.fileno(), archive, part)
-        packed = _Part(file.fileno(), offset, length)
+        packed = _FilePart(file.fileno(), offset, length)
         if suffix == ".xz":
             chunks = _xz_on_all_cores(packed) if length > _LARGE and shutil.which("xz") else _xz(packed)
         elif suffix in _OPEN:
@@ -176,7 +176,7 @@ def open_deb(path: Path, *, archive: str, part: str = "data.tar") -> Iterator[De
             chunks.close()
 
 
-class _Part(io.RawIOBase):
+class _FilePart(io.RawIOBase):
     """A part of a file that can be read like a file."""
 
     def __init__(self, descriptor: int, offset: int, length: int) -> None:
@@ -193,7 +193,7 @@ class _Part(io.RawIOBase):
 
 
 #: By suffix of the data archive.
-_OPEN: dict[str, Callable[[_Part], SupportsRead[bytes]]] = {
+_OPEN: dict[str, Callable[[_FilePart], SupportsRead[bytes]]] = {
     ".gz": lambda part: gzip.GzipFile(fileobj=part),
     ".bz2": bz2.BZ2File,
     ".zst": zstd.ZstdFile,
@@ -206,7 +206,7 @@ def _chunks(file: SupportsRead[bytes]) -> Generator[bytes, None, None]:
         yield data
 
 
-def _xz(part: _Part) -> Generator[bytes, None, None]:
+def _xz(part: _FilePart) -> Generator[bytes, None, None]:
     decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_MEMORY)
     while not decompressor.eof:
         data = part.read(_READ) if decompressor.needs_input else b""
@@ -216,7 +216,7 @@ def _xz(part: _Part) -> Generator[bytes, None, None]:
             yield piece
 
 
-def _xz_on_all_cores(part: _Part) -> Generator[bytes, None, None]:
+def _xz_on_all_cores(part: _FilePart) -> Generator[bytes, None, None]:
     os.lseek(part.descriptor, part.offset, os.SEEK_SET)
     command = ["xz", "--decompress", "--stdout", "--threads=0", "--single-stream", f"--memlimit-decompress={_MEMORY}"]
     with subprocess.Popen(command, stdin=part.descriptor, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

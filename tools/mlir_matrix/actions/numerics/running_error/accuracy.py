@@ -17,7 +17,7 @@ from mlir_matrix.actions.numerics.dtypes import Doubles
 
 
 @dataclass(frozen=True, kw_only=True)
-class Function:
+class FunctionAccuracy:
     """A function of one argument: errors of its own in units in the last place, and how it passes on that of its argument.
 
     ``slope`` is the size of the derivative; between two places it is largest at one of them or, if between, at the ``peak`` that is
@@ -56,15 +56,17 @@ def _pole_of_tan(x: Doubles) -> Doubles:
 
 #: By NumPy's name, or that of ``math``.
 FUNCTIONS = {
-    "exp": Function(compute=np.exp, ulps=3, slope=np.exp),
-    "exp2": Function(compute=np.exp2, ulps=3, slope=lambda x: np.exp2(x) * np.log(2)),
-    "expm1": Function(compute=np.expm1, ulps=3, slope=np.exp),
-    "log": Function(compute=np.log, ulps=3, slope=lambda x: 1 / np.abs(x), peak=np.zeros_like),
-    "log2": Function(compute=np.log2, ulps=3, slope=lambda x: 1 / np.abs(x * np.log(2)), peak=np.zeros_like),
-    "log10": Function(compute=np.log10, ulps=3, slope=lambda x: 1 / np.abs(x * np.log(10)), peak=np.zeros_like),
-    "log1p": Function(compute=np.log1p, ulps=2, slope=lambda x: 1 / np.abs(1 + x), peak=lambda x: -np.ones_like(x)),
-    "sqrt": Function(compute=np.sqrt, ulps=0.5, slope=lambda x: 0.5 / np.sqrt(x), limit=np.sqrt),
-    "cbrt": Function(
+    "exp": FunctionAccuracy(compute=np.exp, ulps=3, slope=np.exp),
+    "exp2": FunctionAccuracy(compute=np.exp2, ulps=3, slope=lambda x: np.exp2(x) * np.log(2)),
+    "expm1": FunctionAccuracy(compute=np.expm1, ulps=3, slope=np.exp),
+    "log": FunctionAccuracy(compute=np.log, ulps=3, slope=lambda x: 1 / np.abs(x), peak=np.zeros_like),
+    "log2": FunctionAccuracy(compute=np.log2, ulps=3, slope=lambda x: 1 / np.abs(x * np.log(2)), peak=np.zeros_like),
+    "log10": FunctionAccuracy(compute=np.log10, ulps=3, slope=lambda x: 1 / np.abs(x * np.log(10)), peak=np.zeros_like),
+    "log1p": FunctionAccuracy(
+        compute=np.log1p, ulps=2, slope=lambda x: 1 / np.abs(1 + x), peak=lambda x: -np.ones_like(x)
+    ),
+    "sqrt": FunctionAccuracy(compute=np.sqrt, ulps=0.5, slope=lambda x: 0.5 / np.sqrt(x), limit=np.sqrt),
+    "cbrt": FunctionAccuracy(
         compute=np.cbrt,
         ulps=2,
         slope=lambda x: np.cbrt(x) ** -2 / 3,
@@ -72,22 +74,22 @@ FUNCTIONS = {
         limit=lambda e: np.cbrt(4 * e),
     ),
     # The slope of sine and cosine is at most 1; between two places it may be that anywhere.
-    "sin": Function(compute=np.sin, ulps=4, slope=np.ones_like),
-    "cos": Function(compute=np.cos, ulps=4, slope=np.ones_like),
-    "tan": Function(compute=np.tan, ulps=5, slope=lambda x: np.cos(x) ** -2, peak=_pole_of_tan),
-    "arcsin": Function(compute=np.arcsin, ulps=4, slope=lambda x: 1 / np.sqrt(1 - x**2), limit=_root),
-    "arccos": Function(compute=np.arccos, ulps=4, slope=lambda x: 1 / np.sqrt(1 - x**2), limit=_root),
-    "arctan": Function(compute=np.arctan, ulps=5, slope=lambda x: 1 / (1 + x**2), peak=np.zeros_like),
-    "sinh": Function(compute=np.sinh, ulps=4, slope=np.cosh),
-    "cosh": Function(compute=np.cosh, ulps=4, slope=lambda x: np.abs(np.sinh(x))),
-    "tanh": Function(compute=np.tanh, ulps=5, slope=lambda x: np.cosh(x) ** -2, peak=np.zeros_like),
-    "arcsinh": Function(compute=np.arcsinh, ulps=4, slope=lambda x: 1 / np.sqrt(1 + x**2), peak=np.zeros_like),
-    "arccosh": Function(compute=np.arccosh, ulps=4, slope=lambda x: 1 / np.sqrt(x**2 - 1)),
-    "arctanh": Function(
+    "sin": FunctionAccuracy(compute=np.sin, ulps=4, slope=np.ones_like),
+    "cos": FunctionAccuracy(compute=np.cos, ulps=4, slope=np.ones_like),
+    "tan": FunctionAccuracy(compute=np.tan, ulps=5, slope=lambda x: np.cos(x) ** -2, peak=_pole_of_tan),
+    "arcsin": FunctionAccuracy(compute=np.arcsin, ulps=4, slope=lambda x: 1 / np.sqrt(1 - x**2), limit=_root),
+    "arccos": FunctionAccuracy(compute=np.arccos, ulps=4, slope=lambda x: 1 / np.sqrt(1 - x**2), limit=_root),
+    "arctan": FunctionAccuracy(compute=np.arctan, ulps=5, slope=lambda x: 1 / (1 + x**2), peak=np.zeros_like),
+    "sinh": FunctionAccuracy(compute=np.sinh, ulps=4, slope=np.cosh),
+    "cosh": FunctionAccuracy(compute=np.cosh, ulps=4, slope=lambda x: np.abs(np.sinh(x))),
+    "tanh": FunctionAccuracy(compute=np.tanh, ulps=5, slope=lambda x: np.cosh(x) ** -2, peak=np.zeros_like),
+    "arcsinh": FunctionAccuracy(compute=np.arcsinh, ulps=4, slope=lambda x: 1 / np.sqrt(1 + x**2), peak=np.zeros_like),
+    "arccosh": FunctionAccuracy(compute=np.arccosh, ulps=4, slope=lambda x: 1 / np.sqrt(x**2 - 1)),
+    "arctanh": FunctionAccuracy(
         compute=np.arctanh, ulps=5, slope=lambda x: 1 / np.abs(1 - x**2), peak=lambda x: np.copysign(1.0, x)
     ),
-    "erf": Function(compute=_elementwise("erf"), ulps=16, slope=_bell, peak=np.zeros_like),
-    "erfc": Function(compute=_elementwise("erfc"), ulps=16, slope=_bell, peak=np.zeros_like),
+    "erf": FunctionAccuracy(compute=_elementwise("erf"), ulps=16, slope=_bell, peak=np.zeros_like),
+    "erfc": FunctionAccuracy(compute=_elementwise("erfc"), ulps=16, slope=_bell, peak=np.zeros_like),
 }
 #: Functions of two arguments, in units in the last place.
 POWER, HYPOTENUSE, ANGLE = 16.0, 4.0, 6.0

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mlir_matrix.actions.numerics.dtypes import Doubles
 from mlir_matrix.actions.numerics.formats import Format
-from mlir_matrix.actions.numerics.running_error.accuracy import ANGLE, FUNCTIONS, HYPOTENUSE, POWER, Function
+from mlir_matrix.actions.numerics.running_error.accuracy import ANGLE, FUNCTIONS, HYPOTENUSE, POWER, FunctionAccuracy
 from mlir_matrix.actions.numerics.running_error.bounded import (
     RULES,
     ErrorBound,
@@ -133,7 +133,7 @@ def _arctan2(a: ErrorBound, b: ErrorBound) -> ErrorBound:
     return settle(np.arctan2(a.value, b.value), passed, 2 * ANGLE, a.format)
 
 
-def evaluate(function: Function, a: ErrorBound) -> ErrorBound:
+def evaluate(function: FunctionAccuracy, a: ErrorBound) -> ErrorBound:
     """Apply a function; its slope is that of the steepest place within the error."""
     value = function.compute(a.value)
     low, high = a.value - a.error, a.value + a.error
@@ -181,7 +181,7 @@ def _matmul(a: ErrorBound, b: ErrorBound) -> ErrorBound:
     return multilinear(np.matmul, a, b)
 
 
-def _evaluated(function: Function) -> Callable[[ErrorBound], ErrorBound]:
+def _evaluated(function: FunctionAccuracy) -> Callable[[ErrorBound], ErrorBound]:
     return lambda a: evaluate(function, a)
 
 

@@ -24,7 +24,7 @@ from _timing import verdict
 
 from mlir_matrix.base.paths import find_home
 from support.buildmaster import Master
-from support.house import House
+from support.workspace import Workspace
 
 RUNS = 3
 CONFIG = """
@@ -58,7 +58,7 @@ def main() -> int:
             )
         config = CONFIG.format(repository=str(repository), program=LAUNCHER)
         alone, builds, cells = [], [], 0
-        with Master(Path(folder), House(find_home().cache), config, ["worker"], most_s=1800) as master:
+        with Master(Path(folder), Workspace(find_home().cache), config, ["worker"], most_s=1800) as master:
             for number in range(1, RUNS + 1):
                 with tempfile.TemporaryDirectory(dir="/var/tmp") as cache:
                     begin = time.perf_counter()

@@ -14,8 +14,8 @@ from http.client import IncompleteRead
 from pathlib import Path
 from typing import Any
 
-from support.house import REPOSITORY, House, wait_until
 from support.loopback import choose_port
+from support.workspace import REPOSITORY, Workspace, wait_until
 
 _TOOL = "import sys; from {}.scripts.runner import run; run()"
 
@@ -23,9 +23,11 @@ _TOOL = "import sys; from {}.scripts.runner import run; run()"
 class Master:
     """A running master; leave it to end it and its workers."""
 
-    def __init__(self, folder: Path, house: House, config: str, workers: list[str], *, most_s: float = 120) -> None:
+    def __init__(
+        self, folder: Path, workspace: Workspace, config: str, workers: list[str], *, most_s: float = 120
+    ) -> None:
         """``config`` may use WWW and WORKER, the ports; ``most_s``: how long is waited for a build."""
-        self._folder, self._house, self._most_s = folder, house, most_s
+        self._folder, self._workspace, self._most_s = folder, workspace, most_s
         self._stack = ExitStack()
         self._www, self._port = choose_port(), choose_port()
         self.workers: dict[str, subprocess.Popen[bytes]] = {}
@@ -41,7 +43,7 @@ class Master:
         self._start_master()
         for name in workers:
             where = ("--buildbot", folder / name, "--master", f"127.0.0.1:{self._port}", "--name", name)
-            made = house("machine", "init", *where, "--password-file", master / "passwords" / name)
+            made = workspace("machine", "init", *where, "--password-file", master / "passwords" / name)
             assert made.code == 0, made.stderr
             self.start_worker(name)
 
@@ -122,7 +124,7 @@ class Master:
             return False
 
     def _environment(self) -> Mapping[str, str]:
-        return {**os.environ, **self._house.env, "PYTHONPATH": str(REPOSITORY / "tools")}
+        return {**os.environ, **self._workspace.env, "PYTHONPATH": str(REPOSITORY / "tools")}
 
     def _call(self, package: str, *words: str) -> None:
         command = [sys.executable, "-c", _TOOL.format(package), *words]

@@ -16,7 +16,7 @@ from mlir_matrix.containers.reaper import LABEL
 from support.daemon import Daemon
 from support.downstream import Downstream, processes, tree
 from support.hostile import GOOD, JAX, LEFT, NAME
-from support.house import House, Report, new_home, wait_until
+from support.workspace import Report, Workspace, new_home, wait_until
 
 TIMEOUT_S, MEMORY_MB = 15, 1024
 CELL = "jax/linalg-loops/x86_64"
@@ -73,9 +73,9 @@ CASES = {name: case for name, case in (JAX | ELSEWHERE | MORE).items() if name n
 SLOW = "forks_without_end"
 
 
-def served(folder: Path, daemon: Daemon) -> House:
-    """A house with a daemon, once that has the images that most tests need ."""
-    made = House(new_home(folder / "home"), more={"DOCKER_HOST": daemon.host})
+def served(folder: Path, daemon: Daemon) -> Workspace:
+    """A workspace with a daemon, once that has the images that most tests need ."""
+    made = Workspace(new_home(folder / "home"), more={"DOCKER_HOST": daemon.host})
     test = "jax/linalg-loops/x86_64/transpose"
     for words in (("container", "build", test), ("run", test, "--executor", "docker", "--timeout", "900", "--quiet")):
         done = made(*words)
@@ -83,14 +83,14 @@ def served(folder: Path, daemon: Daemon) -> House:
     return made
 
 
-def apart(house: House, folder: Path) -> House:
+def apart(workspace: Workspace, folder: Path) -> Workspace:
     """A home of its own with the same daemon."""
-    return replace(house, home=new_home(folder))
+    return replace(workspace, home=new_home(folder))
 
 
-def run(house: House, *words: str | Path, code: int = 0) -> Report:
+def run(workspace: Workspace, *words: str | Path, code: int = 0) -> Report:
     """Run tests in containers, and read the results document."""
-    done = house("run", *words, "--executor", "docker", "--format", "json", "--quiet")
+    done = workspace("run", *words, "--executor", "docker", "--format", "json", "--quiet")
     assert done.code == code, (done.code, done.stderr, done.stdout[-3000:])
     return Report(done)
 
@@ -100,16 +100,16 @@ def left(daemon: Daemon) -> list[str]:
     return daemon.docker("ps", "--all", "--quiet", "--filter", f"label={LABEL}").split()
 
 
-def start_endless(house: House, folder: Path) -> AbstractContextManager[subprocess.Popen[str]]:
+def start_endless(workspace: Workspace, folder: Path) -> AbstractContextManager[subprocess.Popen[str]]:
     """Start a run that would not end, and whose action hides in a session of its own."""
     catalog = Downstream(folder)
     catalog.workload("mine", jax=NAME + "import os, time\nif os.fork() == 0: os.setsid()\nwhile True: time.sleep(1)")
-    return house.start("run", f"{CELL}/mine", "--catalog", catalog.root, "--executor", "docker", "--quiet")
+    return workspace.start("run", f"{CELL}/mine", "--catalog", catalog.root, "--executor", "docker", "--quiet")
 
 
-def check_ended(how: signal.Signals, house: House, folder: Path, daemon: Daemon) -> None:
+def check_ended(how: signal.Signals, workspace: Workspace, folder: Path, daemon: Daemon) -> None:
     """A run ends at once, with what it runs. What a killed run could not remove the next one does."""
-    with start_endless(house, folder) as process:
+    with start_endless(workspace, folder) as process:
         assert wait_until(lambda: processes(name=LEFT))
         process.send_signal(how)
         _, err = process.communicate(timeout=120)
@@ -118,9 +118,9 @@ def check_ended(how: signal.Signals, house: House, folder: Path, daemon: Daemon)
     assert wait_until(lambda: not processes(name=LEFT))
     if how == signal.SIGKILL:
         assert left(daemon), "nobody is there to remove it"
-        run(house, "mlir/linalg-loops/x86_64/transpose")
+        run(workspace, "mlir/linalg-loops/x86_64/transpose")
     assert left(daemon) == []
-    assert os.listdir(house.actions / "scratch") == []
+    assert os.listdir(workspace.actions / "scratch") == []
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Aftermath:
     """One run with many hostile programs at once, over."""
 
     report: Report
-    house: House
+    workspace: Workspace
     #: The folder that none may change, before and after.
     before: Mapping[str, Any]
     after: Mapping[str, Any]
@@ -137,7 +137,7 @@ class Aftermath:
         """No container, no process, no folder, and no change."""
         assert left(daemon) == []
         assert processes(name=LEFT) == []
-        assert os.listdir(self.house.actions / "scratch") == []
+        assert os.listdir(self.workspace.actions / "scratch") == []
         assert self.before == self.after
 
     def check(self, name: str) -> None:
@@ -148,7 +148,7 @@ class Aftermath:
         assert re.search(reason, result["reason"]), result
 
 
-def attempt(house: House, folder: Path, names: Sequence[str], *, timeout_s: int = TIMEOUT_S) -> Aftermath:
+def attempt(workspace: Workspace, folder: Path, names: Sequence[str], *, timeout_s: int = TIMEOUT_S) -> Aftermath:
     """Run some of the programs, and good ones where no program is called so."""
     victim, catalog = folder / "victim", Downstream(folder / "catalog")
     victim.mkdir()
@@ -159,7 +159,7 @@ def attempt(house: House, folder: Path, names: Sequence[str], *, timeout_s: int 
         catalog.workload(name, jax=text.replace("STABLEHLO", "stablehlo.mlir"))
     before = tree(victim)
     report = run(
-        house, *(f"{CELL}/{name}" for name in names), "--catalog", catalog.root,
+        workspace, *(f"{CELL}/{name}" for name in names), "--catalog", catalog.root,
         "--timeout", str(timeout_s), "--memory", str(MEMORY_MB), "--jobs", "4", code=1,
     )  # fmt: skip
-    return Aftermath(report, house, before, tree(victim))
+    return Aftermath(report, workspace, before, tree(victim))

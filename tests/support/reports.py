@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from support.house import House
+from support.workspace import Workspace
 
 _SYSTEM = "/usr/bin:/bin"
 
@@ -20,11 +20,11 @@ def scripts(report: Path) -> list[str]:
 
 
 def reproduce(
-    report: Path, house: House, programs: Sequence[str], folder: Path, script: int = 0
+    report: Path, workspace: Workspace, programs: Sequence[str], folder: Path, script: int = 0
 ) -> subprocess.CompletedProcess[str]:
     """Run the commands of a report by a plain shell, in a copy of its folder; ``programs``: one of each package (``llc@19``)."""
     shutil.copytree(report.parent, folder)
-    packages = [Path(house("toolchain", "which", name).stdout.strip()).parent for name in programs]
+    packages = [Path(workspace("toolchain", "which", name).stdout.strip()).parent for name in programs]
     return subprocess.run(
         ["/bin/sh", "-e"], input=scripts(report)[script], capture_output=True, text=True, check=False,
         cwd=folder / "good" if script else folder, env={"PATH": ":".join([*map(str, packages), _SYSTEM])},

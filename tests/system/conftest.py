@@ -21,7 +21,7 @@ from mlir_matrix.execute.eviction import evict
 from support.agreement import Came, run, write_broken
 from support.contained import apart, served
 from support.daemon import Daemon, dockerd, unsupported
-from support.house import REPOSITORY, ROOMS, House, Report, bazel_folder, end_bazel, new_home
+from support.workspace import REPOSITORY, ROOMS, Report, Workspace, bazel_folder, end_bazel, new_home
 
 _libc = ctypes.CDLL(None, use_errno=True)
 #: Bytes that the lasting cache may hold: those of smoke a dozen times.
@@ -29,10 +29,10 @@ _MOST_KEPT = 250_000_000
 
 
 @pytest.fixture(scope="session")
-def house() -> Iterator[House]:
+def workspace() -> Iterator[Workspace]:
     """The home that most tests share. It is not below /tmp, of which actions have one of their own."""
     with TemporaryDirectory(dir="/var/tmp", prefix="matrix-") as folder:
-        made = House(new_home(Path(folder) / "home"))
+        made = Workspace(new_home(Path(folder) / "home"))
         lasting = find_home().cache / "tests" / "actions"
         lasting.mkdir(parents=True, exist_ok=True)
         made.actions.symlink_to(lasting, target_is_directory=True)
@@ -41,22 +41,22 @@ def house() -> Iterator[House]:
 
 
 @pytest.fixture(scope="session")
-def smoke(house: House) -> Report:
+def smoke(workspace: Workspace) -> Report:
     """The suite smoke, run; afterwards everything in it is in the shared cache."""
-    return house.run()
+    return workspace.run()
 
 
 @pytest.fixture(scope="session")
-def warm(house: House, smoke: Report) -> House:
+def warm(workspace: Workspace, smoke: Report) -> Workspace:
     """The shared home once smoke has been run."""
     assert smoke.tests
-    return house
+    return workspace
 
 
 @pytest.fixture
-def fresh(c_library: Path, tmp_path: Path) -> Callable[[str], House]:
+def fresh(c_library: Path, tmp_path: Path) -> Callable[[str], Workspace]:
     """Make homes with an empty action cache: ``fresh("first")``."""
-    return lambda name: House(new_home(tmp_path / name))
+    return lambda name: Workspace(new_home(tmp_path / name))
 
 
 @pytest.fixture(scope="session")
@@ -66,18 +66,18 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def local(warm: House, broken: Path) -> Came:
+def local(warm: Workspace, broken: Path) -> Came:
     """What the local executor gives for what other executors run; most of it is known from smoke."""
     return run(warm.folders, broken)
 
 
 @pytest.fixture
-def copied(warm: House, tmp_path: Path) -> House:
+def copied(warm: Workspace, tmp_path: Path) -> Workspace:
     """The shared home with a copy of the catalog that a test may change."""
     root = tmp_path / "copy"
     for room in ROOMS:
         shutil.copytree(REPOSITORY / room, root / room)
-    return House(warm.home, root=root)
+    return Workspace(warm.home, root=root)
 
 
 @pytest.fixture(scope="session")
@@ -90,13 +90,13 @@ def daemon(current: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture(scope="session")
-def containers(daemon: Daemon, tmp_path_factory: pytest.TempPathFactory) -> House:
+def containers(daemon: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """A home with the daemon, which has the images that most tests need."""
     return served(tmp_path_factory.mktemp("containers"), daemon)
 
 
 @pytest.fixture
-def own(containers: House, tmp_path: Path) -> House:
+def own(containers: Workspace, tmp_path: Path) -> Workspace:
     """A home with the daemon and an empty cache."""
     return apart(containers, tmp_path / "home")
 

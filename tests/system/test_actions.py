@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from support.house import House, Report, new_home
+from support.workspace import Report, Workspace, new_home
 
 CELLS = (
     "mlir/{linalg-loops,linalg-vectorized,linalg-named}/x86_64/{matmul,mlp,softmax}",
@@ -18,14 +18,14 @@ CELLS = (
 )
 
 
-def differences(left: House, right: House) -> list[str]:
+def differences(left: Workspace, right: Workspace) -> list[str]:
     """The actions of ``right`` that ``left`` does not have, or has with other outputs."""
     one, other = left.kept(), right.kept()
     assert other
     return [f"{key}: {one.get(key)} and {entry}" for key, entry in other.items() if one.get(key) != entry]
 
 
-def test_outputs_repeat_to_the_byte(warm: House, smoke: Report, fresh: Callable[[str], House]) -> None:
+def test_outputs_repeat_to_the_byte(warm: Workspace, smoke: Report, fresh: Callable[[str], Workspace]) -> None:
     """A key covers all that an action reads, so that equal keys say that everything before it repeated as well.
 
     Each time for other tests of smoke.
@@ -33,11 +33,11 @@ def test_outputs_repeat_to_the_byte(warm: House, smoke: Report, fresh: Callable[
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")
     ran = sorted(test for test, outcome in smoke.outcomes.items() if outcome != "unsupported")
-    house = fresh("second")
+    workspace = fresh("second")
     # The first time was with another number.
-    assert house("run", "--jobs", "5", "--quiet", *random.Random(seed).sample(ran, 120)).code in (0, 1)
-    assert house.count() > 300
-    assert differences(warm, house) == []
+    assert workspace("run", "--jobs", "5", "--quiet", *random.Random(seed).sample(ran, 120)).code in (0, 1)
+    assert workspace.count() > 300
+    assert differences(warm, workspace) == []
 
 
 def readers(plan: Any, step: str) -> set[str]:
@@ -54,36 +54,36 @@ def after(plan: Any, first: Iterable[str]) -> set[str]:
     return found
 
 
-def edit(house: House, path: str, old: str, new: str) -> None:
-    assert house.root is not None
-    file = house.root / path
+def edit(workspace: Workspace, path: str, old: str, new: str) -> None:
+    assert workspace.root is not None
+    file = workspace.root / path
     text = file.read_text()
     assert text.count(old) == 1, text
     file.write_text(text.replace(old, new))
 
 
 @pytest.fixture(scope="module")
-def prepared(c_library: Path, tmp_path_factory: pytest.TempPathFactory) -> House:
+def prepared(c_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """A cache in which some tests have been run, and nothing else."""
-    house = House(new_home(tmp_path_factory.mktemp("prepared") / "home"))
-    report = house.run(*CELLS)
+    workspace = Workspace(new_home(tmp_path_factory.mktemp("prepared") / "home"))
+    report = workspace.run(*CELLS)
     assert set(report.outcomes.values()) == {"pass"}
     # Actions that turn out to read the same, like those of pipelines that leave a program as it is, are executed once.
-    assert report.executed == len(report.actions) == house.count() - 1, "each is kept, and the C library"
-    assert report.actions < {action["id"] for action in house.plan(*CELLS)["actions"]}
-    return house
+    assert report.executed == len(report.actions) == workspace.count() - 1, "each is kept, and the C library"
+    assert report.actions < {action["id"] for action in workspace.plan(*CELLS)["actions"]}
+    return workspace
 
 
 @pytest.fixture
-def changing(copied: House, prepared: House, tmp_path: Path) -> House:
+def changing(copied: Workspace, prepared: Workspace, tmp_path: Path) -> Workspace:
     """A catalog that may be changed, and a cache in which some of its tests have been run."""
-    house = House(copied.home, root=copied.root, cache=tmp_path / "actions")
-    shutil.copytree(prepared.actions, house.actions)
-    assert house.run(*CELLS).executed == 0
-    return house
+    workspace = Workspace(copied.home, root=copied.root, cache=tmp_path / "actions")
+    shutil.copytree(prepared.actions, workspace.actions)
+    assert workspace.run(*CELLS).executed == 0
+    return workspace
 
 
-def test_a_changed_step_alone_is_done_again(changing: House) -> None:
+def test_a_changed_step_alone_is_done_again(changing: Workspace) -> None:
     """The schedule changes, what comes out of it does not: its readers run, and nothing after them."""
     assert changing.root is not None
     schedule = changing.root / "recipes" / "steps" / "linalg-tile-vectorize" / "schedule.mlir"
@@ -95,14 +95,14 @@ def test_a_changed_step_alone_is_done_again(changing: House) -> None:
     assert set(report.outcomes.values()) == {"pass"}
 
 
-def test_changed_passes_that_change_nothing(changing: House) -> None:
+def test_changed_passes_that_change_nothing(changing: Workspace) -> None:
     edit(changing, "recipes/steps/linalg-fuse/step.yaml", "canonicalize,cse", "canonicalize,cse,canonicalize")
     expected = readers(changing.plan(*CELLS), "linalg-fuse")
     assert len(expected) == 4, "two pipelines share it, and its actions"
     assert changing.run(*CELLS).actions == expected
 
 
-def test_a_changed_parameter_reaches_what_follows(changing: House) -> None:
+def test_a_changed_parameter_reaches_what_follows(changing: Workspace) -> None:
     edit(changing, "recipes/pipelines/linalg-vectorized.yaml", "rows: 8, columns: 16", "rows: 4, columns: 8")
     plan = changing.plan(*CELLS)
     changed = readers(plan, "linalg-tile-vectorize")
@@ -116,7 +116,7 @@ def test_a_changed_parameter_reaches_what_follows(changing: House) -> None:
     }
 
 
-def test_a_changed_source_reaches_its_own_tests(changing: House) -> None:
+def test_a_changed_source_reaches_its_own_tests(changing: Workspace) -> None:
     assert changing.root is not None
     source = changing.root / "matrix" / "workloads" / "mlp" / "linalg.mlir"
     source.write_text("// A comment.\n" + source.read_text())
@@ -124,7 +124,7 @@ def test_a_changed_source_reaches_its_own_tests(changing: House) -> None:
     assert changing.run(*CELLS).actions == imported, "a comment does not get past the ingress"
 
 
-def test_a_changed_tolerance_is_judged_again(changing: House) -> None:
+def test_a_changed_tolerance_is_judged_again(changing: Workspace) -> None:
     edit(changing, "golden/softmax/tolerances.yaml", "atol: 0", "atol: 1e-9")
     report = changing.run(*CELLS)
     assert {action.rsplit("-", 1)[0] for action in report.actions} == {"judge/softmax"}
@@ -132,7 +132,7 @@ def test_a_changed_tolerance_is_judged_again(changing: House) -> None:
     assert judged == {identifier for identifier in report.tests if identifier.endswith("/softmax")}
 
 
-def test_a_changed_description_is_nobodys_business(changing: House) -> None:
+def test_a_changed_description_is_nobodys_business(changing: Workspace) -> None:
     edit(changing, "recipes/steps/linalg-fuse/step.yaml", "description: Fuse", "description: To fuse")
     edit(changing, "recipes/pipelines/linalg-loops.yaml", "The plain route", "The simple route")
     assert changing.run(*CELLS).executed == 0

@@ -23,9 +23,9 @@ from mlir_matrix.results.run_plan import run_plan
 from support.agreement import BROKEN, FEW, Came, check_agreement, run
 from support.contained import left
 from support.daemon import Daemon
-from support.farm import Farm, unsupported
-from support.farm import farm as start_farm
-from support.house import House, end_bazel
+from support.remote_cluster import RemoteCluster, unsupported
+from support.remote_cluster import cluster as start_cluster
+from support.workspace import Workspace, end_bazel
 
 #: After so many actions the worker of most actions vanishes for so many seconds.
 KILL_AFTER, GONE_S = 20, 3
@@ -33,10 +33,10 @@ POOLS = (("pool", "one"), ("zig:pool", "two"))
 
 
 @pytest.fixture(scope="module")
-def homes(tmp_path_factory: pytest.TempPathFactory, house: Any) -> Any:
+def homes(tmp_path_factory: pytest.TempPathFactory, workspace: Any) -> Any:
     """Homes that share all but the action cache."""
     folder = tmp_path_factory.mktemp("homes")
-    return lambda name: Home(cache=house.home, state=folder / "state", actions=folder / name)
+    return lambda name: Home(cache=workspace.home, state=folder / "state", actions=folder / name)
 
 
 def test_there_is_enough_to_agree_on(local: Came) -> None:
@@ -45,7 +45,9 @@ def test_there_is_enough_to_agree_on(local: Came) -> None:
     assert {"pass", "mismatch", "crashed"} <= {outcome for outcome, _, _ in local.tests.values()}
 
 
-def test_docker_agrees(local: Came, own: House, broken: Path, monkeypatch: pytest.MonkeyPatch, daemon: Daemon) -> None:
+def test_docker_agrees(
+    local: Came, own: Workspace, broken: Path, monkeypatch: pytest.MonkeyPatch, daemon: Daemon
+) -> None:
     monkeypatch.setenv("DOCKER_HOST", daemon.host)
     found = run(own.folders, broken, ExecutorOptions(executor="docker"))
     check_agreement(found, local)
@@ -72,20 +74,20 @@ class Sent:
 
 
 @pytest.fixture(scope="module")
-def farm(current: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farm]:
+def cluster(current: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RemoteCluster]:
     """Remote execution that sees nothing of this machine."""
     if reason := unsupported():
         pytest.skip(reason)
-    with start_farm(current, tmp_path_factory.mktemp("farm")) as running:
+    with start_cluster(current, tmp_path_factory.mktemp("cluster")) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def sent(farm: Farm, homes: Any, broken: Path) -> Sent:
-    options = ExecutorOptions(executor="bazel", remote=farm.url, properties=POOLS)
+def sent(cluster: RemoteCluster, homes: Any, broken: Path) -> Sent:
+    options = ExecutorOptions(executor="bazel", remote=cluster.url, properties=POOLS)
 
     def given() -> dict[str, int]:
-        return {pool: worker.log.read_text().count("Runner exited") for pool, worker in farm.workers.items()}
+        return {pool: worker.log.read_text().count("Runner exited") for pool, worker in cluster.workers.items()}
 
     def client(name: str) -> Came:
         home = homes(name)
@@ -105,10 +107,10 @@ def sent(farm: Farm, homes: Any, broken: Path) -> Sent:
     def vanish() -> None:
         while not over.wait(0.05):
             if given()["one"] >= KILL_AFTER:
-                farm.workers["one"].kill()
+                cluster.workers["one"].kill()
                 killed_after.append(given()["one"])
                 over.wait(GONE_S)
-                farm.workers["one"].start()
+                cluster.workers["one"].start()
                 # What a thread starts ends with it.
                 over.wait()
 
@@ -146,7 +148,9 @@ def test_a_second_client_executes_nothing(sent: Sent) -> None:
     assert sent.given[1] == sent.given[0]
 
 
-def test_a_pool_without_a_worker(farm: Farm, current: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pool_without_a_worker(
+    cluster: RemoteCluster, current: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """BuildGrid would wait for one for ever, and report nothing."""
     monkeypatch.setattr(client, "STALL_NOTE_S", 3.0)
     monkeypatch.setattr(client, "STALL_END_S", 10.0)
@@ -154,11 +158,11 @@ def test_a_pool_without_a_worker(farm: Farm, current: Session, tmp_path: Path, m
     session = replace(current, home=Home(cache=current.home.cache, state=tmp_path, actions=tmp_path / "actions"))
     test = "mlir/math-expand/ir/tanh"
     plan = plan_tests(session, choose(session.catalog, [test]).tests())
-    options = ExecutorOptions(executor="bazel", remote=farm.url, properties=(("pool", "three"),))
+    options = ExecutorOptions(executor="bazel", remote=cluster.url, properties=(("pool", "three"),))
     done = run_plan(session, plan, options=options, limits=Limits(jobs=2), fail_fast=False, listener=events.append)
     (result,) = done.results
     assert (result.id, result.outcome) == (test, "infra-error")
-    assert f"no action came back from {farm.url} for 10 s" in result.reason
+    assert f"no action came back from {cluster.url} for 10 s" in result.reason
     assert "(--exec-property pool=three)" in result.reason
     notes = [event.text for event in events if isinstance(event, Note)]
-    assert f"no action came back from {farm.url} for 3 s" in notes[0]
+    assert f"no action came back from {cluster.url} for 3 s" in notes[0]

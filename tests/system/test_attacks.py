@@ -27,8 +27,8 @@ from mlir_matrix.environments.lockfiles.wheels import lock_file, write_lock
 from support import wheelhouse
 from support.downstream import Downstream
 from support.hostile import GOOD
-from support.house import House, new_home
 from support.machine import interpreter_of_all
+from support.workspace import Workspace, new_home
 
 BOOTSTRAP = Path(__file__).parents[2] / "tools" / "mlir_matrix" / "actions" / "runtime" / "bootstrap.py"
 USER = 1000
@@ -368,7 +368,7 @@ ELSEWHERE: dict[str, dict[str, dict[str, Any]]] = {
 }  # fmt: skip
 
 
-def check_elsewhere(house: House, folder: Path, executor: str) -> None:
+def check_elsewhere(workspace: Workspace, folder: Path, executor: str) -> None:
     """Run attacks as programs of a catalog by another executor; each passes if it finds what it is to find."""
     catalog = Downstream(folder / "catalog")
     (folder / "victim").mkdir()
@@ -381,28 +381,28 @@ def check_elsewhere(house: House, folder: Path, executor: str) -> None:
             source = source.replace(word, str(value))
         catalog.workload(name, jax=source)
     words = [f"jax/linalg-loops/x86_64/{name}" for name in ELSEWHERE[executor]]
-    done = house("run", *words, "--catalog", catalog.root, "--executor", executor, "--format", "json", "--quiet")
+    done = workspace("run", *words, "--catalog", catalog.root, "--executor", executor, "--format", "json", "--quiet")
     failed = {test["id"]: test["reason"] for test in json.loads(done.stdout)["tests"] if test["outcome"] != "pass"}
     assert (done.code, failed) == (0, {})
     assert [path.name for path in (folder / "victim").iterdir()] == ["kept"]
 
 
-def test_attacks_by_bazel(warm: House, tmp_path: Path) -> None:
+def test_attacks_by_bazel(warm: Workspace, tmp_path: Path) -> None:
     check_elsewhere(warm, tmp_path, "bazel")
 
 
-def test_attacks_in_containers(own: House, tmp_path: Path) -> None:
+def test_attacks_in_containers(own: Workspace, tmp_path: Path) -> None:
     check_elsewhere(own, tmp_path, "docker")
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give the right to namespaces up")
 def test_what_is_not_held_is_said_once(tmp_path: Path) -> None:
-    house = House(new_home(tmp_path / "home"))
+    workspace = Workspace(new_home(tmp_path / "home"))
     bare = [str(shutil.which("setpriv")), "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin"]
     said = []
     for words in (("run", "mlir/linalg-fuse/ir/*"), ("doctor",)):
-        command = [*bare, *house.command(*words)]
-        done = subprocess.run(command, env={**os.environ, **house.env}, capture_output=True, text=True, check=False)
+        command = [*bare, *workspace.command(*words)]
+        done = subprocess.run(command, env={**os.environ, **workspace.env}, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         said.append(done.stdout + done.stderr)
     note, doctor = said
@@ -507,7 +507,7 @@ def test_a_wheel_that_a_catalog_locks_is_imported_by_actions_only(target: Target
         "PIP_FIND_LINKS": str(target.folder / "wheels"), "HOME": str(target.folder / "home"), "SECRET": "1",
     }  # fmt: skip
     test = "hostile/linalg-loops/x86_64/line"
-    words = House(home).command("run", test, "--catalog", catalog, "--executor", executor, "--format", "json")
+    words = Workspace(home).command("run", test, "--catalog", catalog, "--executor", executor, "--format", "json")
     if target.user:
         modules = target.folder / "modules"
         modules.mkdir()

@@ -11,7 +11,7 @@ import pytest
 
 from support.downstream import Downstream
 from support.factors import COMPILER, compiler, factors
-from support.house import House, Report
+from support.workspace import Report, Workspace
 
 #: Programs that are compilers, by their first argument.
 PROGRAM = f"""\
@@ -87,10 +87,10 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Downstream:
 
 
 @pytest.fixture(scope="module")
-def report(house: House, catalog: Downstream) -> Report:
+def report(workspace: Workspace, catalog: Downstream) -> Report:
     path = f"{catalog.root.parent / 'bin'}:{os.environ['PATH']}"
     tests = (f"factor/{{{','.join([*CASES, 'good'])}}}/times/doubled", "mlir/{linalg-loops,trap}/x86_64/dot")
-    return House(house.home, more={"PATH": path}).run(*tests, "--timeout", "5", catalog=catalog.root, code=1)
+    return Workspace(workspace.home, more={"PATH": path}).run(*tests, "--timeout", "5", catalog=catalog.root, code=1)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -113,11 +113,11 @@ def test_nobody_else_is_blamed(report: Report) -> None:
     assert not Path("/etc/misfit").exists()
 
 
-def test_code_that_changes_from_compile_to_compile(house: House, catalog: Downstream) -> None:
+def test_code_that_changes_from_compile_to_compile(workspace: Workspace, catalog: Downstream) -> None:
     tests = "factor/{clock,good}/times/doubled"
-    found = house.run(tests, "--repeat", "2", catalog=catalog.root).tests
+    found = workspace.run(tests, "--repeat", "2", catalog=catalog.root).tests
     assert found["factor/clock/times/doubled"]["unstable"] == ["clock"]
     assert "unstable" not in found["factor/good/times/doubled"]
-    text = house("run", tests, "--repeat", "2", "--catalog", catalog.root, "-q").stdout
+    text = workspace("run", tests, "--repeat", "2", "--catalog", catalog.root, "-q").stdout
     assert "steps that give different bytes for equal inputs: " in text
     assert "\n  factor/clock/times/doubled: clock\n" in text

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.downstream import WORKLOAD, Downstream, tree
-from support.house import REPOSITORY, Finished, House, new_home
+from support.workspace import REPOSITORY, Finished, Workspace, new_home
 
 GOOD = "def workload(x):\n    return x * 2\n"
 SUITE = "description: Mine.\nblocks:\n  - product: {framework: [jax], pipeline: [linalg-loops], workload: [mine]}\n"
@@ -208,9 +208,9 @@ def catalog(tmp_path: Path) -> Downstream:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
+def workspace(tmp_path: Path) -> Workspace:
     """A home in which nothing has been done yet."""
-    return House(new_home(tmp_path / "home"))
+    return Workspace(new_home(tmp_path / "home"))
 
 
 def refused(done: Finished, message: str) -> None:
@@ -221,19 +221,19 @@ def refused(done: Finished, message: str) -> None:
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f]", done.stderr), done.stderr
 
 
-def test_a_good_catalog_is_taken(catalog: Downstream, house: House) -> None:
+def test_a_good_catalog_is_taken(catalog: Downstream, workspace: Workspace) -> None:
     """All that follows is about the spoiling, not about this."""
-    done = house("plan", "mine", "--catalog", catalog.root, "--format", "ids")
+    done = workspace("plan", "mine", "--catalog", catalog.root, "--format", "ids")
     assert done.code == 0
     assert "jax/linalg-loops/x86_64/mine" in done.stdout.splitlines()
     assert all(line.startswith("jax/linalg-loops/") and line.endswith("/mine") for line in done.stdout.splitlines())
 
 
-def test_what_is_over_a_limit_stops_nothing_else(catalog: Downstream, house: House) -> None:
+def test_what_is_over_a_limit_stops_nothing_else(catalog: Downstream, workspace: Workspace) -> None:
     put("matrix/workloads/huge/workload.yaml", WORKLOAD.replace("[4]", "[99999999999]"))(catalog)
     put("matrix/workloads/huge/reference.py", "def reference(x):\n    return x\n")(catalog)
     put(f"recipes/pipelines/{'n' * 65}.yaml", "description: d\n")(catalog)
-    done = house("plan", "jax/linalg-loops/x86_64/{mine,huge}", "--catalog", catalog.root)
+    done = workspace("plan", "jax/linalg-loops/x86_64/{mine,huge}", "--catalog", catalog.root)
     assert done.code == 0, done.stderr
     reasons = [
         r"'n+' is too long for a name: 65 characters, 64 at most",
@@ -243,16 +243,16 @@ def test_what_is_over_a_limit_stops_nothing_else(catalog: Downstream, house: Hou
         assert re.search(f"{reason}.*; it is left out", done.stderr)
     assert re.search(rf"x86_64/huge +unsupported .*{reasons[1]}", done.stdout)
     assert re.search("x86_64/mine +run ", done.stdout)
-    refused(house("run", "jax/linalg-loops/x86_64/huge", "--catalog", catalog.root), reasons[1])
+    refused(workspace("run", "jax/linalg-loops/x86_64/huge", "--catalog", catalog.root), reasons[1])
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_bad_files(case: str, catalog: Downstream, house: House) -> None:
+def test_bad_files(case: str, catalog: Downstream, workspace: Workspace) -> None:
     spoil, message = CASES[case]
     spoil(catalog)
-    before = tree(catalog.root), tree(house.home)
-    refused(house("run", "mine", "--catalog", catalog.root), message)
-    assert (tree(catalog.root), tree(house.home)) == before
+    before = tree(catalog.root), tree(workspace.home)
+    refused(workspace("run", "mine", "--catalog", catalog.root), message)
+    assert (tree(catalog.root), tree(workspace.home)) == before
 
 
 CATALOGS = {
@@ -267,27 +267,29 @@ CATALOGS = {
 
 
 @pytest.mark.parametrize("given", CATALOGS)
-def test_bad_catalog_folders(given: str, tmp_path: Path, house: House) -> None:
+def test_bad_catalog_folders(given: str, tmp_path: Path, workspace: Workspace) -> None:
     (tmp_path / "file").write_text("x")
     (tmp_path / "empty").mkdir()
     names = {"tmp": str(tmp_path), "repository": str(REPOSITORY)}
     place = given.format(**names) if given.startswith(("{", "/")) else str(tmp_path / given)
     for verb in (("run",), ("plan",), ("explain", "jax/linalg-loops/x86_64/mlp"), ("golden", "update")):
-        refused(house(*verb, "--catalog", place), re.escape(CATALOGS[given].format(**names)))
+        refused(workspace(*verb, "--catalog", place), re.escape(CATALOGS[given].format(**names)))
 
 
-def test_a_catalog_given_twice(catalog: Downstream, house: House) -> None:
+def test_a_catalog_given_twice(catalog: Downstream, workspace: Workspace) -> None:
     """Also by another name."""
     other = catalog.root.with_name("other")
     other.symlink_to(catalog.root)
     for second in (catalog.root, f"{catalog.root}/../catalog", other):
-        refused(house("plan", "mine", "--catalog", catalog.root, "--catalog", second), "given twice")
+        refused(workspace("plan", "mine", "--catalog", catalog.root, "--catalog", second), "given twice")
 
 
-def test_two_catalogs_with_one_name(catalog: Downstream, house: House) -> None:
+def test_two_catalogs_with_one_name(catalog: Downstream, workspace: Workspace) -> None:
     other = catalog.root.with_name("other")
     shutil.copytree(catalog.root, other)
-    refused(house("plan", "mine", "--catalog", catalog.root, "--catalog", other), "'mine' is the name of two workloads")
+    refused(
+        workspace("plan", "mine", "--catalog", catalog.root, "--catalog", other), "'mine' is the name of two workloads"
+    )
 
 
 @pytest.mark.parametrize("verb", ["plan", "run", "explain"])
@@ -297,13 +299,13 @@ def test_two_catalogs_with_one_name(catalog: Downstream, house: House) -> None:
      "{a,b", "[a", "jax/linalg-loops/x86_64/mlp/more", "jax/**/**/**/**/**/**/**/**/nobody", "\udcff"],
     ids=lambda name: ascii(name)[:20],
 )  # fmt: skip
-def test_unknown_tests(verb: str, name: str, house: House) -> None:
-    before = tree(house.home)
-    done = house(verb, "--", name)
+def test_unknown_tests(verb: str, name: str, workspace: Workspace) -> None:
+    before = tree(workspace.home)
+    done = workspace(verb, "--", name)
     assert (done.code, done.stdout) == (2, ""), done
     assert len(done.stderr) < 12_000
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f]", done.stderr), done.stderr
-    assert tree(house.home) == before
+    assert tree(workspace.home) == before
 
 
 @pytest.mark.parametrize(
@@ -315,19 +317,19 @@ def test_unknown_tests(verb: str, name: str, house: House) -> None:
         ("--environment", "=mlir"), ("--junit", "{tmp}"), ("--nothing",), ("--catalog",), ("--cache-dir", ""), ("--catalog", ""),
     ],
 )  # fmt: skip
-def test_bad_options(words: tuple[str, ...], tmp_path: Path, house: House) -> None:
-    before = tree(house.home)
-    done = house("run", "jax/linalg-loops/x86_64/mlp", *(word.format(tmp=tmp_path) for word in words))
+def test_bad_options(words: tuple[str, ...], tmp_path: Path, workspace: Workspace) -> None:
+    before = tree(workspace.home)
+    done = workspace("run", "jax/linalg-loops/x86_64/mlp", *(word.format(tmp=tmp_path) for word in words))
     assert (done.code, done.stdout) == (2, ""), done
-    assert tree(house.home) == before
+    assert tree(workspace.home) == before
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [("nobody", "no workload 'nobody'"), ("../mlp", r"no workload '\.\./mlp'"), ("mpl", "mlp"), ("", "no workload ''")],
 )
-def test_golden_of_no_workload(name: str, message: str, house: House) -> None:
-    refused(house("golden", "update", "--write", "--", name), message)
+def test_golden_of_no_workload(name: str, message: str, workspace: Workspace) -> None:
+    refused(workspace("golden", "update", "--write", "--", name), message)
 
 
 LOCK = "toolchains/locks/mine-cp311-linux-x86_64.txt"
@@ -347,7 +349,7 @@ HASH = "0" * 64
         (put(LOCK, "x" * (2 << 20)), f"{LOCK}:1:1048577: is larger than 1 MiB"),
     ],
 )
-def test_bad_locks(spoil: Spoil, message: str, catalog: Downstream, house: House) -> None:
+def test_bad_locks(spoil: Spoil, message: str, catalog: Downstream, workspace: Workspace) -> None:
     """A lock says what is downloaded, and its names become folders."""
     if f"{sys.version_info.major}{sys.version_info.minor}" != "311":
         pytest.skip("the lock is one for CPython 3.11")
@@ -358,8 +360,8 @@ def test_bad_locks(spoil: Spoil, message: str, catalog: Downstream, house: House
     )
     catalog.write("matrix/frameworks/mine/importer.py", "def run(action): ...\n")
     spoil(catalog)
-    before = tree(house.home)
-    done = house("run", "mine/linalg-loops/x86_64/mine", "--catalog", catalog.root)
+    before = tree(workspace.home)
+    done = workspace("run", "mine/linalg-loops/x86_64/mine", "--catalog", catalog.root)
     refused(done, message)
     assert "root:" not in done.stderr
-    assert tree(house.home) == before
+    assert tree(workspace.home) == before

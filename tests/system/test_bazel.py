@@ -17,7 +17,7 @@ import pytest
 from mlir_matrix.bazel.locate import locate
 from support.downstream import Downstream
 from support.hostile import INNOCENT_MLIR, MLIR
-from support.house import REPOSITORY, House, Report, wait_until
+from support.workspace import REPOSITORY, Report, Workspace, wait_until
 
 MODULE = """\
 module(name = "somebody")
@@ -45,22 +45,23 @@ expect:
 
 
 @dataclass(frozen=True)
-class Workspace:
+class BazelWorkspace:
     """Somebody's project, and Bazel in it."""
 
     catalog: Downstream
     command: list[str]
-    house: House
+    workspace: Workspace
 
     def __call__(self, verb: str, *words: str, code: int = 0) -> str:
         """What Bazel says."""
         settings = ["--noenable_workspace", "--lockfile_mode=off", "--color=no", "--curses=no"]
         if verb in ("build", "test"):
-            kept = self.house.home / "bazel" / "results"
+            kept = self.workspace.home / "bazel" / "results"
             settings += [f"--disk_cache={kept}", "--strategy=MatrixAction=worker,sandboxed", "--test_output=errors"]
         done = subprocess.run(
             [*self.command, verb, *settings, *words],
-            cwd=self.catalog.root, env={**os.environ, **self.house.env}, capture_output=True, text=True, timeout=600, check=False,
+            cwd=self.catalog.root, env={**os.environ, **self.workspace.env}, capture_output=True, text=True, timeout=600,
+            check=False,
         )  # fmt: skip
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr
@@ -73,7 +74,9 @@ def bazel(current: Any) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory, house: House, bazel: list[str]) -> Iterator[Workspace]:
+def bazel_workspace(
+    tmp_path_factory: pytest.TempPathFactory, workspace: Workspace, bazel: list[str]
+) -> Iterator[BazelWorkspace]:
     catalog = Downstream(tmp_path_factory.mktemp("somebody"))
     for name in ("m_wrong", "m_divides"):
         catalog.workload(name, linalg=MLIR[name][0])
@@ -81,71 +84,83 @@ def workspace(tmp_path_factory: pytest.TempPathFactory, house: House, bazel: lis
     catalog.write("matrix/suites/ours.yaml", SUITE)
     catalog.write("MODULE.bazel", MODULE.format(root=REPOSITORY))
     catalog.write("BUILD.bazel", "")
-    plan = house("plan", "ours", "--catalog", catalog.root, "--sealed", "--format", "json")
+    plan = workspace("plan", "ours", "--catalog", catalog.root, "--sealed", "--format", "json")
     assert plan.code == 0, plan.stderr
     catalog.write("plan.json", plan.stdout)
-    made = Workspace(catalog, [*bazel, f"--output_user_root={house.home}/bazel/root"], house)
+    made = BazelWorkspace(catalog, [*bazel, f"--output_user_root={workspace.home}/bazel/root"], workspace)
     yield made
     made("shutdown")
 
 
-def test_every_test_is_a_target(workspace: Workspace) -> None:
-    listed = workspace("query", "tests(@ours//mlir/...)")
+def test_every_test_is_a_target(bazel_workspace: BazelWorkspace) -> None:
+    listed = bazel_workspace("query", "tests(@ours//mlir/...)")
     for name in ("m_good", "m_wrong", "m_divides"):
         assert f"@ours//mlir/linalg-loops/x86_64:{name}" in listed
         assert f"@ours//mlir/tosa-loops/x86_64:{name}" in listed
 
 
-def test_a_wildcard_runs_what_can_run_and_tells_what_is_not_as_expected(workspace: Workspace) -> None:
-    said = workspace("test", "@ours//...", "--keep_going", code=3)
+def test_a_wildcard_runs_what_can_run_and_tells_what_is_not_as_expected(bazel_workspace: BazelWorkspace) -> None:
+    said = bazel_workspace("test", "@ours//...", "--keep_going", code=3)
     assert re.search(r"out of 6 tests: 2 tests pass, 1 fails \w+ and 3 were skipped", said), said
     assert "mismatch mlir/linalg-loops/x86_64/m_wrong: y: 3 of 4 elements" in said
     assert "repeat:   matrix run --catalog=. mlir/linalg-loops/x86_64/m_wrong" in said
 
 
-def test_bazel_builds_the_same_c_library(workspace: Workspace, c_library: Path) -> None:
+def test_bazel_builds_the_same_c_library(bazel_workspace: BazelWorkspace, c_library: Path) -> None:
     """Where no executor of ours gives it one: the same bytes in another folder, by another worker."""
     target = "@ours//_targets:runtime-x86_64-linux-musl"
-    workspace("build", target)
-    (path,) = re.findall(r"^\S+/out/\S+$", workspace("cquery", target, "--output=files"), re.MULTILINE)
-    assert (workspace.catalog.root / path).read_bytes() == c_library.read_bytes()
+    bazel_workspace("build", target)
+    (path,) = re.findall(r"^\S+/out/\S+$", bazel_workspace("cquery", target, "--output=files"), re.MULTILINE)
+    assert (bazel_workspace.catalog.root / path).read_bytes() == c_library.read_bytes()
 
 
-def test_naming_what_cannot_run_says_why(workspace: Workspace) -> None:
-    said = workspace("test", "@ours//mlir/tosa-loops/x86_64:m_good", code=1)
+def test_naming_what_cannot_run_says_why(bazel_workspace: BazelWorkspace) -> None:
+    said = bazel_workspace("test", "@ours//mlir/tosa-loops/x86_64:m_good", code=1)
     assert "_because:unsupported, mlir emits linalg; tosa-loops takes tosa, torch or torch-onnx" in said
 
 
-def test_actions_need_nothing_of_the_machine(workspace: Workspace) -> None:
+def test_actions_need_nothing_of_the_machine(bazel_workspace: BazelWorkspace) -> None:
     """In the sandbox that holds what is declared, and no other file of the machine."""
     hermetic = ["--experimental_use_hermetic_linux_sandbox", "--strategy=MatrixAction=linux-sandbox", "--disk_cache="]
     # What the kernel tells of processes, by which zig finds itself; services mount it, too.
     hermetic += ["--sandbox_add_mount_pair=/proc"]
     target = "@ours//mlir/linalg-loops/x86_64:m_good"
-    said = workspace("build", *hermetic, target, "--output_groups=matrix_results", "--@ours//:timeout_s=77")
+    said = bazel_workspace("build", *hermetic, target, "--output_groups=matrix_results", "--@ours//:timeout_s=77")
     assert re.search(r"\d+ linux-sandbox", said)
 
 
-def test_a_plan_that_is_a_file_is_checked(workspace: Workspace) -> None:
-    workspace("test", "@kept//:plan_is_current")
-    suite = workspace.catalog.root / "matrix/suites/ours.yaml"
+def test_a_plan_that_is_a_file_is_checked(bazel_workspace: BazelWorkspace) -> None:
+    bazel_workspace("test", "@kept//:plan_is_current")
+    suite = bazel_workspace.catalog.root / "matrix/suites/ours.yaml"
     old = suite.read_text()
     suite.write_text(old.replace("m_good, ", ""))
     try:
-        assert "is stale: its summary, tests, actions changed" in workspace("test", "@kept//:plan_is_current", code=3)
+        assert "is stale: its summary, tests, actions changed" in bazel_workspace(
+            "test", "@kept//:plan_is_current", code=3
+        )
         # One that is made when it is needed follows.
-        assert ":m_good" not in workspace("query", "tests(@ours//mlir/...)")
+        assert ":m_good" not in bazel_workspace("query", "tests(@ours//mlir/...)")
     finally:
         suite.write_text(old)
 
 
-def test_the_executor_says_what_the_local_one_says(workspace: Workspace, fresh: Callable[[str], House]) -> None:
+def test_the_executor_says_what_the_local_one_says(
+    bazel_workspace: BazelWorkspace, fresh: Callable[[str], Workspace]
+) -> None:
     """Results, exit code and what is kept of a failure."""
-    house, own = fresh("home"), ("duration_s", "cached", "environments", "kept", "repeat")
+    workspace, own = fresh("home"), ("duration_s", "cached", "environments", "kept", "repeat")
     said = {}
     for executor in ("local", "bazel"):
-        done = house(
-            "run", "ours", "--catalog", workspace.catalog.root, "--executor", executor, "--format", "json", "--quiet"
+        done = workspace(
+            "run",
+            "ours",
+            "--catalog",
+            bazel_workspace.catalog.root,
+            "--executor",
+            executor,
+            "--format",
+            "json",
+            "--quiet",
         )
         assert done.code == 1, done.stderr
         said[executor] = [
@@ -159,27 +174,27 @@ def test_the_executor_says_what_the_local_one_says(workspace: Workspace, fresh: 
     assert said["bazel"] == said["local"]
 
 
-def test_unchanged_tests_are_not_run_again(house: House) -> None:
+def test_unchanged_tests_are_not_run_again(workspace: Workspace) -> None:
     arguments = ("run", "mlir/linalg-loops/x86_64/transpose", "--executor", "bazel", "--format", "json", "--quiet")
-    house(*arguments)
-    again = json.loads(house(*arguments).stdout)
+    workspace(*arguments)
+    again = json.loads(workspace(*arguments).stdout)
     assert again["executed"] == 0
     assert [test["cached"] for test in again["tests"]] == [True]
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_a_run_that_is_ended(how: signal.Signals, house: House, workspace: Workspace) -> None:
+def test_a_run_that_is_ended(how: signal.Signals, workspace: Workspace, bazel_workspace: BazelWorkspace) -> None:
     """Bazel stops what it does, and goes on with the next run, which removes what is left."""
-    workspace.catalog.workload(how.name, linalg=MLIR["m_endless"][0])
-    words = ("--catalog", workspace.catalog.root, "--executor", "bazel")
-    scratch = house.actions / "scratch"
-    with house.start("run", f"mlir/linalg-loops/x86_64/{how.name}", *words) as process:
+    bazel_workspace.catalog.workload(how.name, linalg=MLIR["m_endless"][0])
+    words = ("--catalog", bazel_workspace.catalog.root, "--executor", "bazel")
+    scratch = workspace.actions / "scratch"
+    with workspace.start("run", f"mlir/linalg-loops/x86_64/{how.name}", *words) as process:
         assert wait_until(lambda: list(scratch.glob(f"{process.pid}-*/log")))
         process.send_signal(how)
         _, said = process.communicate(timeout=120)
     assert process.returncode == (130 if how == signal.SIGINT else -how), said
     assert "Traceback" not in said
-    house("run", "mlir/linalg-loops/x86_64/transpose", *words)
+    workspace("run", "mlir/linalg-loops/x86_64/transpose", *words)
     assert not list(scratch.glob("*"))
 
 
@@ -187,28 +202,30 @@ def test_a_run_that_is_ended(how: signal.Signals, house: House, workspace: Works
     ("program", "code", "what"),
     [("/bin/false", 2, "MATRIX_BAZEL"), ("no-such-bazel", 2, "there is no program no-such-bazel")],
 )
-def test_what_is_no_bazel_is_refused(house: House, program: str, code: int, what: str) -> None:
-    other = House(house.home, more={"MATRIX_BAZEL": program})
+def test_what_is_no_bazel_is_refused(workspace: Workspace, program: str, code: int, what: str) -> None:
+    other = Workspace(workspace.home, more={"MATRIX_BAZEL": program})
     done = other("run", "mlir/linalg-loops/x86_64/transpose", "--executor", "bazel")
     assert done.code == code, done.stderr
     assert what in done.stderr
 
 
-def test_options_of_bazel_are_for_bazel(house: House) -> None:
-    done = house("run", "mlir/linalg-loops/x86_64/transpose", "--remote", "grpc://127.0.0.1:1")
+def test_options_of_bazel_are_for_bazel(workspace: Workspace) -> None:
+    done = workspace("run", "mlir/linalg-loops/x86_64/transpose", "--remote", "grpc://127.0.0.1:1")
     assert done.code == 2
     assert "--remote requires --executor bazel" in done.stderr
-    done = house("run", "mlir/linalg-loops/x86_64/transpose", "--executor", "bazel", "--exec-property", "pool")
+    done = workspace("run", "mlir/linalg-loops/x86_64/transpose", "--executor", "bazel", "--exec-property", "pool")
     assert done.code == 2
     assert "expected KEY=VALUE" in done.stderr
-    done = house("run", "mlir/linalg-loops/x86_64/transpose", "--executor", "bazel", "--exec-property", "mlri:pool=x")
+    done = workspace(
+        "run", "mlir/linalg-loops/x86_64/transpose", "--executor", "bazel", "--exec-property", "mlri:pool=x"
+    )
     assert done.code == 2
     assert "there is no environment mlri; did you mean 'mlir'?" in done.stderr
 
 
-def test_bazel_runs_the_tests_of_a_room(bazel: list[str], house: House) -> None:
+def test_bazel_runs_the_tests_of_a_room(bazel: list[str], workspace: Workspace) -> None:
     """Of this repository, whose targets are a room each."""
-    command = [*bazel, f"--output_user_root={house.home}/bazel/root"]
+    command = [*bazel, f"--output_user_root={workspace.home}/bazel/root"]
 
     def call(*words: str) -> str:
         settings = ("--lockfile_mode=off", "--color=no", "--curses=no")

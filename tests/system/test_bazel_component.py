@@ -30,17 +30,19 @@ def component(current: Session, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_build(component: Path, tmp_path: Path, request: Any) -> None:
     """An extension, a repository rule, an action in a sandbox, a rule of Bazel's own tools."""
-    workspace = tmp_path / "workspace"
-    workspace.mkdir()
+    bazel_workspace = tmp_path / "workspace"
+    bazel_workspace.mkdir()
     for name, text in WORKSPACE.items():
-        (workspace / name).write_text(text)
-    (workspace / "BUILD.bazel").write_text(WORKSPACE["BUILD.bazel"] + GENRULE)
+        (bazel_workspace / name).write_text(text)
+    (bazel_workspace / "BUILD.bazel").write_text(WORKSPACE["BUILD.bazel"] + GENRULE)
     start = [component, "--nohome_rc", f"--output_user_root={tmp_path / 'root'}"]
-    request.addfinalizer(lambda: subprocess.run([*start, "shutdown"], cwd=workspace, check=True, capture_output=True))
+    request.addfinalizer(
+        lambda: subprocess.run([*start, "shutdown"], cwd=bazel_workspace, check=True, capture_output=True)
+    )
     # A PATH that a machine without Java, compilers and Python has.
     words = ["build", "--noenable_workspace", "--spawn_strategy=sandboxed", "//..."]
-    subprocess.run([*start, *words], cwd=workspace, env={"PATH": "/usr/bin:/bin"}, check=True, timeout=300)
-    assert (workspace / "bazel-bin/shout.txt").read_text() == "IT BUILDS\n"
+    subprocess.run([*start, *words], cwd=bazel_workspace, env={"PATH": "/usr/bin:/bin"}, check=True, timeout=300)
+    assert (bazel_workspace / "bazel-bin/shout.txt").read_text() == "IT BUILDS\n"
 
 
 def test_it_passes_its_own_probe(component: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.downstream import Downstream
-from support.house import House, entry_of, results
+from support.workspace import Workspace, entry_of, results
 
 WORKLOAD = """\
 description: Four rows of a table.
@@ -49,25 +49,27 @@ def catalog(tmp_path: Path) -> Downstream:
     return made
 
 
-def test_a_large_input(fresh: Callable[[str], House], catalog: Downstream) -> None:
+def test_a_large_input(fresh: Callable[[str], Workspace], catalog: Downstream) -> None:
     """The second run finds all of it; where a bit of the table was flipped meanwhile it is made anew before anything reads it."""
-    house = fresh("home")
-    assert house.run(TEST, catalog=catalog.root).outcomes == {TEST: "pass"}
-    table = max(house.actions.glob("blobs/??/*"), key=lambda path: path.stat().st_size)
+    workspace = fresh("home")
+    assert workspace.run(TEST, catalog=catalog.root).outcomes == {TEST: "pass"}
+    table = max(workspace.actions.glob("blobs/??/*"), key=lambda path: path.stat().st_size)
     assert table.stat().st_size == (64 << 20) + 128
     with table.open("r+b") as file:
         file.seek(40 << 20)
         file.write(b"spoilt")
-    for path in results(house.actions):
+    for path in results(workspace.actions):
         entry = entry_of(path)
         if entry["outcome"]["stage"] in ("run", "judge"):
             path.unlink()
-    again = house.run(TEST, catalog=catalog.root)
+    again = workspace.run(TEST, catalog=catalog.root)
     assert again.outcomes == {TEST: "pass"}
     assert any(name.startswith("inputs/rows-") for name in again.document["executed_actions"])
 
 
-def test_a_reference_that_fails_is_nothing_to_be_expected(fresh: Callable[[str], House], catalog: Downstream) -> None:
+def test_a_reference_that_fails_is_nothing_to_be_expected(
+    fresh: Callable[[str], Workspace], catalog: Downstream
+) -> None:
     """Where the golden is computed, what cannot be computed is the catalog's fault, at the judge's stage."""
     catalog.write("matrix/workloads/rows/workload.yaml", WORKLOAD.replace("131072", "8"))
     catalog.write("matrix/workloads/rows/linalg.mlir", SOURCE.replace("131072", "8"))

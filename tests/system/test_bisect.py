@@ -14,14 +14,14 @@ import pytest
 from mlir_matrix.bisect.log import read_log
 from support.downstream import Downstream
 from support.histories import make_history, plain_files, write_catalog
-from support.house import REPOSITORY, House, wait_until
 from support.machine import needs
+from support.workspace import REPOSITORY, Workspace, wait_until
 
 TEST = "mlir/math-poly/x86_64/asin"
 
 
-def logs(house: House) -> list[Path]:
-    return sorted((house.home / "state" / "bisect").glob("*/log.ndjson"), key=lambda log: log.stat().st_mtime_ns)
+def logs(workspace: Workspace) -> list[Path]:
+    return sorted((workspace.home / "state" / "bisect").glob("*/log.ndjson"), key=lambda log: log.stat().st_mtime_ns)
 
 
 def observed(log: Path) -> int:
@@ -34,28 +34,28 @@ def changes(document: Any) -> list[tuple[str, str, list[str]]]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _fetched(house: House) -> None:
+def _fetched(workspace: Workspace) -> None:
     """What runs for a limited time below fetches nothing."""
-    done = house("bisect", TEST, "--quiet")
+    done = workspace("bisect", TEST, "--quiet")
     assert done.code == 0, done.stderr
 
 
 FOUND = [("broke", "math-polynomial", ["19.1.7"]), ("fixed", "math-polynomial", ["21.1.8"])]
 
 
-def test_a_killed_bisection_goes_on(house: House, tmp_path: Path) -> None:
+def test_a_killed_bisection_goes_on(workspace: Workspace, tmp_path: Path) -> None:
     """Killed after some observations, it keeps these, and ends as if nothing had happened."""
-    known = set(logs(house))
+    known = set(logs(workspace))
     arguments = ("bisect", TEST, "--cache-dir", tmp_path / "actions", "--repeats", "1", "--jobs", "1", "--quiet")
-    with house.start(*arguments) as process:
-        assert wait_until(lambda: any(observed(log) > 2 for log in set(logs(house)) - known))
-        running = house("bisect", "--resume")
+    with workspace.start(*arguments) as process:
+        assert wait_until(lambda: any(observed(log) > 2 for log in set(logs(workspace)) - known))
+        running = workspace("bisect", "--resume")
         assert running.code == 2
         assert "is still running" in running.stderr
         process.kill()
-    (log,) = set(logs(house)) - known
+    (log,) = set(logs(workspace)) - known
     before = log.read_text()
-    done = house("bisect", "--resume", "--format", "json", "--skip", "17", "--jobs", "2", "--quiet")
+    done = workspace("bisect", "--resume", "--format", "json", "--skip", "17", "--jobs", "2", "--quiet")
     assert done.code == 0, done.stderr
     assert changes(done.document) == FOUND
     assert log.read_text().startswith(before)
@@ -64,11 +64,11 @@ def test_a_killed_bisection_goes_on(house: House, tmp_path: Path) -> None:
     counts = {point["release"]: sum(point["observations"].values()) for point in done.document["tests"][0]["points"]}
     assert {release.split(".")[0] for release, count in counts.items() if count} == {"18", "19", "21", "22", "23", "24"}
     assert set(counts.values()) == {0, 2}
-    shown = house("bisect", "--log")
+    shown = workspace("bisect", "--log")
     assert shown.stdout.splitlines()[0] == str(log)
     assert shown.stdout.count(f"{TEST}@llvm=19") == 2
     # Its log begins another one, in which nothing runs.
-    again = house("bisect", "--replay", log, "--format", "json", "--quiet")
+    again = workspace("bisect", "--replay", log, "--format", "json", "--quiet")
     assert changes(again.document) == FOUND
     assert again.document["tests"][0]["log"] != str(log)
     copied, first = (read_log(Path(name)).observed for name in (again.document["tests"][0]["log"], log))
@@ -76,13 +76,13 @@ def test_a_killed_bisection_goes_on(house: House, tmp_path: Path) -> None:
     assert sorted(each["release"] for each in copied) == sorted(kept), "what is skipped does not count"
 
 
-def test_a_person_judges(house: House) -> None:
+def test_a_person_judges(workspace: Workspace) -> None:
     """Whoever says that the newest release is wrong finds another change than the golden tree."""
 
     def answer(words: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            house.command("bisect", *arguments, "--format", "json"),
-            input=words, capture_output=True, text=True, cwd=REPOSITORY, env={**os.environ, **house.env}, check=False,
+            workspace.command("bisect", *arguments, "--format", "json"),
+            input=words, capture_output=True, text=True, cwd=REPOSITORY, env={**os.environ, **workspace.env}, check=False,
         )  # fmt: skip
 
     stopped = answer("g\nb\nq\n", TEST, "--good", "18", "--bad", "24", "--interactive")
@@ -100,9 +100,9 @@ def test_a_person_judges(house: House) -> None:
     assert change["candidates"] == ["21.1.8"]
 
 
-def test_events(house: House, tmp_path: Path) -> None:
+def test_events(workspace: Workspace, tmp_path: Path) -> None:
     file = tmp_path / "events.ndjson"
-    done = house("bisect", TEST, "--search", "--good", "18", "--bad", "19", "--events", file, "--quiet")
+    done = workspace("bisect", TEST, "--search", "--good", "18", "--bad", "19", "--events", file, "--quiet")
     assert done.code == 0, done.stderr
     assert "broke in 19.1.7  A → B\n  18.1.8 is the last release before" in done.stdout
     events = [json.loads(line) for line in file.read_text().splitlines()]
@@ -117,7 +117,7 @@ def test_events(house: House, tmp_path: Path) -> None:
 
 
 @needs("git")
-def test_a_flaky_commit(house: House, tmp_path: Path) -> None:
+def test_a_flaky_commit(workspace: Workspace, tmp_path: Path) -> None:
     """A bad commit fails in half of its runs; the answer has a confidence."""
     made = make_history(tmp_path / "plain", 40, plain_files(0.5), culprit=21, seed=4)
     catalog = Downstream(tmp_path / "theirs")
@@ -134,7 +134,7 @@ def test_a_flaky_commit(house: House, tmp_path: Path) -> None:
         "--confidence",
         "0.999",
     )
-    done = house("bisect", test, *words, "--format", "json", "--quiet")
+    done = workspace("bisect", test, *words, "--format", "json", "--quiet")
     assert done.code == 0, done.stderr
     (found,) = done.document["tests"]
     assert max(len(point["observations"]) for point in found["points"]) == 2, "flaky"
@@ -150,7 +150,7 @@ def test_a_flaky_commit(house: House, tmp_path: Path) -> None:
 
 
 @needs("git")
-def test_a_release_on_a_branch_of_its_own(house: House, tmp_path: Path) -> None:
+def test_a_release_on_a_branch_of_its_own(workspace: Workspace, tmp_path: Path) -> None:
     """The search begins where both ends part."""
     made = make_history(tmp_path / "plain", 12, plain_files(), culprit=8, unbuildable=0, seed=5)
     catalog = Downstream(tmp_path / "theirs")
@@ -161,7 +161,9 @@ def test_a_release_on_a_branch_of_its_own(house: House, tmp_path: Path) -> None:
     words = [*git, "commit-tree", "-p", made.ids[parted], "-m", "Release 1", f"{made.ids[parted]}^{{tree}}"]
     release = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
     subprocess.run([*git, "tag", "v1", release], check=True)
-    done = house("bisect", test, "--catalog", catalog.root, "--good", "v1", "--bad", "main", "--format", "json", "-q")
+    done = workspace(
+        "bisect", test, "--catalog", catalog.root, "--good", "v1", "--bad", "main", "--format", "json", "-q"
+    )
     assert done.code == 0, done.stderr
     part = made.ids[parted][:12]
     assert f"v1 is not an ancestor of main: the search begins at their fork, {part}" in done.stderr
@@ -169,10 +171,10 @@ def test_a_release_on_a_branch_of_its_own(house: House, tmp_path: Path) -> None:
     assert change["candidates"] == [made.ids[8][:12]]
 
 
-def test_pins(house: House) -> None:
+def test_pins(workspace: Workspace) -> None:
     """Two pins moved; one is guilty, and then its releases are bisected."""
     test = "mlir/math-expand/x86_64/ceil"
-    done = house(
+    done = workspace(
         "bisect", test, "--good", "llvm=16,numpy=2.4.6,iree=3.12", "--bad", "llvm=18,numpy=2.4.6,iree=3.13",
         "--format", "json", "--quiet",
     )  # fmt: skip
@@ -207,7 +209,7 @@ def test_pins(house: House) -> None:
         ((TEST, "--good", "llvm=18", "--bad", "llvm=19", "--bindings"), "--bindings does not go with pins as ends"),
     ],
 )
-def test_what_cannot_be_bisected(house: House, arguments: tuple[str, ...], reason: str) -> None:
-    done = house("bisect", *arguments, "--quiet")
+def test_what_cannot_be_bisected(workspace: Workspace, arguments: tuple[str, ...], reason: str) -> None:
+    done = workspace("bisect", *arguments, "--quiet")
     assert done.code == 2
     assert reason in done.stderr

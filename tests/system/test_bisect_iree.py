@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from support.downstream import Downstream
-from support.house import REPOSITORY, House
 from support.reports import reproduce
+from support.workspace import REPOSITORY, Workspace
 
 #: IREE 3.13 takes another spelling.
 ELEMENTWISE = """\
@@ -84,7 +84,7 @@ command: [iree-compile, --iree-hal-target-backends=llvm-cpu, "--iree-llvmcpu-tar
 }
 
 
-def test_a_rejected_program_and_a_tool_that_fails(house: House, tmp_path: Path) -> None:
+def test_a_rejected_program_and_a_tool_that_fails(workspace: Workspace, tmp_path: Path) -> None:
     """The release that rejects a program is found, with a command that shows it; of a tool that fails nothing is concluded."""
     catalog = Downstream(tmp_path / "catalog")
     catalog.workload("doubled", linalg=ELEMENTWISE, jax=JAX)
@@ -97,7 +97,7 @@ def test_a_rejected_program_and_a_tool_that_fails(house: House, tmp_path: Path) 
     catalog.write("matrix/frameworks/jax-old/importer.py", old)
     tests = [f"{framework}/iree-llvm-cpu/iree-local/doubled" for framework in ("mlir", "jax-old")]
     ends = ("--good", "3.12", "--bad", "3.13", "--scan")
-    done = house("bisect", *tests, *ends, "--catalog", catalog.root, "--format", "json", "--quiet")
+    done = workspace("bisect", *tests, *ends, "--catalog", catalog.root, "--format", "json", "--quiet")
     assert done.code == 3, done.stderr
     found = {test["id"]: test for test in done.document["tests"]}
     rejected, untold = (found[test] for test in tests)
@@ -113,12 +113,12 @@ def test_a_rejected_program_and_a_tool_that_fails(house: House, tmp_path: Path) 
     assert "All steps before iree-llvm-cpu give the same." in report.read_text()
     title = "# iree-llvm-cpu: iree-compile fails with exit code 1: expected '\\<': broke in iree 3.13.0\n"
     assert report.read_text().startswith(title)
-    refused = reproduce(report, house, ["iree-compile@3.13"], tmp_path / "bad")
+    refused = reproduce(report, workspace, ["iree-compile@3.13"], tmp_path / "bad")
     assert refused.returncode == 1
     assert "error: expected '<'" in refused.stderr
     # The steps after the one that failed prove nothing.
     assert "With iree 3.12.0, all of these commands succeed." in report.read_text()
-    passed = reproduce(report, house, ["iree-compile@3.12"], tmp_path / "good")
+    passed = reproduce(report, workspace, ["iree-compile@3.12"], tmp_path / "good")
     assert passed.returncode == 0, passed.stderr
 
     assert (untold["changes"], untold["behaviours"]) == ([], [])
@@ -126,12 +126,12 @@ def test_a_rejected_program_and_a_tool_that_fails(house: House, tmp_path: Path) 
     assert "raised AttributeError: 'str' object has no attribute 'name'" in Path(untold["report"]).read_text()
 
 
-def test_pins_of_a_compiler_and_its_framework(house: House, tmp_path: Path) -> None:
+def test_pins_of_a_compiler_and_its_framework(workspace: Workspace, tmp_path: Path) -> None:
     """JAX, IREE and LLVM have moved: one is guilty, one plays no part, and JAX's two parts cannot move alone."""
     catalog = Downstream(tmp_path / "catalog")
     for path, text in CONVOLUTION.items():
         catalog.write(path, text)
-    done = house(
+    done = workspace(
         "bisect", "jax-export/iree-vhlo/iree-local/conv", "--catalog", catalog.root, "--format", "json", "--quiet",
         "--good", "iree=3.9,jax=0.9.2,jaxlib=0.9.2,llvm=21", "--bad", "iree=3.11,jax=0.10.2,jaxlib=0.10.2,llvm=22",
     )  # fmt: skip
@@ -149,8 +149,8 @@ def test_pins_of_a_compiler_and_its_framework(house: House, tmp_path: Path) -> N
     assert "--pin jax=0.9.2 --pin jaxlib=0.9.2" in report.read_text()
     # What JAX serialised is in the folder of the report.
     assert re.search(r"^`\d\d-vhlo\.mlirbc`: \d+ bytes, beside this report$", report.read_text(), re.MULTILINE)
-    refused = reproduce(report, house, ["iree-compile@3.11"], tmp_path / "bad")
+    refused = reproduce(report, workspace, ["iree-compile@3.11"], tmp_path / "bad")
     assert refused.returncode == 1
     assert "op attribute 'strides' failed to satisfy constraint" in refused.stderr
-    passed = reproduce(report, house, ["iree-compile@3.9"], tmp_path / "good")
+    passed = reproduce(report, workspace, ["iree-compile@3.9"], tmp_path / "good")
     assert passed.returncode == 0, passed.stderr

@@ -17,8 +17,8 @@ from mlir_matrix.buildbot.state import FAILURE, RETRY, SKIPPED, SUCCESS
 from support.buildmaster import Build, Master
 from support.downstream import Downstream, processes
 from support.hostile import INNOCENT_MLIR
-from support.house import REPOSITORY, House, new_home, wait_until
 from support.machine import program
+from support.workspace import REPOSITORY, Workspace, new_home, wait_until
 
 CONFIG = """
 from buildbot.plugins import schedulers, steps, util
@@ -70,7 +70,7 @@ def workload(x):
 class Lab:
     """The master, and the repository that it polls."""
 
-    def __init__(self, folder: Path, house: House) -> None:
+    def __init__(self, folder: Path, workspace: Workspace) -> None:
         self.catalog = Downstream(folder / "repository")
         self.catalog.workload("doubled", linalg=INNOCENT_MLIR)
         self.catalog.workload("other", linalg=INNOCENT_MLIR)
@@ -88,7 +88,7 @@ class Lab:
         #: Exists once the slow step of the builder ``shell`` has begun.
         self.begun = folder / "begun"
         config = CONFIG.format(repository=str(self.catalog.root), program=str(program), begun=self.begun)
-        self.master = Master(folder, house, config, ["vector", "plain"])
+        self.master = Master(folder, workspace, config, ["vector", "plain"])
         # Its first poll tells the poller where to begin.
         assert wait_until(lambda: "gitpoller: processing changes" in self.master.log(), 30)
 
@@ -115,7 +115,7 @@ class Lab:
 @pytest.fixture(scope="module")
 def lab(c_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     folder = tmp_path_factory.mktemp("lab")
-    made = Lab(folder, House(new_home(folder / "home")))
+    made = Lab(folder, Workspace(new_home(folder / "home")))
     with made.master:
         yield made
         assert "Traceback (most recent call last)" not in made.master.log()

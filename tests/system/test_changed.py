@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from support.house import House
 from support.machine import program
+from support.workspace import Workspace
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SELECTED = ("smoke", "jax/*/x86_64/{mlp,topk}", "mlir/linalg-to-loops/**")
@@ -39,10 +39,10 @@ def git(folder: Path, *words: str) -> None:
 
 
 @pytest.fixture
-def matrix(checkout: Path, house: House) -> Callable[..., subprocess.CompletedProcess[str]]:
+def matrix(checkout: Path, workspace: Workspace) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Call the program of the checkout."""
     git(checkout, "checkout", "-q", "--force", "main")
-    environment = {**os.environ, **house.env}
+    environment = {**os.environ, **workspace.env}
 
     def call(*words: str) -> subprocess.CompletedProcess[str]:
         program = checkout / "tools" / "mlir_matrix" / "__main__.py"

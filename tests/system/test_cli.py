@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from support.house import REPOSITORY, House, Report
+from support.workspace import REPOSITORY, Report, Workspace
 
 POSITION = re.compile(r"(?:matrix|recipes|golden|toolchains)/[\w./-]+\.yaml:\d+:\d+")
 PASSES = "pytorch/linalg-vectorized/x86_64/mlp"
@@ -33,19 +33,19 @@ def positions_lead_somewhere(root: Path, text: str) -> int:
     return len(found)
 
 
-def test_plan_forms_agree(house: House) -> None:
-    ids = house("plan", "--format", "ids").stdout.splitlines()
+def test_plan_forms_agree(workspace: Workspace) -> None:
+    ids = workspace("plan", "--format", "ids").stdout.splitlines()
     assert len(ids) == len(set(ids)) > 400
-    document = house("plan", "--format", "json").document
+    document = workspace("plan", "--format", "json").document
     assert [test["id"] for test in document["tests"] if test["selected"] or "outcome" in test] == ids
-    table = house("plan")
+    table = workspace("plan")
     assert table.code == 0
     assert "jax emits stablehlo; tosa-loops takes tosa, torch or torch-onnx" in " ".join(table.stdout.split())
     for name in ("pytorch", "linalg-vectorized"):
         assert name in table.stdout
 
 
-def test_plan_names_what_is_left_out(copied: House) -> None:
+def test_plan_names_what_is_left_out(copied: Workspace) -> None:
     assert copied.root is not None
     suite = copied.root / "matrix" / "suites" / "smoke.yaml"
     text = suite.read_text()
@@ -72,12 +72,12 @@ def test_plan_names_what_is_left_out(copied: House) -> None:
     ("test", "state"),
     [(PASSES, "selected"), (UNSUPPORTED, "unsupported"), (EXPECTED, "selected"), (IR_TEST, "selected")],
 )
-def test_explain(house: House, test: str, state: str) -> None:
-    text = house("explain", test)
+def test_explain(workspace: Workspace, test: str, state: str) -> None:
+    text = workspace("explain", test)
     assert text.code == 0
     assert text.stdout.startswith(f"{test}: {state}\n")
     assert positions_lead_somewhere(REPOSITORY, text.stdout) >= 2
-    document = house("explain", test, "--format", "json").document
+    document = workspace("explain", test, "--format", "json").document
     assert document["id"] == test
     assert document["selected"] == (state == "selected")
     assert document["rules"]
@@ -86,17 +86,17 @@ def test_explain(house: House, test: str, state: str) -> None:
     assert positions_lead_somewhere(REPOSITORY, json.dumps(document)) >= 2
 
 
-def test_explain_takes_patterns(house: House) -> None:
-    documents = house("explain", "{jax,mlir}/tosa-loops/x86_64/mlp", "--format", "json").document
+def test_explain_takes_patterns(workspace: Workspace) -> None:
+    documents = workspace("explain", "{jax,mlir}/tosa-loops/x86_64/mlp", "--format", "json").document
     found = {document["id"].split("/")[0]: document["outcome"] for document in documents}
     assert found == {"jax": "unsupported", "mlir": "unsupported"}
-    left_out = house("explain", "mlir/linalg-loops/*/dot", "--suite", "smoke").stdout
+    left_out = workspace("explain", "mlir/linalg-loops/*/dot", "--suite", "smoke").stdout
     assert left_out.startswith("mlir/linalg-loops/x86_64/dot: left out\n")
 
 
-def test_explain_says_what_runs(house: House) -> None:
-    document = house("explain", PASSES, "--format", "json").document
-    plan = house.plan(PASSES)
+def test_explain_says_what_runs(workspace: Workspace) -> None:
+    document = workspace("explain", PASSES, "--format", "json").document
+    plan = workspace.plan(PASSES)
     assert {action["id"] for action in document["actions"]} == {action["id"] for action in plan["actions"]}
     assert {environment["name"] for environment in document["environments"]} >= {
         "torch",
@@ -115,11 +115,11 @@ def test_explain_says_what_runs(house: House) -> None:
     assert any(row["layer"].startswith("golden/tolerances.yaml:") for row in document["tolerances"])
 
 
-def test_explain_shows_the_expectation(house: House) -> None:
-    document = house("explain", EXPECTED, "--format", "json").document
+def test_explain_shows_the_expectation(workspace: Workspace) -> None:
+    document = workspace("explain", EXPECTED, "--format", "json").document
     assert document["expectation"]["outcome"] == "lower-failed"
     assert POSITION.fullmatch(document["expectation"]["position"])
-    assert "expects lower-failed" in house("explain", EXPECTED).stdout
+    assert "expects lower-failed" in workspace("explain", EXPECTED).stdout
 
 
 @pytest.mark.parametrize(
@@ -146,36 +146,36 @@ def test_explain_shows_the_expectation(house: House) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_what_is_not_there_is_an_error_of_usage(house: House, arguments: tuple[str, ...], words: str) -> None:
-    done = house(*arguments)
+def test_what_is_not_there_is_an_error_of_usage(workspace: Workspace, arguments: tuple[str, ...], words: str) -> None:
+    done = workspace(*arguments)
     assert done.code == 2, done.stderr
     assert words in done.stderr
     assert done.stdout == ""
 
 
-def test_errors_go_to_stderr_also_for_json(house: House) -> None:
-    done = house("run", UNSUPPORTED, "--format", "json")
+def test_errors_go_to_stderr_also_for_json(workspace: Workspace) -> None:
+    done = workspace("run", UNSUPPORTED, "--format", "json")
     assert (done.code, done.stdout) == (2, "")
 
 
-def test_github_obeys_commands_again_after_an_error(house: House) -> None:
-    done = house("run", "jax/none/x86_64/matmul", "--format", "github")
+def test_github_obeys_commands_again_after_an_error(workspace: Workspace) -> None:
+    done = workspace("run", "jax/none/x86_64/matmul", "--format", "github")
     assert done.code == 2
     stopped, going_on = done.stdout.splitlines()
     assert going_on == f"::{stopped.removeprefix('::stop-commands::')}::"
 
 
 @pytest.mark.parametrize("verb", ["plan", "explain"])
-def test_an_environment_that_stands_in_shows_before_it_runs(house: House, verb: str) -> None:
-    done = house(verb, "mlir/linalg-loops/x86_64/mlp", "--environment", "mlir=mlir-upstream")
+def test_an_environment_that_stands_in_shows_before_it_runs(workspace: Workspace, verb: str) -> None:
+    done = workspace(verb, "mlir/linalg-loops/x86_64/mlp", "--environment", "mlir=mlir-upstream")
     assert done.code == 0, done.stderr
     assert "llvm 23.0.0+mlir-python-bindings" in done.stdout
     assert "matrix toolchain lock mlir-upstream" in done.stdout
 
 
-def test_a_skipped_test_alone_is_an_error(house: House) -> None:
+def test_a_skipped_test_alone_is_an_error(workspace: Workspace) -> None:
     """The environment that stands in keeps to its own releases, and this repository has no lock of that one."""
-    done = house("run", "mlir/linalg-loops/x86_64/mlp", "--environment", "mlir=mlir-upstream", "--quiet")
+    done = workspace("run", "mlir/linalg-loops/x86_64/mlp", "--environment", "mlir=mlir-upstream", "--quiet")
     assert done.code == 2
     assert "no test ran: unavailable on this machine: " in done.stderr
     assert "environment mlir-upstream (mlir-python-bindings 23.0.0 numpy" in done.stderr
@@ -184,7 +184,7 @@ def test_a_skipped_test_alone_is_an_error(house: House) -> None:
 @pytest.mark.parametrize(
     "command", ["run 'mlir/linalg-loops/x86_64/*' --format json --quiet", "plan --format json", "plan --format ids"]
 )
-def test_a_reader_that_has_enough(warm: House, command: str) -> None:
+def test_a_reader_that_has_enough(warm: Workspace, command: str) -> None:
     words = " ".join(f"'{word}'" for word in warm.command())
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", f"{words} {command} | head -c 10"],
@@ -195,27 +195,27 @@ def test_a_reader_that_has_enough(warm: House, command: str) -> None:
     assert done.returncode == 0
 
 
-def test_no_colour_where_nobody_looks(warm: House) -> None:
+def test_no_colour_where_nobody_looks(warm: Workspace) -> None:
     for more in ({}, {"NO_COLOR": "1"}, {"NO_COLOR": "1", "FORCE_COLOR": "1", "TERM": "xterm-256color"}):
-        house = House(warm.home, more=more)
-        done = house("run", "smoke", "mlir/linalg-*/{x86_64,ir}/*", "jax/linalg-loops/x86_64/*")
+        workspace = Workspace(warm.home, more=more)
+        done = workspace("run", "smoke", "mlir/linalg-*/{x86_64,ir}/*", "jax/linalg-loops/x86_64/*")
         colours = re.findall(r"\x1b\[[\d;]*3\d", done.stdout + done.stderr)
         assert done.code == 0
         assert colours == [], more
 
 
-def test_progress_goes_to_stderr(fresh: Callable[[str], House]) -> None:
+def test_progress_goes_to_stderr(fresh: Callable[[str], Workspace]) -> None:
     """For logs: a line for each verdict that was not known before."""
-    house = fresh("home")
+    workspace = fresh("home")
     tests = "mlir/linalg-loops/x86_64/{mlp,topk,softmax}"
-    done = house("run", tests, "--format", "json")
+    done = workspace("run", tests, "--format", "json")
     assert done.document["summary"]["by_outcome"] == {"pass": 3}
     lines = [line.split()[-1] for line in done.stderr.splitlines() if re.match(r"\[[123]/3\] pass ", line)]
     assert sorted(lines) == sorted(Report(done).outcomes)
-    assert house("run", tests, "--format", "json").stderr == ""
+    assert workspace("run", tests, "--format", "json").stderr == ""
 
 
-def test_a_suite_and_a_glob_narrow_and_lists_unite(warm: House) -> None:
+def test_a_suite_and_a_glob_narrow_and_lists_unite(warm: Workspace) -> None:
     both = warm.run("mlir/linalg-loops/x86_64/mlp", "mlir/linalg-named/x86_64/{mlp,topk}", "mlir/linalg-l*s/x86_64/mlp")
     assert list(both.outcomes) == [
         "mlir/linalg-loops/x86_64/mlp", "mlir/linalg-named/x86_64/mlp", "mlir/linalg-named/x86_64/topk",
@@ -225,7 +225,7 @@ def test_a_suite_and_a_glob_narrow_and_lists_unite(warm: House) -> None:
     assert "unsupported" in narrowed.outcomes.values(), "a glob takes along what is unsupported, with its reason"
 
 
-def test_the_launcher_is_the_same(warm: House, tmp_path: Path) -> None:
+def test_the_launcher_is_the_same(warm: Workspace, tmp_path: Path) -> None:
     """``tools/matrix`` from any folder, with the program's own environment."""
     done = subprocess.run(
         [REPOSITORY / "tools" / "matrix", "run", "mlir/linalg-loops/x86_64/m*", "--format", "json", "--quiet"],
@@ -238,18 +238,18 @@ def test_the_launcher_is_the_same(warm: House, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("entry", ["mlir_matrix", "mlir_matrix/__main__.py"])
-def test_python_runs_a_checkout(fresh: Callable[[str], House], entry: str) -> None:
+def test_python_runs_a_checkout(fresh: Callable[[str], Workspace], entry: str) -> None:
     """Without the launcher and its options; modules of ours must not stand for the standard library's."""
-    house = fresh("home")
+    workspace = fresh("home")
     done = subprocess.run(
         [sys.executable, str(REPOSITORY / "tools" / entry), "run", IR_TEST, "--quiet", "--format", "json"],
-        cwd=REPOSITORY, env={**os.environ, **house.env}, capture_output=True, text=True, timeout=300, check=False,
+        cwd=REPOSITORY, env={**os.environ, **workspace.env}, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert [test["outcome"] for test in json.loads(done.stdout)["tests"]] == ["pass"]
 
 
-def test_timeout_is_an_outcome_that_is_not_kept(copied: House) -> None:
+def test_timeout_is_an_outcome_that_is_not_kept(copied: Workspace) -> None:
     """A verdict about the moment: the same test may do better the next time."""
     assert copied.root is not None
     source = copied.root / "matrix" / "workloads" / "mlp" / "jax.py"

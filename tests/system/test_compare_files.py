@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from support.house import Finished, House
+from support.workspace import Finished, Workspace
 
 RIGHT = np.random.default_rng(1).normal(size=(33, 97)).astype(np.float32)
 
@@ -21,12 +21,12 @@ Compare = Callable[..., Finished]
 
 
 @pytest.fixture
-def compare(house: House, tmp_path: Path) -> Compare:
+def compare(workspace: Workspace, tmp_path: Path) -> Compare:
     """Calls it on files whose contents are given: arrays are saved, bytes written."""
 
     def call(actual: Any, expected: Any, *options: str, code: int | None = None) -> Finished:
         paths = [_saved(tmp_path / name, content) for name, content in (("actual", actual), ("expected", expected))]
-        done = house("compare", *paths, *options)
+        done = workspace("compare", *paths, *options)
         assert "Traceback" not in done.stderr
         assert "internal error" not in done.stderr
         if code is not None:
@@ -226,8 +226,8 @@ def test_options_that_are_wrong(compare: Compare, options: tuple[str, ...], word
     assert words in compare(RIGHT, RIGHT, *options, code=2).stderr
 
 
-def test_files_that_are_not_there(house: House, tmp_path: Path) -> None:
-    done = house("compare", tmp_path / "a", tmp_path / "b")
+def test_files_that_are_not_there(workspace: Workspace, tmp_path: Path) -> None:
+    done = workspace("compare", tmp_path / "a", tmp_path / "b")
     assert (done.code, "there is no file or folder" in done.stderr) == (2, True)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from support.downstream import Downstream
-from support.house import House
+from support.workspace import Workspace
 
 #: A named form and a generalised one, of the same input.
 INPUT = """\
@@ -47,20 +47,20 @@ def catalog(tmp_path: Path) -> Downstream:
     return made
 
 
-def conflicts(house: House, catalog: Downstream, *arguments: str | Path, code: int) -> Any:
-    done = house("conflicts", *arguments, "--catalog", catalog.root, "--format", "json")
+def conflicts(workspace: Workspace, catalog: Downstream, *arguments: str | Path, code: int) -> Any:
+    done = workspace("conflicts", *arguments, "--catalog", catalog.root, "--format", "json")
     assert done.code == code, done.stderr or done.stdout
     return json.loads(done.stdout)
 
 
-def test_two_tests_that_ask_opposite_things_of_one_input(house: House, catalog: Downstream) -> None:
-    document = conflicts(house, catalog, "schools", code=1)
+def test_two_tests_that_ask_opposite_things_of_one_input(workspace: Workspace, catalog: Downstream) -> None:
+    document = conflicts(workspace, catalog, "schools", code=1)
     assert [(pair["tests"], pair["how"], pair["known"]) for pair in document["conflicts"]] == [(PAIR, "input", None)]
     assert (document["tests"], document["stale"]) == (3, [])
     (repeated,) = document["repeated"]
     assert repeated["tests"] == ["mlir/to-named/ir/either", "mlir/to-named/ir/mm"], "of one step, which passes both"
-    assert house.run("schools", catalog=catalog.root).surprises() == set(), "each by itself is right"
-    text = house("conflicts", "schools", "--catalog", catalog.root)
+    assert workspace.run("schools", catalog=catalog.root).surprises() == set(), "each by itself is right"
+    text = workspace("conflicts", "schools", "--catalog", catalog.root)
     assert text.stdout.splitlines() == [
         "conflict mlir/to-generic/ir/mm mlir/to-named/ir/mm",
         "  they take the same IR, and each output satisfies exactly one of them (here)",
@@ -70,25 +70,25 @@ def test_two_tests_that_ask_opposite_things_of_one_input(house: House, catalog: 
     ]
 
 
-def test_what_a_suite_states_is_known(house: House, catalog: Downstream) -> None:
+def test_what_a_suite_states_is_known(workspace: Workspace, catalog: Downstream) -> None:
     catalog.write("matrix/suites/schools.yaml", f"description: d\nsteps: ['to-*']\n{RULE}")
-    (pair,) = conflicts(house, catalog, "schools", code=0)["conflicts"]
+    (pair,) = conflicts(workspace, catalog, "schools", code=0)["conflicts"]
     assert pair["known"]["reason"] == "One for each school."
     assert pair["known"]["position"].endswith("matrix/suites/schools.yaml:4:5")
 
 
-def test_what_is_stated_and_not_so_is_stale(house: House, catalog: Downstream) -> None:
+def test_what_is_stated_and_not_so_is_stale(workspace: Workspace, catalog: Downstream) -> None:
     stale = RULE.replace("mlir/to-named/ir/mm", "mlir/to-named/ir/either")
     catalog.write("recipes/steps/to-generic/tests/mm.mlir", EITHER)
     catalog.write("matrix/suites/schools.yaml", f"description: d\nsteps: ['to-*']\n{stale}")
-    document = conflicts(house, catalog, "schools", code=1)
+    document = conflicts(workspace, catalog, "schools", code=1)
     assert document["conflicts"] == []
     assert [each["tests"] for each in document["stale"]] == [["mlir/to-generic/ir/mm", "mlir/to-named/ir/either"]]
 
 
-def test_two_tests_of_a_step_that_ask_the_same(house: House, catalog: Downstream) -> None:
+def test_two_tests_of_a_step_that_ask_the_same(workspace: Workspace, catalog: Downstream) -> None:
     catalog.write("recipes/steps/to-named/tests/again.mlir", NAMED.replace("%x", "%left"))
-    document = conflicts(house, catalog, "schools", "mlir/to-named/ir/*", code=0)
+    document = conflicts(workspace, catalog, "schools", "mlir/to-named/ir/*", code=0)
     assert ["mlir/to-named/ir/again", "mlir/to-named/ir/mm"] in [pair["tests"] for pair in document["repeated"]]
 
 
@@ -100,11 +100,11 @@ def turning(catalog: Downstream) -> None:
     catalog.write("recipes/steps/turns/tests/after.mlir", WIDER)
 
 
-def test_tests_that_pass_in_turn_over_releases(house: House, catalog: Downstream) -> None:
+def test_tests_that_pass_in_turn_over_releases(workspace: Workspace, catalog: Downstream) -> None:
     turning(catalog)
-    once = conflicts(house, catalog, "mlir/turns/ir/*", "--over", "llvm=19", code=0)
+    once = conflicts(workspace, catalog, "mlir/turns/ir/*", "--over", "llvm=19", code=0)
     assert once["conflicts"] == [], "one release shows nothing"
-    document = conflicts(house, catalog, "mlir/turns/ir/*", "--over", "llvm=19,22", code=1)
+    document = conflicts(workspace, catalog, "mlir/turns/ir/*", "--over", "llvm=19,22", code=1)
     assert document["conflicts"] == [
         {
             "tests": ["mlir/turns/ir/after", "mlir/turns/ir/before"],
@@ -113,17 +113,17 @@ def test_tests_that_pass_in_turn_over_releases(house: House, catalog: Downstream
     ]  # fmt: skip
 
 
-def test_the_same_in_documents_of_results(house: House, catalog: Downstream, tmp_path: Path) -> None:
+def test_the_same_in_documents_of_results(workspace: Workspace, catalog: Downstream, tmp_path: Path) -> None:
     turning(catalog)
     files: list[str | Path] = []
     for release in ("19", "22"):
-        done = house(
+        done = workspace(
             "run", "mlir/turns/ir/*", "--pin", f"llvm={release}", "--catalog", catalog.root, "--format", "json"
         )
         assert done.code == 1
         files += ["--results", tmp_path / f"{release}.json"]
         (tmp_path / f"{release}.json").write_text(done.stdout)
-    document = conflicts(house, catalog, "mlir/turns/ir/*", *files, code=1)
+    document = conflicts(workspace, catalog, "mlir/turns/ir/*", *files, code=1)
     assert [pair["tests"] for pair in document["conflicts"]] == [["mlir/turns/ir/after", "mlir/turns/ir/before"]]
 
 
@@ -137,19 +137,19 @@ def test_the_same_in_documents_of_results(house: House, catalog: Downstream, tmp
         (["schools", "--results", "matrix"], ""),
     ],
 )
-def test_what_cannot_be_asked(house: House, catalog: Downstream, arguments: list[str], says: str) -> None:
-    done = house("conflicts", *arguments, "--catalog", catalog.root, cwd=catalog.root)
+def test_what_cannot_be_asked(workspace: Workspace, catalog: Downstream, arguments: list[str], says: str) -> None:
+    done = workspace("conflicts", *arguments, "--catalog", catalog.root, cwd=catalog.root)
     assert done.code == 2
     assert says in done.stderr
 
 
-def test_a_document_that_is_none(house: House, catalog: Downstream, tmp_path: Path) -> None:
+def test_a_document_that_is_none(workspace: Workspace, catalog: Downstream, tmp_path: Path) -> None:
     for text in ("", "[]", "{}", '{"schema": "mlir-matrix/plan/v1", "tests": []}'):
         path = tmp_path / "odd.json"
         path.write_text(text)
-        done = house("conflicts", "schools", "--results", path, "--catalog", catalog.root)
+        done = workspace("conflicts", "schools", "--results", path, "--catalog", catalog.root)
         assert (done.code, "not a document of results" in done.stderr) == (2, True)
 
 
-def test_none_of_our_own_conflict(house: House) -> None:
-    assert house("conflicts").code == 0
+def test_none_of_our_own_conflict(workspace: Workspace) -> None:
+    assert workspace("conflicts").code == 0

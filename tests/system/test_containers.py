@@ -19,8 +19,8 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session
 from mlir_matrix.plan.session import open_session
 from support.daemon import Daemon, dockerd, unsupported
-from support.house import REPOSITORY, Finished, House, new_home
 from support.pages import blocks, perform
+from support.workspace import REPOSITORY, Finished, Workspace, new_home
 
 #: Small ones, of wheels alone.
 NAMES = ("numpy", "filecheck")
@@ -40,11 +40,11 @@ def docker(daemon: Daemon) -> Daemon:
 
 
 @pytest.fixture
-def user(docker: Daemon, tmp_path: Path) -> Callable[..., House]:
+def user(docker: Daemon, tmp_path: Path) -> Callable[..., Workspace]:
     """Make homes; ``measured=False``: of somebody whose layers nobody has measured yet."""
 
-    def make(name: str, *, measured: bool = True) -> House:
-        made = House(new_home(tmp_path / name), more={"DOCKER_HOST": docker.host})
+    def make(name: str, *, measured: bool = True) -> Workspace:
+        made = Workspace(new_home(tmp_path / name), more={"DOCKER_HOST": docker.host})
         if not measured:
             (made.home / "layers").unlink()
         return made
@@ -52,18 +52,18 @@ def user(docker: Daemon, tmp_path: Path) -> Callable[..., House]:
     return make
 
 
-def built(house: House, *names: str) -> dict[str, str]:
+def built(workspace: Workspace, *names: str) -> dict[str, str]:
     """Images by environment, once they are there."""
-    done = house("container", "build", *names, "--quiet", "--format", "json")
+    done = workspace("container", "build", *names, "--quiet", "--format", "json")
     assert done.code == 0, done.stderr
     assert done.document["summary"]["images"] == len(done.document["images"])
-    listed = house("container", "list", *names, "--format", "json").document["images"]
+    listed = workspace("container", "list", *names, "--format", "json").document["images"]
     assert {image["state"] for image in listed} == {"present"}
     return {image["environment"]: image["id"] for image in listed}
 
 
-def verified(house: House, *names: str, code: int) -> Finished:
-    done = house("container", "verify", *names)
+def verified(workspace: Workspace, *names: str, code: int) -> Finished:
+    done = workspace("container", "verify", *names)
     assert done.code == code, done.stdout + done.stderr
     return done
 
@@ -73,7 +73,7 @@ def environment_of(session: Session, name: str) -> ResolvedEnvironment:
     return found
 
 
-def test_the_same_lock_gives_the_same_image(user: Callable[..., House], docker: Daemon) -> None:
+def test_the_same_lock_gives_the_same_image(user: Callable[..., Workspace], docker: Daemon) -> None:
     """Made of packages that somebody else installed, under another umask, for a daemon that has none of it."""
     first = built(user("first", measured=False), *NAMES)
     docker.docker("image", "rm", "--force", *first.values())
@@ -94,13 +94,13 @@ def test_the_same_lock_gives_the_same_image(user: Callable[..., House], docker: 
         assert said["Id"] == identifier
 
 
-def test_building_again_changes_nothing(user: Callable[..., House]) -> None:
-    house = user("home")
-    found = built(house, *NAMES)
-    done = house("container", "build", *NAMES)
+def test_building_again_changes_nothing(user: Callable[..., Workspace]) -> None:
+    workspace = user("home")
+    found = built(workspace, *NAMES)
+    done = workspace("container", "build", *NAMES)
     assert [line.split()[-1] for line in done.stdout.splitlines()[1:]] == ["present", "present"]
     assert "building" not in done.stderr
-    assert built(house, *NAMES) == found
+    assert built(workspace, *NAMES) == found
 
 
 def run(docker: Daemon, image: str, *words: str) -> str:
@@ -111,7 +111,7 @@ def run(docker: Daemon, image: str, *words: str) -> str:
 
 @pytest.mark.parametrize(("name", "module"), [("numpy", "numpy"), ("mlir", "torch_mlir.ir")])
 def test_packages_are_imported_inside(
-    user: Callable[..., House], docker: Daemon, session: Session, name: str, module: str
+    user: Callable[..., Workspace], docker: Daemon, session: Session, name: str, module: str
 ) -> None:
     image = built(user("home"), name)[name]
     environment = environment_of(session, name)
@@ -129,7 +129,7 @@ def test_packages_are_imported_inside(
     assert run(docker, image, plain, "-c", "import ctypes, ssl; print('well')") == "well\n"
 
 
-def test_a_pinned_llvm_runs_inside(user: Callable[..., House], docker: Daemon, session: Session) -> None:
+def test_a_pinned_llvm_runs_inside(user: Callable[..., Workspace], docker: Daemon, session: Session) -> None:
     image = built(user("home"), LLVM)[LLVM]
     environment = environment_of(session, LLVM)
     (root,) = environment.roots(session.home.packages)
@@ -137,75 +137,75 @@ def test_a_pinned_llvm_runs_inside(user: Callable[..., House], docker: Daemon, s
     assert "LLVM version 22.1.8" in run(docker, image, *llc, "--version")
 
 
-def test_a_removed_image_is_absent(user: Callable[..., House], docker: Daemon) -> None:
-    house = user("home")
-    built(house, "numpy")
-    assert verified(house, "numpy", code=0).stdout == "1 image compared; 0 differ from their lock files\n"
-    document = house("container", "verify", "numpy", "--format", "json").document
+def test_a_removed_image_is_absent(user: Callable[..., Workspace], docker: Daemon) -> None:
+    workspace = user("home")
+    built(workspace, "numpy")
+    assert verified(workspace, "numpy", code=0).stdout == "1 image compared; 0 differ from their lock files\n"
+    document = workspace("container", "verify", "numpy", "--format", "json").document
     assert document["summary"] == {"images": 1, "different": 0}
-    docker.docker("image", "rm", "--force", tag_of(house, "numpy"))
-    done = verified(house, "numpy", code=3)
-    assert done.stdout.splitlines()[0] == f"{tag_of(house, 'numpy')}: is absent"
+    docker.docker("image", "rm", "--force", tag_of(workspace, "numpy"))
+    done = verified(workspace, "numpy", code=3)
+    assert done.stdout.splitlines()[0] == f"{tag_of(workspace, 'numpy')}: is absent"
     assert "matrix container build builds them again" in done.stderr
-    assert [row["state"] for row in listed(house, "numpy")] == ["absent"]
+    assert [row["state"] for row in listed(workspace, "numpy")] == ["absent"]
 
 
-def listed(house: House, *names: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = house("container", "list", *names, "--format", "json").document["images"]
+def listed(workspace: Workspace, *names: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = workspace("container", "list", *names, "--format", "json").document["images"]
     return rows
 
 
-def tag_of(house: House, name: str) -> str:
-    return next(row["tag"] for row in listed(house, name) if row["environment"] == name and row["digest"])
+def tag_of(workspace: Workspace, name: str) -> str:
+    return next(row["tag"] for row in listed(workspace, name) if row["environment"] == name and row["digest"])
 
 
-def test_a_tag_that_is_another_image(user: Callable[..., House], docker: Daemon) -> None:
-    house = user("home")
-    found = built(house, *NAMES)
-    docker.docker("tag", tag_of(house, "filecheck"), tag_of(house, "numpy"))
-    lines = verified(house, *NAMES, code=3).stdout.splitlines()
-    assert lines[0] == f"{tag_of(house, 'numpy')}: differs from its lock files"
+def test_a_tag_that_is_another_image(user: Callable[..., Workspace], docker: Daemon) -> None:
+    workspace = user("home")
+    found = built(workspace, *NAMES)
+    docker.docker("tag", tag_of(workspace, "filecheck"), tag_of(workspace, "numpy"))
+    lines = verified(workspace, *NAMES, code=3).stdout.splitlines()
+    assert lines[0] == f"{tag_of(workspace, 'numpy')}: differs from its lock files"
     assert "  its label mlir-matrix.environment is filecheck, not numpy" in lines
     assert any("is not that of numpy" in line for line in lines)
     assert lines[-1] == "2 images compared; 1 differ from their lock files"
-    assert built(house, *NAMES) == found
+    assert built(workspace, *NAMES) == found
 
 
-def test_an_image_that_somebody_changed(user: Callable[..., House], docker: Daemon) -> None:
+def test_an_image_that_somebody_changed(user: Callable[..., Workspace], docker: Daemon) -> None:
     """Layer and file are named."""
-    house = user("home")
-    found = built(house, "numpy")
-    tag = tag_of(house, "numpy")
+    workspace = user("home")
+    found = built(workspace, "numpy")
+    tag = tag_of(workspace, "numpy")
     change = "for file in /matrix/packages/numpy-*/numpy/version.py; do echo changed > $file; done"
     docker.docker("run", "--name", "changed", "--network=none", "--user=0", tag, "/bin/sh", "-c", change)
     docker.docker("commit", "changed", tag)
     docker.docker("rm", "changed")
-    said = verified(house, "numpy", code=3).stdout
+    said = verified(workspace, "numpy", code=3).stdout
     assert "it has an extra layer, sha256:" in said
     assert "/numpy/version.py was added or changed" in said
-    assert {row["state"] for row in listed(house, "numpy")} == {"stale"}
-    done = house("container", "build", "numpy", "--quiet")
+    assert {row["state"] for row in listed(workspace, "numpy")} == {"stale"}
+    done = workspace("container", "build", "numpy", "--quiet")
     assert done.stdout.splitlines()[1].endswith("made")
-    assert found["numpy"] in {row["id"] for row in listed(house, "numpy") if row["state"] == "present"}
+    assert found["numpy"] in {row["id"] for row in listed(workspace, "numpy") if row["state"] == "present"}
 
 
-def test_a_damaged_package_is_not_put_in_one(user: Callable[..., House], docker: Daemon, tmp_path: Path) -> None:
-    house = user("home")
-    built(house, "filecheck")
-    docker.docker("image", "rm", "--force", tag_of(house, "filecheck"))
-    real = (house.home / "packages").resolve()
-    (house.home / "packages").unlink()
-    (house.home / "packages").mkdir()
+def test_a_damaged_package_is_not_put_in_one(user: Callable[..., Workspace], docker: Daemon, tmp_path: Path) -> None:
+    workspace = user("home")
+    built(workspace, "filecheck")
+    docker.docker("image", "rm", "--force", tag_of(workspace, "filecheck"))
+    real = (workspace.home / "packages").resolve()
+    (workspace.home / "packages").unlink()
+    (workspace.home / "packages").mkdir()
     for folder in (*real.glob("filecheck-*"), *real.glob("cpython-*")):
-        subprocess.run(["cp", "-a", folder, house.home / "packages"], check=True)
-    (victim,) = (house.home / "packages").glob("filecheck-*/filecheck/finput.py")
+        subprocess.run(["cp", "-a", folder, workspace.home / "packages"], check=True)
+    (victim,) = (workspace.home / "packages").glob("filecheck-*/filecheck/finput.py")
     victim.write_text("changed\n")
-    done = house("container", "build", "filecheck")
+    done = workspace("container", "build", "filecheck")
     assert done.code == 3
     assert "has changed since its layer was measured; run: matrix toolchain verify" in done.stderr
-    assert [row["state"] for row in listed(house, "filecheck")] == ["absent"]
-    (house.home / "layers").rename(tmp_path / "aside")
-    done = house("container", "build", "filecheck")
+    assert [row["state"] for row in listed(workspace, "filecheck")] == ["absent"]
+    (workspace.home / "layers").rename(tmp_path / "aside")
+    done = workspace("container", "build", "filecheck")
     assert done.code == 3
     assert "is damaged (filecheck/finput.py); remove it by: matrix toolchain verify" in done.stderr
 
@@ -216,8 +216,8 @@ def test_a_full_disk_is_one_sentence(session: Session, tmp_path: Path) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=60m", "none", place], check=True)
     try:
         with dockerd(session, place) as daemon:
-            house = House(new_home(tmp_path / "home"), more={"DOCKER_HOST": daemon.host})
-            done = house("container", "build", "numpy", "--quiet")
+            workspace = Workspace(new_home(tmp_path / "home"), more={"DOCKER_HOST": daemon.host})
+            done = workspace("container", "build", "numpy", "--quiet")
             assert done.code == 3
             assert done.stderr == (
                 "matrix: the container daemon's disk is full, loading images; for the largest objects, run: docker system df\n"
@@ -229,22 +229,22 @@ def test_a_full_disk_is_one_sentence(session: Session, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("verb", ["build", "list", "verify"])
 def test_no_daemon_is_one_sentence(tmp_path: Path, verb: str) -> None:
-    house = House(new_home(tmp_path / "home"), more={"DOCKER_HOST": f"unix://{tmp_path}/none"})
-    done = house("container", verb, "numpy")
+    workspace = Workspace(new_home(tmp_path / "home"), more={"DOCKER_HOST": f"unix://{tmp_path}/none"})
+    done = workspace("container", verb, "numpy")
     assert done.code == 3
     assert done.stderr.startswith(f"matrix: no container daemon answers at unix://{tmp_path}/none; start one")
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_slips(user: Callable[..., House]) -> None:
-    house = user("home")
-    assert house("container", "build", "numpi").stderr == (
+def test_slips(user: Callable[..., Workspace]) -> None:
+    workspace = user("home")
+    assert workspace("container", "build", "numpi").stderr == (
         "matrix: there is no environment or suite 'numpi'; did you mean 'numpy'?\n"
     )
-    done = house("container", "build", "numpy", "--push")
+    done = workspace("container", "build", "numpy", "--push")
     assert done.code == 2
     assert done.stderr.startswith("matrix: --push: no registry is set; add «registry: HOST:PORT/FOLDER»")
-    done = house("container", "build", "numpy", "mlir-upstream", "--quiet")
+    done = workspace("container", "build", "numpy", "mlir-upstream", "--quiet")
     assert done.code == 3
     assert "numpy" in done.stdout
     assert "environment mlir-upstream" in done.stderr

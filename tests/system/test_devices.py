@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.house import House
+from support.workspace import Workspace
 
 #: Everybody may open it, and without a terminal nothing comes of that.
 DEVICE = "/dev/tty"
@@ -61,18 +61,18 @@ def catalog(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def probing(fresh: Callable[[str], House], tmp_path: Path) -> House:
-    """A house with the runner on its PATH, in which no kernel has run."""
-    house = fresh("home")
+def probing(fresh: Callable[[str], Workspace], tmp_path: Path) -> Workspace:
+    """A workspace with the runner on its PATH, in which no kernel has run."""
+    workspace = fresh("home")
     program = tmp_path / "bin/probe"
     program.parent.mkdir()
     program.write_text(PROBE)
     program.chmod(0o755)
-    return replace(house, more={**house.more, "PATH": f"{program.parent}:{os.environ['PATH']}"})
+    return replace(workspace, more={**workspace.more, "PATH": f"{program.parent}:{os.environ['PATH']}"})
 
 
 @pytest.mark.namespaces
-def test_only_who_declares_a_device_and_is_granted_it_sees_it(probing: House, catalog: Path) -> None:
+def test_only_who_declares_a_device_and_is_granted_it_sees_it(probing: Workspace, catalog: Path) -> None:
     granted = probing.run(BOTH, "--device", DEVICE, catalog=catalog)
     assert granted.outcomes == {WITH: "pass", WITHOUT: "pass"}, granted.told()
     assert len([name for name in granted.actions if name.startswith("run/")]) == 2
@@ -83,7 +83,7 @@ def test_only_who_declares_a_device_and_is_granted_it_sees_it(probing: House, ca
     assert refused.executed == 0
 
 
-def test_what_is_said_of_a_device_that_is_not_granted(probing: House, catalog: Path) -> None:
+def test_what_is_said_of_a_device_that_is_not_granted(probing: Workspace, catalog: Path) -> None:
     named = probing("run", WITH, "--catalog", catalog)
     assert (named.code, named.stderr) == (2, f"matrix: no test can run: {REASON}\n")
     plan = probing("plan", BOTH, "--catalog", catalog)
@@ -103,7 +103,7 @@ def test_what_is_said_of_a_device_that_is_not_granted(probing: House, catalog: P
         assert done.stderr.startswith(f"matrix: {said}")
 
 
-def test_the_command_that_repeats_a_failure_grants_it_again(probing: House, catalog: Path) -> None:
+def test_the_command_that_repeats_a_failure_grants_it_again(probing: Workspace, catalog: Path) -> None:
     (catalog / "matrix/targets/with/target.yaml").write_text(
         FILES["matrix/targets/with/target.yaml"].replace("sees", "lacks")
     )

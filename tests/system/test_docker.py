@@ -36,7 +36,7 @@ from support.contained import (
 from support.daemon import Daemon, dockerd
 from support.downstream import Downstream, processes
 from support.hostile import GOOD, LEFT, NAME
-from support.house import House, Report, new_home, wait_until
+from support.workspace import Report, Workspace, new_home, wait_until
 
 INNOCENT = [f"good_{number}" for number in range(6)]
 TRIED = [*(name for name in CASES if name != SLOW), *INNOCENT]
@@ -46,7 +46,7 @@ TRIED = [*(name for name in CASES if name != SLOW), *INNOCENT]
 
 
 @pytest.fixture(scope="module")
-def aftermath(containers: House, tmp_path_factory: pytest.TempPathFactory) -> Aftermath:
+def aftermath(containers: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Aftermath:
     """Of one run with all of them at once."""
     folder = tmp_path_factory.mktemp("hostile")
     return attempt(apart(containers, folder / "home"), folder, TRIED)
@@ -59,11 +59,11 @@ def test_each_gets_its_own_outcome(aftermath: Aftermath, name: str) -> None:
 
 def test_nothing_is_left(aftermath: Aftermath, daemon: Daemon) -> None:
     aftermath.check_nothing_left(daemon)
-    strangers = [path for path in aftermath.house.actions.rglob("*") if path.lstat().st_uid != os.geteuid()]
+    strangers = [path for path in aftermath.workspace.actions.rglob("*") if path.lstat().st_uid != os.geteuid()]
     assert strangers == []
 
 
-def test_containers_are_locked_down(own: House, daemon: Daemon, tmp_path: Path) -> None:
+def test_containers_are_locked_down(own: Workspace, daemon: Daemon, tmp_path: Path) -> None:
     """Those of actions, and before them, where nothing is known of an image yet, the one that compiles its bytecode."""
     catalog = Downstream(tmp_path / "catalog")
     catalog.workload("mine", jax="while True: pass")
@@ -104,7 +104,7 @@ def writable(container: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_ended(how: signal.Signals, own: House, daemon: Daemon, current: Session, tmp_path: Path) -> None:
+def test_ended(how: signal.Signals, own: Workspace, daemon: Daemon, current: Session, tmp_path: Path) -> None:
     """At once, with what it runs. What a killed run could not remove the next one does, and nobody else's."""
     stranger = daemon.docker(
         "run", "--detach", "--network", "none", images_of(daemon, "jax")[0], *forever(current)
@@ -128,7 +128,7 @@ def forever(session: Session) -> list[str]:
     return [*python, "-S", "-c", "import time; time.sleep(600)"]
 
 
-def test_two_runs_at_once(own: House, daemon: Daemon, tmp_path: Path) -> None:
+def test_two_runs_at_once(own: Workspace, daemon: Daemon, tmp_path: Path) -> None:
     """One does not remove the other's."""
     with start_endless(own, tmp_path / "catalog") as process:
         assert wait_until(lambda: processes(name=LEFT))
@@ -144,17 +144,17 @@ def test_two_runs_at_once(own: House, daemon: Daemon, tmp_path: Path) -> None:
 # A machine that does not do its part
 
 
-def test_no_daemon(own: House, tmp_path: Path) -> None:
-    house = replace(own, more={"DOCKER_HOST": f"unix://{tmp_path}/none.sock"})
-    done = house("run", "mlir/linalg-loops/x86_64/mlp", "--executor", "docker")
+def test_no_daemon(own: Workspace, tmp_path: Path) -> None:
+    workspace = replace(own, more={"DOCKER_HOST": f"unix://{tmp_path}/none.sock"})
+    done = workspace("run", "mlir/linalg-loops/x86_64/mlp", "--executor", "docker")
     assert (done.code, done.stdout) == (3, "")
     assert re.search("no container daemon answers at .*none.sock; start one", done.stderr)
 
 
-def test_known_results_need_no_daemon(own: House, tmp_path: Path) -> None:
+def test_known_results_need_no_daemon(own: Workspace, tmp_path: Path) -> None:
     run(own, "mlir/linalg-loops/x86_64/mlp")
-    house = replace(own, more={"DOCKER_HOST": f"unix://{tmp_path}/none.sock"})
-    assert run(house, "mlir/linalg-loops/x86_64/mlp").executed == 0
+    workspace = replace(own, more={"DOCKER_HOST": f"unix://{tmp_path}/none.sock"})
+    assert run(workspace, "mlir/linalg-loops/x86_64/mlp").executed == 0
 
 
 @pytest.fixture
@@ -164,31 +164,31 @@ def mortal(current: Session, tmp_path: Path) -> Iterator[Daemon]:
         yield running
 
 
-def test_daemon_that_dies(own: House, mortal: Daemon, tmp_path: Path) -> None:
+def test_daemon_that_dies(own: Workspace, mortal: Daemon, tmp_path: Path) -> None:
     """Infra-errors with the reason, exit 3, and what was finished is kept."""
-    house = replace(own, more={"DOCKER_HOST": mortal.host})
+    workspace = replace(own, more={"DOCKER_HOST": mortal.host})
     catalog = Downstream(tmp_path / "catalog")
     catalog.workload("mine", jax=NAME + "import time\ntime.sleep(8)" + GOOD)
-    with under_way(house, f"{CELL}/mine", "--catalog", catalog.root) as process:
-        before = house.count()
+    with under_way(workspace, f"{CELL}/mine", "--catalog", catalog.root) as process:
+        before = workspace.count()
         os.kill(mortal.pid, signal.SIGKILL)
         out, err = process.communicate(timeout=120)
     assert process.returncode == 3, (out, err)
     (test,) = json.loads(out)["tests"]
     assert test["outcome"] == "infra-error"
     assert re.search("container daemon", test["reason"])
-    assert house.count() >= before
+    assert workspace.count() >= before
 
 
 @contextmanager
-def under_way(house: House, *words: str | Path) -> Iterator[subprocess.Popen[str]]:
+def under_way(workspace: Workspace, *words: str | Path) -> Iterator[subprocess.Popen[str]]:
     """A run of one test whose action has begun."""
-    with house.start("run", *words, "--executor", "docker", "--format", "json", "--quiet") as process:
+    with workspace.start("run", *words, "--executor", "docker", "--format", "json", "--quiet") as process:
         assert wait_until(lambda: processes(name=LEFT))
         yield process
 
 
-def test_image_that_vanishes(own: House, daemon: Daemon, tmp_path: Path) -> None:
+def test_image_that_vanishes(own: Workspace, daemon: Daemon, tmp_path: Path) -> None:
     """While a run is under way; the next one makes it again."""
     catalog = Downstream(tmp_path / "catalog")
     catalog.workload("mine", jax=NAME + "import time\ntime.sleep(20)" + GOOD)
@@ -208,22 +208,22 @@ def test_image_that_vanishes(own: House, daemon: Daemon, tmp_path: Path) -> None
     assert again.outcomes == {f"{CELL}/mine": "pass"}
 
 
-def test_full_disk(containers: House, small_disk: Path, tmp_path: Path) -> None:
+def test_full_disk(containers: Workspace, small_disk: Path, tmp_path: Path) -> None:
     """Never a verdict, never kept; with room again the same command gives the verdict."""
-    house = replace(containers, home=new_home(tmp_path / "home"), cache=small_disk / "cache")
-    run(house, "mlir/linalg-loops/x86_64/transpose")
-    ActionCache(house.actions).prepare()
+    workspace = replace(containers, home=new_home(tmp_path / "home"), cache=small_disk / "cache")
+    run(workspace, "mlir/linalg-loops/x86_64/transpose")
+    ActionCache(workspace.actions).prepare()
     (small_disk / "ballast").write_bytes(b"x" * max(0, shutil.disk_usage(small_disk).free - (200 << 10)))
     test = "mlir/linalg-loops/x86_64/mlp"
-    done = house("run", test, "--executor", "docker", "--format", "json", "--quiet")
+    done = workspace("run", test, "--executor", "docker", "--format", "json", "--quiet")
     assert done.code == 3, (done.stdout[-2000:], done.stderr)
     assert Report(done).outcomes == {test: "skipped"}
-    assert {entry["outcome"]["outcome"] for entry in house.kept().values()} == {"ok"}
+    assert {entry["outcome"]["outcome"] for entry in workspace.kept().values()} == {"ok"}
     (small_disk / "ballast").unlink()
-    assert run(house, test).outcomes == {test: "pass"}
+    assert run(workspace, test).outcomes == {test: "pass"}
 
 
-def test_container_that_is_removed(own: House, daemon: Daemon, tmp_path: Path) -> None:
+def test_container_that_is_removed(own: Workspace, daemon: Daemon, tmp_path: Path) -> None:
     """By somebody else: the action is tried again, and has its verdict."""
     catalog = Downstream(tmp_path / "catalog")
     catalog.workload("mine", jax=NAME + "import time\ntime.sleep(4)" + GOOD)
@@ -234,7 +234,7 @@ def test_container_that_is_removed(own: House, daemon: Daemon, tmp_path: Path) -
     assert process.returncode == 0, (out, err)
 
 
-def test_what_a_person_sees(own: House, daemon: Daemon) -> None:
+def test_what_a_person_sees(own: Workspace, daemon: Daemon) -> None:
     """Images that are made are told."""
     daemon.docker("rmi", "--force", *images_of(daemon, "numpy"))
     done = own("run", "mlir/linalg-loops/x86_64/transpose", "--executor", "docker")

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from support.house import REPOSITORY, House
 from support.pages import blocks, perform, runnable
+from support.workspace import REPOSITORY, Workspace
 
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if runnable(page)], ids=lambda page: page.name)
-def test_a_page_shows_what_happens(page: Path, tmp_path: Path, house: House) -> None:
+def test_a_page_shows_what_happens(page: Path, tmp_path: Path, workspace: Workspace) -> None:
     (tmp_path / "tools").symlink_to(REPOSITORY / "tools")
     (tmp_path / "mlir-matrix").symlink_to(REPOSITORY)
     for block in blocks(page):
@@ -23,7 +23,7 @@ def test_a_page_shows_what_happens(page: Path, tmp_path: Path, house: House) -> 
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(block.text, encoding="utf-8")
         elif block.runnable:
-            perform(block, tmp_path, house.home, f"{page.name}:{block.line}")
+            perform(block, tmp_path, workspace.home, f"{page.name}:{block.line}")
 
 
 def test_every_verb_is_shown_running() -> None:

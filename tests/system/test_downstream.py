@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.house import REPOSITORY, ROOMS, Finished, House, Report, new_home
+from support.workspace import REPOSITORY, ROOMS, Finished, Report, Workspace, new_home
 
 FILES = {
     "matrix/workloads/axpy/workload.yaml": """\
@@ -118,14 +118,14 @@ class Downstream:
             each.mkdir()
         cwd, user, temporary = map(str, self.empty)
         # pip asks for the version of rustc; where that is rustup's, it makes a folder in the home.
-        self.house = House(
+        self.workspace = Workspace(
             new_home(folder / "home"),
             root=self.checkout,
             more={"HOME": user, "TMPDIR": temporary, "PWD": cwd, "RUSTUP_HOME": str(folder / "rustup")},
         )
 
     def __call__(self, *arguments: str | Path) -> Finished:
-        return self.house(*arguments, "--catalog", self.catalog, cwd=self.empty[0])
+        return self.workspace(*arguments, "--catalog", self.catalog, cwd=self.empty[0])
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +173,7 @@ def test_from_nothing_to_a_pass(downstream: Downstream) -> None:
     assert contents(downstream.checkout) == checkout
     for folder in downstream.empty:
         assert list(folder.iterdir()) == [], folder
-    assert {path.name for path in downstream.house.home.iterdir()} - {"artifacts", "bazel", "layers"} == {
+    assert {path.name for path in downstream.workspace.home.iterdir()} - {"artifacts", "bazel", "layers"} == {
         "packages",
         "bytecode",
         "catalogs",
@@ -213,9 +213,9 @@ def test_their_failure_can_be_repeated_from_anywhere(downstream: Downstream, tmp
     try:
         test = "mlir/swapped-loops/x86_64/axpy"
         assert downstream("run", test, "--quiet").code == 1
-        script = downstream.house.failure(test) / "repeat.sh"
+        script = downstream.workspace.failure(test) / "repeat.sh"
         done = subprocess.run(
-            ["sh", str(script)], cwd="/", env={**os.environ, **downstream.house.env},
+            ["sh", str(script)], cwd="/", env={**os.environ, **downstream.workspace.env},
             capture_output=True, text=True, timeout=300, check=False,
         )  # fmt: skip
     finally:
@@ -229,7 +229,7 @@ def test_a_name_that_is_taken_is_refused(downstream: Downstream, tmp_path: Path)
     (tmp_path / "other" / "matrix" / "workloads" / "axpy").rename(
         tmp_path / "other" / "matrix" / "workloads" / "matmul"
     )
-    done = downstream.house("plan", "--catalog", tmp_path / "other")
+    done = downstream.workspace("plan", "--catalog", tmp_path / "other")
     assert done.code == 2
     assert "matmul" in done.stderr
 

@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 
 from mlir_matrix.schema.export import adapter
 from support.downstream import Downstream
-from support.house import REPOSITORY, House, wait_until
+from support.workspace import REPOSITORY, Workspace, wait_until
 
 #: IR tests need neither a framework nor the C library.
 GOOD = "mlir/{linalg-fuse,linalg-to-loops}/ir/*"
@@ -44,11 +44,11 @@ def parsed(text: bytes) -> list[Any]:
     return lines
 
 
-def test_a_run_from_the_plan_to_the_end(fresh: Callable[[str], House], catalog: Path, tmp_path: Path) -> None:
-    house, events, results = fresh("home"), tmp_path / "events", tmp_path / "results.json"
+def test_a_run_from_the_plan_to_the_end(fresh: Callable[[str], Workspace], catalog: Path, tmp_path: Path) -> None:
+    workspace, events, results = fresh("home"), tmp_path / "events", tmp_path / "results.json"
     tests = (GOOD, WRONG, LONG, "mlir/{linalg-loops,tosa-loops}/x86_64/{wrong,long}")
     words = ("run", *tests, "--catalog", catalog, "--events", events, "--results", results, "--quiet")
-    done = house(*words)
+    done = workspace(*words)
     assert done.code == 1, done.stderr
     assert "2 not as expected" in done.stdout
     lines, document = parsed(events.read_bytes()), json.loads(results.read_text())
@@ -83,17 +83,17 @@ def test_a_run_from_the_plan_to_the_end(fresh: Callable[[str], House], catalog: 
     assert entry["repeat"] == f"tools/matrix run --catalog {catalog} {WRONG}"
     assert json.loads(Path(entry["kept"], "result.json").read_text()) == entry
 
-    again = json.loads(house("run", WRONG, "--catalog", catalog, "--format", "json", "--quiet").stdout)
+    again = json.loads(workspace("run", WRONG, "--catalog", catalog, "--format", "json", "--quiet").stdout)
     assert again["tests"][0]["kept"] != entry["kept"], "two runs never share a folder"
     assert Path(entry["kept"], "result.json").exists()
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_a_run_that_is_ended(fresh: Callable[[str], House], tmp_path: Path, how: signal.Signals) -> None:
+def test_a_run_that_is_ended(fresh: Callable[[str], Workspace], tmp_path: Path, how: signal.Signals) -> None:
     """By SIGKILL: the file has the events up to then, all of them whole. By SIGTERM: results and the end are written."""
-    house, events, results = fresh("home"), tmp_path / "events", tmp_path / "results.json"
+    workspace, events, results = fresh("home"), tmp_path / "events", tmp_path / "results.json"
     words = ("run", "mlir/*/ir/*", "--events", events, "--results", results, "--quiet", "--jobs", "1")
-    with house.start(*words) as process:
+    with workspace.start(*words) as process:
         assert wait_until(lambda: events.exists() and events.read_bytes().count(b'"finished"') >= 3)
         assert process.poll() is None, "the run was over before it could be ended"
         process.send_signal(how)
@@ -113,24 +113,24 @@ def test_a_run_that_is_ended(fresh: Callable[[str], House], tmp_path: Path, how:
     assert [found[entry["id"]] for entry in document["tests"]] == document["tests"]
 
 
-def test_events_on_stdout_have_it_alone(house: House, catalog: Path) -> None:
-    done = house("run", GOOD, WRONG, "--catalog", catalog, "--events", "-")
+def test_events_on_stdout_have_it_alone(workspace: Workspace, catalog: Path) -> None:
+    done = workspace("run", GOOD, WRONG, "--catalog", catalog, "--events", "-")
     assert done.code == 1
     assert parsed(done.stdout.encode())[-1]["summary"]["by_outcome"]["import-failed"] == 1
     assert "1 not as expected" in done.stderr
     assert f"repeat: tools/matrix run --catalog {catalog} {WRONG}" in done.stderr
-    both = house("run", GOOD, "--events", "-", "--format", "json")
+    both = workspace("run", GOOD, "--events", "-", "--format", "json")
     assert (both.code, both.stdout) == (2, "")
     assert "--results FILE" in both.stderr
 
 
-def test_a_reader_that_closes_the_pipe_costs_no_verdict(house: House, catalog: Path, tmp_path: Path) -> None:
-    words = house.command(
+def test_a_reader_that_closes_the_pipe_costs_no_verdict(workspace: Workspace, catalog: Path, tmp_path: Path) -> None:
+    words = workspace.command(
         "run", GOOD, WRONG, "--catalog", catalog, "--events", "-", "--results", tmp_path / "r.json", "-q"
     )
     script = shlex.join(words) + " | head -n 1; exit ${PIPESTATUS[0]}"
     done = subprocess.run(
-        ["bash", "-c", script], cwd=REPOSITORY, env={**os.environ, **house.env}, capture_output=True, text=True,
+        ["bash", "-c", script], cwd=REPOSITORY, env={**os.environ, **workspace.env}, capture_output=True, text=True,
         timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 1
@@ -140,9 +140,9 @@ def test_a_reader_that_closes_the_pipe_costs_no_verdict(house: House, catalog: P
 
 
 @pytest.mark.parametrize("wrong", [False, True])
-def test_a_full_disk_costs_no_verdict(house: House, catalog: Path, tmp_path: Path, wrong: bool) -> None:
+def test_a_full_disk_costs_no_verdict(workspace: Workspace, catalog: Path, tmp_path: Path, wrong: bool) -> None:
     words = ("--events", "/dev/full", "--results", tmp_path / "r.json", "--quiet")
-    done = house("run", GOOD, *([WRONG, "--catalog", catalog] if wrong else []), *words)
+    done = workspace("run", GOOD, *([WRONG, "--catalog", catalog] if wrong else []), *words)
     assert done.code == (1 if wrong else 3)
     assert done.stderr == (
         "matrix: --events /dev/full: No space left on device; it has 0 events, and the later ones are missing\n"
@@ -151,8 +151,8 @@ def test_a_full_disk_costs_no_verdict(house: House, catalog: Path, tmp_path: Pat
     assert json.loads((tmp_path / "r.json").read_text())["summary"]["total"] >= 3
 
 
-def test_kept_folders_have_the_pins_in_their_names(house: House, catalog: Path) -> None:
-    done = house("run", WRONG, "--catalog", catalog, "--pin", "llvm=19", "--format", "json", "--quiet")
+def test_kept_folders_have_the_pins_in_their_names(workspace: Workspace, catalog: Path) -> None:
+    done = workspace("run", WRONG, "--catalog", catalog, "--pin", "llvm=19", "--format", "json", "--quiet")
     (entry,) = done.document["tests"]
     run = Path(entry["kept"].removesuffix(f"/{WRONG}"))
-    assert (run.parent, run.name.partition("@")[2]) == (house.home / "state" / "failures", "llvm=19.1.7")
+    assert (run.parent, run.name.partition("@")[2]) == (workspace.home / "state" / "failures", "llvm=19.1.7")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from support.downstream import WORKLOAD, Downstream
-from support.house import House
+from support.workspace import Workspace
 
 GOOD = """\
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -33,59 +33,59 @@ def ours(tmp_path: Path) -> Downstream:
     return made
 
 
-def test_from_a_failure_to_the_mended_program(ours: Downstream, house: House, tmp_path: Path) -> None:
+def test_from_a_failure_to_the_mended_program(ours: Downstream, workspace: Workspace, tmp_path: Path) -> None:
     catalog = ("--catalog", ours.root)
-    proposed = house("expect", "ours", *catalog, "--format", "json", "--quiet")
+    proposed = workspace("expect", "ours", *catalog, "--format", "json", "--quiet")
     assert (proposed.code, proposed.document["written"]) == (1, False)
     assert proposed.document["summary"] == {"new": 1, "changed": 0, "gone": 0, "left": 0}
     (change,) = proposed.document["expectations"]["changes"]
     assert (change["cell"], change["outcome"], change["tests"]) == (CELL, "import-failed", ["bad"])
     assert not (ours.root / FILE).exists()
-    written = house("expect", "ours", *catalog, "--write", "--quiet")
+    written = workspace("expect", "ours", *catalog, "--write", "--quiet")
     assert (written.code, "+      - bad" in written.stdout) == (0, True)
 
     results = tmp_path / "results.json"
-    assert house("run", "ours", *catalog, "--quiet", "--results", results).code == 0
-    again = house("expect", "ours", *catalog, "--results", results)
+    assert workspace("run", "ours", *catalog, "--quiet", "--results", results).code == 0
+    again = workspace("expect", "ours", *catalog, "--results", results)
     assert (again.code, again.stdout) == (0, "1 test expected to fail, 0 left\n")
-    explained = house("explain", f"{CELL}/bad", "--suite", "ours", *catalog)
+    explained = workspace("explain", f"{CELL}/bad", "--suite", "ours", *catalog)
     assert f"{ours.root}/{FILE}:8:9: expect: {CELL}/bad · expects import-failed" in explained.stdout
 
     ours.workload("bad", linalg=GOOD)
-    report = house.run("ours", catalog=ours.root, code=1)
+    report = workspace.run("ours", catalog=ours.root, code=1)
     assert report.surprises() == {f"{CELL}/bad"}
-    assert house("expect", "ours", *catalog, "--write", "--quiet").code == 0
+    assert workspace("expect", "ours", *catalog, "--write", "--quiet").code == 0
     assert (ours.root / FILE).read_text().endswith("\nexpect: []\n")
-    assert house.run("ours", catalog=ours.root).surprises() == set()
+    assert workspace.run("ours", catalog=ours.root).surprises() == set()
 
 
-def test_a_test_that_is_gone_is_taken_out(ours: Downstream, house: House) -> None:
+def test_a_test_that_is_gone_is_taken_out(ours: Downstream, workspace: Workspace) -> None:
     """A rule for a test that does not exist is an error, which ``matrix expect`` mends."""
     ours.workload("bad", linalg=GOOD)
     rule = f"  - {{outcome: lower-failed, reason: gone, cell: {CELL}, tests: [bäd]}}\n"
     ours.write(FILE, f"expect:\n{rule}")
-    done = house("plan", "ours", "--catalog", ours.root)
+    done = workspace("plan", "ours", "--catalog", ours.root)
     assert done.code == 2
     assert f"{FILE}:2:83: {CELL}/bäd is no test of suite ours; `matrix expect ours --write` takes it out" in done.stderr
-    assert house("expect", "ours", "--catalog", ours.root, "--write", "--quiet").code == 0
-    assert house("plan", "ours", "--catalog", ours.root).code == 0
+    assert workspace("expect", "ours", "--catalog", ours.root, "--write", "--quiet").code == 0
+    assert workspace("plan", "ours", "--catalog", ours.root).code == 0
 
 
-def test_a_wrong_file_of_expectations(ours: Downstream, house: House) -> None:
+def test_a_wrong_file_of_expectations(ours: Downstream, workspace: Workspace) -> None:
     wrong = "expekt: []\nexpect:\n- {outcome: crashed, reason: r, cell: mlir/x86_64, tests: ['b*']}\n"
     ours.write(FILE, wrong)
-    done = house("expect", "ours", "--catalog", ours.root)
+    done = workspace("expect", "ours", "--catalog", ours.root)
     assert (done.code, done.stderr.count(f"{ours.root}/{FILE}:")) == (2, 3), done.stderr
     for message in (":1:1: unknown key 'expekt'", "a cell: framework/pipeline/target", "not a workload"):
         assert message in done.stderr
     ours.write(FILE, f"expect:\n- {{outcome: pass, reason: r, cell: {CELL}, tests: [bad]}}\n")
-    assert f"{FILE}:2:4: pass cannot be expected" in house("expect", "ours", "--catalog", ours.root).stderr
+    assert f"{FILE}:2:4: pass cannot be expected" in workspace("expect", "ours", "--catalog", ours.root).stderr
 
 
-def test_results_that_do_not_fit(ours: Downstream, house: House, tmp_path: Path) -> None:
+def test_results_that_do_not_fit(ours: Downstream, workspace: Workspace, tmp_path: Path) -> None:
     ours.workload("bad", linalg=GOOD)
     results = tmp_path / "results.json"
-    house("run", f"{CELL}/good", "--catalog", ours.root, "--quiet", "--results", results)
+    workspace("run", f"{CELL}/good", "--catalog", ours.root, "--quiet", "--results", results)
     document = json.loads(results.read_text())
     (entry,) = document["tests"]
     unknown = {**entry, "id": f"{CELL}/nobody", "workload": "nobody", "outcome": "lower-failed"}
@@ -97,12 +97,12 @@ def test_results_that_do_not_fit(ours: Downstream, house: House, tmp_path: Path)
         ({"tests": [{**entry, "pins": {"llvm": "17.0.6"}}]}, 2, "made with llvm 17.0.6"),
     ):
         results.write_text(json.dumps(document | change))
-        done = house(*words)
+        done = workspace(*words)
         assert (done.code, message in done.stdout + done.stderr) == (code, True), done.stdout + done.stderr
-    assert house("expect", "nobody").code == 2
+    assert workspace("expect", "nobody").code == 2
     assert (
         "'smoke' is another suite; choose tests of ours"
-        in house("expect", "ours", "smoke", "--catalog", ours.root).stderr
+        in workspace("expect", "ours", "smoke", "--catalog", ours.root).stderr
     )
 
 
@@ -132,7 +132,7 @@ def run(action):
 """
 
 
-def test_the_members_and_the_inputs_of_a_corpus(ours: Downstream, house: House, tmp_path: Path) -> None:
+def test_the_members_and_the_inputs_of_a_corpus(ours: Downstream, workspace: Workspace, tmp_path: Path) -> None:
     """The list of members is written from what the source says; then each of them has inputs and a program."""
     ours.write(
         "matrix/sources/twice/source.yaml",
@@ -140,19 +140,19 @@ def test_the_members_and_the_inputs_of_a_corpus(ours: Downstream, house: House, 
     )
     words = ("expect", "doubles", "--catalog", ours.root, "--quiet")
     ours.write("matrix/corpora/doubles/corpus.yaml", "description: Doubles.\nsource: twicee\n")
-    assert "did you mean 'twice'?" in house(*words).stderr
+    assert "did you mean 'twice'?" in workspace(*words).stderr
     ours.write("matrix/sources/twice/prepare.py", MEMBERS.replace("PROGRAM", repr(GOOD)))
     ours.write("matrix/corpora/doubles/corpus.yaml", "description: Doubles.\nsource: twice\n")
     ours.write("matrix/suites/doubles.yaml", "description: D.\ninclude: ['mlir/linalg-loops/x86_64/doubles:*']\n")
-    shown = house(*words)
+    shown = workspace(*words)
     assert (shown.code, shown.stdout.splitlines()[:2]) == (1, ["added    first", "added    sécond name"]), shown.stderr
-    written = house(*words, "--write", "--format", "json")
+    written = workspace(*words, "--write", "--format", "json")
     assert written.code == 0, written.stderr
     assert written.document["members"]["added"] == ["first", "sécond name"]
     assert written.document["expectations"]["changes"] == []
-    assert house(*words).code == 0
+    assert workspace(*words).code == 0
     out = tmp_path / "out"
-    done = house(
+    done = workspace(
         "inputs", "doubles:s_cond_name", "--draw", "3", "--out", out, "--catalog", ours.root, "--format", "json"
     )
     assert done.code == 0, done.stderr
@@ -160,29 +160,29 @@ def test_the_members_and_the_inputs_of_a_corpus(ours: Downstream, house: House, 
     assert np.load(out / "x.npy").tolist() == [3, 4, 5, 6]
     assert (out / "linalg.mlir").read_text() == GOOD
     ours.write("matrix/sources/twice/prepare.py", MEMBERS.replace("first", "fi\\x1brst"))
-    odd = house(*words)
+    odd = workspace(*words)
     assert (odd.code, "'fi\\x1brst' is not a name of a member: it has a control character" in odd.stderr) == (2, True)
     ours.write("matrix/sources/twice/prepare.py", "def members(action): raise action_failed\n")
     assert (
         "members of corpus doubles: infra-error: the tool matrix/sources/twice/prepare.py raised"
-        in house(*words).stderr
+        in workspace(*words).stderr
     )
     ours.write("matrix/sources/twice/prepare.py", MEMBERS.replace("PROGRAM", repr(GOOD)).replace('"x"', '"../x"'))
-    hostile = house("inputs", "doubles:first", "--out", tmp_path / "other", "--catalog", ours.root)
+    hostile = workspace("inputs", "doubles:first", "--out", tmp_path / "other", "--catalog", ours.root)
     assert (hostile.code, "'../x' is not a name" in hostile.stderr) == (2, True)
     assert not (tmp_path / "other").exists()
 
 
-def test_the_inputs_of_a_workload(ours: Downstream, house: House, tmp_path: Path) -> None:
+def test_the_inputs_of_a_workload(ours: Downstream, workspace: Workspace, tmp_path: Path) -> None:
     ours.workload("half", document=WORKLOAD.replace("dtype: f32", "dtype: bf16"), linalg=GOOD)
     out = tmp_path / "out"
     words = ("inputs", "half", "--out", out, "--catalog", ours.root)
-    assert house(*words).stdout == f"{out}/x.npy  bf16  4\n"
+    assert workspace(*words).stdout == f"{out}/x.npy  bf16  4\n"
     assert json.loads((out / "inputs.json").read_text())["inputs"] == [
         {"name": "x", "file": "x.npy", "shape": [4], "dtype": "bf16", "stored": "<u2"}
     ]
     stored = np.load(out / "x.npy").astype(np.uint32) << 16
     assert stored.view(np.float32).tolist() == [0, 1, 2, 3]
-    again = house(*words)
+    again = workspace(*words)
     assert (again.code, "exists and is no empty folder; nothing was written" in again.stderr) == (2, True)
-    assert "did you mean 'half'?" in house("inputs", "halve", "--out", out, "--catalog", ours.root).stderr
+    assert "did you mean 'half'?" in workspace("inputs", "halve", "--out", out, "--catalog", ours.root).stderr

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from support.downstream import Downstream
-from support.house import House
+from support.workspace import Workspace
 
 #: What JAX compiles depends on the clock: y = 2 * x, or y = 3 * x.
 COIN = """\
@@ -37,9 +37,9 @@ def acme(tmp_path: Path) -> Downstream:
     return catalog
 
 
-def test_a_flaky_test(house: House, acme: Downstream) -> None:
+def test_a_flaky_test(workspace: Workspace, acme: Downstream) -> None:
     """Twenty runs show both outcomes but once in half a million times."""
-    report = house.run(FLAKY, STEADY, "--repeat", "20", "--catalog", str(acme.root), code=1)
+    report = workspace.run(FLAKY, STEADY, "--repeat", "20", "--catalog", str(acme.root), code=1)
     flaky, steady = report.tests[FLAKY], report.tests[STEADY]
     assert steady["repeats"] == {"pass": 20}
     assert not steady["cached"]
@@ -50,15 +50,15 @@ def test_a_flaky_test(house: House, acme: Downstream) -> None:
     assert "--repeat" not in flaky["repeat"]
     assert (Path(flaky["kept"]) / "error-y.svg").is_file()
     # The history has each of them.
-    shown = house("history", "show", FLAKY, "--flaky")
+    shown = workspace("history", "show", FLAKY, "--flaky")
     assert re.search(rf"{FLAKY} .*\b20 .*mismatch.*pass|{FLAKY} .*\b20 .*pass.*mismatch", shown.stdout), shown.stdout
 
 
-def test_a_quarantine(house: House, acme: Downstream, tmp_path: Path) -> None:
+def test_a_quarantine(workspace: Workspace, acme: Downstream, tmp_path: Path) -> None:
     acme.workload("coin", jax="def workload(x):\n    return x * 3\n")
     acme.write("matrix/quarantine.yaml", QUARANTINE.format(until="2999-12-31"))
     junit = tmp_path / "junit.xml"
-    done = house("run", FLAKY, STEADY, "--catalog", acme.root, "--junit", junit)
+    done = workspace("run", FLAKY, STEADY, "--catalog", acme.root, "--junit", junit)
     assert done.code == 0, done.stderr
     assert f"failed in quarantine\n  mismatch {FLAKY}: someone@example.org, until 2999-12-31 (" in done.stdout
     assert "all as expected, 1 in quarantine; " in done.stdout
@@ -68,24 +68,24 @@ def test_a_quarantine(house: House, acme: Downstream, tmp_path: Path) -> None:
 
     # After the last day it fails again, and the reason names the entry.
     file = acme.write("matrix/quarantine.yaml", QUARANTINE.format(until="2020-01-01"))
-    test = house.run(FLAKY, "--catalog", str(acme.root), code=1).tests[FLAKY]
+    test = workspace.run(FLAKY, "--catalog", str(acme.root), code=1).tests[FLAKY]
     assert test["reason"].endswith(f"; its quarantine ended on 2020-01-01 ({file}:2:5; someone@example.org)")
 
 
-def test_a_run_from_a_stage(house: House) -> None:
+def test_a_run_from_a_stage(workspace: Workspace) -> None:
     """What comes before the stage is cached, and so is what judges equal outputs."""
-    house.run(STEADY)
+    workspace.run(STEADY)
     for stage, tools in (("run", {"run"}), ("codegen", {"object", "link", "run"})):
-        report = house.run(STEADY, "--rerun-from", stage)
+        report = workspace.run(STEADY, "--rerun-from", stage)
         assert {re.split("[/-]", action)[0] for action in report.actions} == tools
         assert not report.tests[STEADY]["cached"]
 
 
-def test_a_quarantine_that_is_wrong(house: House, acme: Downstream) -> None:
+def test_a_quarantine_that_is_wrong(workspace: Workspace, acme: Downstream) -> None:
     acme.write("matrix/quarantine.yaml", QUARANTINE.format(until="soon").replace("jax/**", "jax/*/*/nothing"))
-    done = house("plan", FLAKY, "--catalog", acme.root)
+    done = workspace("plan", FLAKY, "--catalog", acme.root)
     assert done.code == 2
     assert "quarantine.yaml:4:5: 'soon' is not a day, such as 2026-12-31" in done.stderr
     acme.write("matrix/quarantine.yaml", QUARANTINE.format(until="2999-12-31").replace("jax/**", "jax/*/*/nothing"))
-    done = house("plan", FLAKY, "--catalog", acme.root)
+    done = workspace("plan", FLAKY, "--catalog", acme.root)
     assert "quarantine.yaml:2:13: 'jax/*/*/nothing' matches no test: there is no workload 'nothing'" in done.stderr

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 
 from mlir_matrix.schema.export import adapter
 from support.downstream import Downstream
-from support.house import REPOSITORY, House
+from support.workspace import REPOSITORY, Workspace
 
 #: IR tests need neither a framework nor the C library.
 IR = "mlir/linalg-*/ir/*"
@@ -57,9 +57,9 @@ def ran_of(document: Any) -> list[str]:
     return [test["id"] for test in document["tests"] if test["outcome"] != "unsupported"]
 
 
-def test_a_machine_runs_its_plan(house: House, catalog: Path, records: Path) -> None:
+def test_a_machine_runs_its_plan(workspace: Workspace, catalog: Path, records: Path) -> None:
     words = ("--catalog", catalog, "--machine", "box", "--history", records, "--date", "2026-03-01")
-    done = house("plan", *words, "--format", "json")
+    done = workspace("plan", *words, "--format", "json")
     plan = done.document
     Draft202012Validator(json.loads((REPOSITORY / "docs/schemas/plan.json").read_text())).validate(plan)
     tests = {test["id"]: test for test in plan["tests"]}
@@ -73,10 +73,10 @@ def test_a_machine_runs_its_plan(house: House, catalog: Path, records: Path) -> 
     assert selection["pins"] == {"llvm": "24.0.0+torch-mlir.20261001"}
     assert selection["over_budget"] == [OVER]
     # A plan is a value: the same inputs give the same bytes.
-    assert house("plan", *words, "--format", "json").stdout == done.stdout
+    assert workspace("plan", *words, "--format", "json").stdout == done.stdout
 
     results = catalog / "results.json"
-    ran = house("run", *words, "--results", results, "--quiet")
+    ran = workspace("run", *words, "--results", results, "--quiet")
     assert ran.code == 0, ran.stderr
     document = json.loads(results.read_text())
     adapter("results").validate_python(document)
@@ -86,38 +86,38 @@ def test_a_machine_runs_its_plan(house: House, catalog: Path, records: Path) -> 
     assert f"\nover the budget: {OVER}\n" in ran.stdout
     # All are cached now, and kept: the run without a plan says the same.
     for _ in range(2):
-        again = house("run", *words, "--format", "json", "--quiet").document
+        again = workspace("run", *words, "--format", "json", "--quiet").document
         assert again["selection"] == selection
         assert ran_of(again) == chosen
     # Other records are another run.
     other = json.loads(records.read_text())
     other["tests"][OVER]["seconds"] = 1
     records.write_text(json.dumps(other))
-    changed = house("run", *words, "--format", "json", "--quiet").document
+    changed = workspace("run", *words, "--format", "json", "--quiet").document
     assert OVER in {test["id"] for test in changed["tests"]}
 
 
-def test_shards_are_merged_to_the_run(house: House, tmp_path: Path, records: Path) -> None:
+def test_shards_are_merged_to_the_run(workspace: Workspace, tmp_path: Path, records: Path) -> None:
     files = [tmp_path / f"{number}.json" for number in (1, 2)]
     for number, file in enumerate(files, 1):
-        done = house("run", IR, "--shard", f"{number}/2", "--durations", records, "--results", file, "--quiet")
+        done = workspace("run", IR, "--shard", f"{number}/2", "--durations", records, "--results", file, "--quiet")
         assert done.code == 0, done.stderr
         assert f"shard {number}/2: " in done.stdout
     # Of one test, a shard has nothing to run, which is no error; together they ran something.
     empty = [tmp_path / f"empty-{number}.json" for number in (1, 2)]
-    few = [house("run", FIRST, "--shard", f"{number}/2", "--results", file) for number, file in enumerate(empty, 1)]
+    few = [workspace("run", FIRST, "--shard", f"{number}/2", "--results", file) for number, file in enumerate(empty, 1)]
     assert [done.code for done in few] == [0, 0], few
     assert [len(json.loads(file.read_text())["tests"]) for file in empty] == [1, 0]
-    assert house("merge", *empty).code == 0
+    assert workspace("merge", *empty).code == 0
     # The long test is alone.
     assert OVER in {test["id"] for test in json.loads(files[0].read_text())["tests"]}
-    merged = house("merge", *files, "--format", "json")
+    merged = workspace("merge", *files, "--format", "json")
     assert merged.code == 0, merged.stderr
-    whole = house.run(IR).document
+    whole = workspace.run(IR).document
     assert merged.document["summary"]["outcomes"] == whole["summary"]["outcomes"]
-    assert house("merge", files[0]).stderr == "matrix: of 2 shards, 1 are given; missing: 2/2\n"
-    house("run", IR, "--shard", "2/2", "--results", files[1], "--quiet")
-    refused = house("merge", *files)
+    assert workspace("merge", files[0]).stderr == "matrix: of 2 shards, 1 are given; missing: 2/2\n"
+    workspace("run", IR, "--shard", "2/2", "--results", files[1], "--quiet")
+    refused = workspace("merge", *files)
     assert refused.code == 2
     assert "are shards of different durations" in refused.stderr
 
@@ -139,39 +139,43 @@ def test_shards_are_merged_to_the_run(house: House, tmp_path: Path, records: Pat
         (("--machine", "gone"), "gone.yaml:3:19: this machine has no /dev/no-such; compare them"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_selected_is_refused(house: House, catalog: Path, words: tuple[str, ...], message: str) -> None:
+def test_what_cannot_be_selected_is_refused(
+    workspace: Workspace, catalog: Path, words: tuple[str, ...], message: str
+) -> None:
     box = catalog / "matrix/machines/box.yaml"
     (box.parent / "vax.yaml").write_text("description: d\nhas: {cpu: {architecture: vax}, cores: 1, memory-gib: 1}\n")
     has = "has: {cpu: {architecture: x86_64}, cores: 1, memory-gib: 1, devices: [/dev/no-such]}"
     (box.parent / "gone.yaml").write_text(f"description: d\n{has}\nwants: {{devices: [/dev/no-such]}}\n")
     given = [str(box) if word == "BOX" else word for word in words]
     tests = [] if LEFT in words else [IR]
-    done = house("run", *tests, "--catalog", catalog, *given, "--quiet")
+    done = workspace("run", *tests, "--catalog", catalog, *given, "--quiet")
     assert done.code == 2, done.stdout
     assert message in done.stderr
 
 
-def test_machines_are_probed_checked_and_compared(house: House, catalog: Path, tmp_path: Path) -> None:
+def test_machines_are_probed_checked_and_compared(workspace: Workspace, catalog: Path, tmp_path: Path) -> None:
     probed = tmp_path / "here.yaml"
-    done = house("machine", "probe")
+    done = workspace("machine", "probe")
     assert done.code == 0, done.stderr
     probed.write_text(done.stdout)
-    checked = house("machine", "check", probed, "--format", "json").document
+    checked = workspace("machine", "check", probed, "--format", "json").document
     assert checked["summary"] == {"machine": "here", "differences": 0}
-    has = house("machine", "probe", "--format", "json").document["has"]
+    has = workspace("machine", "probe", "--format", "json").document["has"]
     assert has["cpu"]["architecture"] == os.uname().machine
-    listed = house("machine", "list", "--catalog", catalog, "--format", "json").document["machines"]
+    listed = workspace("machine", "list", "--catalog", catalog, "--format", "json").document["machines"]
     assert [each["name"] for each in listed] == ["box", "x86-64-builder", "x86-64-nightly"]
     probed.write_text(done.stdout.replace("  cores: ", "  cores: 9999"))
-    wrong = house("machine", "check", probed)
+    wrong = workspace("machine", "check", probed)
     assert wrong.code == 1
     # The lines above it name what the CPU has.
     line = done.stdout[: done.stdout.index("  cores: ")].count("\n") + 1
     assert f"{probed}:{line}:3: cores is 9999" in wrong.stdout
-    assert house("machine", "check").stderr.startswith("matrix: name a machine or a file; machines of the catalogs: ")
+    assert workspace("machine", "check").stderr.startswith(
+        "matrix: name a machine or a file; machines of the catalogs: "
+    )
 
-    fleet = house("machine", "fleet", "box", probed, "--catalog", catalog, "--format", "json").document
+    fleet = workspace("machine", "fleet", "box", probed, "--catalog", catalog, "--format", "json").document
     assert [each["name"] for each in fleet["machines"]] == ["box", "here"]
     assert fleet["machines"][0]["left_out"] == {"not wanted": 2}
-    twice = house("machine", "fleet", "box", "box", "--catalog", catalog)
+    twice = workspace("machine", "fleet", "box", "box", "--catalog", catalog)
     assert twice.stderr == "matrix: two machines have the name 'box'; rename one of their files\n"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from support.downstream import Downstream
-from support.house import REPOSITORY, House, Report
+from support.workspace import REPOSITORY, Report, Workspace
 
 #: Open dimensions keep StableHLO's route from lowering it, which smoke expects.
 WORKLOAD = "mlp_dynamic"
@@ -19,7 +19,7 @@ ELEMENT = (7, 3)
 
 
 @pytest.fixture
-def flipped(copied: House) -> tuple[float, float]:
+def flipped(copied: Workspace) -> tuple[float, float]:
     """Flip the sign of one element of a golden; returns what it was and what it is now."""
     assert copied.root is not None
     path = copied.root / "golden" / WORKLOAD / "y.npy"
@@ -32,7 +32,7 @@ def flipped(copied: House) -> tuple[float, float]:
 
 
 @pytest.fixture
-def report(copied: House, flipped: tuple[float, float]) -> Report:
+def report(copied: Workspace, flipped: tuple[float, float]) -> Report:
     return copied.run(code=1)
 
 
@@ -56,7 +56,7 @@ def worst(test: dict[str, Any]) -> dict[str, Any]:
     return dict(output["worst"][0], layer=output["layer"], where=output["where"])
 
 
-def test_the_census_names_the_element(report: Report, copied: House, flipped: tuple[float, float]) -> None:
+def test_the_census_names_the_element(report: Report, copied: Workspace, flipped: tuple[float, float]) -> None:
     assert copied.root is not None
     for identifier in report.surprises():
         test = report.tests[identifier]
@@ -73,7 +73,7 @@ def test_the_census_names_the_element(report: Report, copied: House, flipped: tu
             assert word in test["reason"], test["reason"]
 
 
-def test_people_are_told_the_same(copied: House, flipped: tuple[float, float]) -> None:
+def test_people_are_told_the_same(copied: Workspace, flipped: tuple[float, float]) -> None:
     done = copied("run", f"*/*/x86_64/{WORKLOAD}", "--quiet")
     assert done.code == 1
     for words in (
@@ -86,7 +86,7 @@ def test_people_are_told_the_same(copied: House, flipped: tuple[float, float]) -
     assert f"repeat: tools/matrix run mlir/linalg-loops/x86_64/{WORKLOAD}" in done.stdout
 
 
-def test_the_folder_holds_the_ir_of_every_stage(copied: House, report: Report) -> None:
+def test_the_folder_holds_the_ir_of_every_stage(copied: Workspace, report: Report) -> None:
     identifier = f"pytorch/linalg-vectorized/x86_64/{WORKLOAD}"
     folder = copied.failure(identifier)
     plan = copied.plan(identifier)
@@ -114,7 +114,7 @@ def test_the_folder_holds_the_ir_of_every_stage(copied: House, report: Report) -
         assert any(name.endswith(needed) for name in kept), (needed, sorted(kept))
 
 
-def test_the_command_to_repeat_fails_alike(copied: House, report: Report, tmp_path: Path) -> None:
+def test_the_command_to_repeat_fails_alike(copied: Workspace, report: Report, tmp_path: Path) -> None:
     identifier = f"jax/stablehlo-loops/x86_64/{WORKLOAD}"
     script = copied.failure(identifier) / "repeat.sh"
     done = subprocess.run(
@@ -127,7 +127,7 @@ def test_the_command_to_repeat_fails_alike(copied: House, report: Report, tmp_pa
     assert "1 test: 1 mismatch" in done.stdout
 
 
-def test_a_missing_golden_is_no_pass(copied: House) -> None:
+def test_a_missing_golden_is_no_pass(copied: Workspace) -> None:
     assert copied.root is not None
     (copied.root / "golden" / WORKLOAD / "y.npy").unlink()
     report = copied.run(f"mlir/linalg-loops/x86_64/{WORKLOAD}", "mlir/linalg-loops/x86_64/mlp", code=2)
@@ -147,7 +147,7 @@ def test_a_missing_golden_is_no_pass(copied: House) -> None:
     ],
     ids=["empty", "narrow", "transposed"],
 )
-def test_a_golden_that_proves_nothing_is_no_pass(copied: House, damage: Any, word: str) -> None:
+def test_a_golden_that_proves_nothing_is_no_pass(copied: Workspace, damage: Any, word: str) -> None:
     assert copied.root is not None
     path = copied.root / "golden" / WORKLOAD / "y.npy"
     np.save(path, damage(np.load(path)))
@@ -157,7 +157,7 @@ def test_a_golden_that_proves_nothing_is_no_pass(copied: House, damage: Any, wor
     assert word in test["reason"]
 
 
-def test_a_golden_that_is_nan_everywhere_wants_nan(copied: House) -> None:
+def test_a_golden_that_is_nan_everywhere_wants_nan(copied: Workspace) -> None:
     assert copied.root is not None
     path = copied.root / "golden" / WORKLOAD / "y.npy"
     np.save(path, np.full_like(np.load(path), np.nan))
@@ -168,7 +168,7 @@ def test_a_golden_that_is_nan_everywhere_wants_nan(copied: House) -> None:
     )
 
 
-def test_a_golden_of_no_bytes_is_no_pass(copied: House) -> None:
+def test_a_golden_of_no_bytes_is_no_pass(copied: Workspace) -> None:
     assert copied.root is not None
     (copied.root / "golden" / WORKLOAD / "y.npy").write_bytes(b"")
     report = copied.run(f"mlir/linalg-loops/x86_64/{WORKLOAD}", code=2)
@@ -177,7 +177,7 @@ def test_a_golden_of_no_bytes_is_no_pass(copied: House) -> None:
     assert "not a readable .npy file" in test["reason"]
 
 
-def test_update_writes_the_golden_back(copied: House) -> None:
+def test_update_writes_the_golden_back(copied: Workspace) -> None:
     assert copied.root is not None
     path = copied.root / "golden" / WORKLOAD / "y.npy"
     right = path.read_bytes()

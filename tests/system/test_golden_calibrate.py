@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from support.house import House
 from support.machine import program
+from support.workspace import Workspace
 
 MATMUL = "golden/matmul/tolerances.yaml"
 TESTS = "mlir/linalg-{loops,vectorized}/x86_64/{matmul,exp,transpose}"
 
 
-def calibrated(house: House, *arguments: str | Path, code: int = 0) -> Any:
-    done = house("golden", "calibrate", *arguments, "--seeds", "10", "--format", "json")
+def calibrated(workspace: Workspace, *arguments: str | Path, code: int = 0) -> Any:
+    done = workspace("golden", "calibrate", *arguments, "--seeds", "10", "--format", "json")
     assert done.code == code, done.stderr
     return done.document
 
 
-def test_the_numbers_of_each_layer(house: House) -> None:
-    first = calibrated(house, TESTS)
+def test_the_numbers_of_each_layer(workspace: Workspace) -> None:
+    first = calibrated(workspace, TESTS)
     matmul, exp = first["layers"]
     assert matmul["layer"].startswith(MATMUL)
     assert (matmul["tests"], matmul["runs"]) == (2, 20)
@@ -38,12 +38,12 @@ def test_the_numbers_of_each_layer(house: House) -> None:
     assert exp["why_not"]
     assert [layer.partition(":")[0] for layer in first["exact"]] == ["golden/transpose/tolerances.yaml"]
     assert (first["tests"], first["failed"], first["targets"]) == (4, [], ["x86_64"])
-    again = calibrated(house, TESTS)
+    again = calibrated(workspace, TESTS)
     assert again["executed"] == 0
     assert again | {"executed": first["executed"]} == first
 
 
-def test_a_proposal_can_be_applied_and_right_programs_still_pass(copied: House, tmp_path: Path) -> None:
+def test_a_proposal_can_be_applied_and_right_programs_still_pass(copied: Workspace, tmp_path: Path) -> None:
     assert copied.root is not None
     before = (copied.root / MATMUL).read_text()
     patch = tmp_path / "bounds.patch"
@@ -61,7 +61,7 @@ def test_a_proposal_can_be_applied_and_right_programs_still_pass(copied: House, 
     assert row["factor"] is None or row["factor"] == pytest.approx(1, abs=0.1)
 
 
-def test_a_wrong_program_is_told_and_its_layer_left_as_it_is(copied: House) -> None:
+def test_a_wrong_program_is_told_and_its_layer_left_as_it_is(copied: Workspace) -> None:
     assert copied.root is not None
     source = copied.root / "matrix/workloads/matmul/jax.py"
     source.write_text(source.read_text().replace("return ", "return 1.001 * "))
@@ -85,7 +85,7 @@ def test_a_wrong_program_is_told_and_its_layer_left_as_it_is(copied: House) -> N
         (["mlir/linalg-loops/x86_64/matmull"], "did you mean 'matmul'?"),
     ],
 )
-def test_what_cannot_be_calibrated(house: House, arguments: list[str], words: str) -> None:
-    done = house("golden", "calibrate", *arguments)
+def test_what_cannot_be_calibrated(workspace: Workspace, arguments: list[str], words: str) -> None:
+    done = workspace("golden", "calibrate", *arguments)
     assert done.code == 2
     assert words in done.stderr

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from support.house import House
+from support.workspace import Workspace
 
 TEST = "mlir/linalg-loops/x86_64/transpose"
 
 
-def test_the_json_has_all_of_it(house: House) -> None:
-    house.run(TEST)
-    done = house("golden", "explain", TEST, "--format", "json")
+def test_the_json_has_all_of_it(workspace: Workspace) -> None:
+    workspace.run(TEST)
+    done = workspace("golden", "explain", TEST, "--format", "json")
     assert done.code == 0, done.stderr
     assert done.document["id"] == TEST
     assert {each["name"] for each in done.document["attributes"]} >= {"contraction", "math", "libm"}
@@ -24,18 +24,18 @@ def test_the_json_has_all_of_it(house: House) -> None:
     assert sum(layer["layer"] == output["layer"] for layer in output["layers"]) == 1
 
 
-def test_a_pattern_explains_each_test_that_has_a_tolerance(house: House) -> None:
+def test_a_pattern_explains_each_test_that_has_a_tolerance(workspace: Workspace) -> None:
     pattern = "mlir/linalg-{loops,fuse}/{x86_64,ir}/{dot,chain}"
-    documents = house("golden", "explain", pattern, "--format", "json").document
+    documents = workspace("golden", "explain", pattern, "--format", "json").document
     assert [document["id"] for document in documents] == ["mlir/linalg-loops/x86_64/dot"]
-    text = house("golden", "explain", "mlir/linalg-{loops,named}/x86_64/dot").stdout
+    text = workspace("golden", "explain", "mlir/linalg-{loops,named}/x86_64/dot").stdout
     assert [line for line in text.splitlines() if line.startswith("mlir/")] == [
         "mlir/linalg-loops/x86_64/dot",
         "mlir/linalg-named/x86_64/dot",
     ]
 
 
-def test_what_was_never_run_is_explained_all_the_same(copied: House) -> None:
+def test_what_was_never_run_is_explained_all_the_same(copied: Workspace) -> None:
     assert copied.root is not None
     (copied.root / "golden" / "mlp" / "y.npy").unlink()
     done = copied("golden", "explain", "mlir/linalg-loops/x86_64/mlp")
@@ -55,7 +55,7 @@ def test_what_was_never_run_is_explained_all_the_same(copied: House) -> None:
         ("mlir/bufferize/ir/owned", "is an IR test: FileCheck checks its text, and no tolerance applies"),
     ],
 )
-def test_what_is_no_test_with_a_tolerance(house: House, identifier: str, words: str) -> None:
-    done = house("golden", "explain", identifier)
+def test_what_is_no_test_with_a_tolerance(workspace: Workspace, identifier: str, words: str) -> None:
+    done = workspace("golden", "explain", identifier)
     assert done.code == 2
     assert words in done.stderr

@@ -16,7 +16,7 @@ import pytest
 from mlir_matrix.actions.sandbox.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.catalog.golden_files import RECORD
 from support.downstream import Downstream, tree
-from support.house import REPOSITORY, Finished, House
+from support.workspace import REPOSITORY, Finished, Workspace
 
 TEST = "mlir/linalg-loops/x86_64/wide"
 DOCUMENT = """\
@@ -98,32 +98,32 @@ def wide(tmp_path: Path) -> Wide:
 
 
 @pytest.fixture
-def ready(wide: Wide, house: House) -> Wide:
+def ready(wide: Wide, workspace: Workspace) -> Wide:
     """With its golden."""
-    assert update(house, wide, "--write").code == 0
+    assert update(workspace, wide, "--write").code == 0
     return wide
 
 
-def update(house: House, catalog: Wide, *more: str) -> Finished:
-    return house("golden", "update", "wide", *more, "--catalog", catalog.root)
+def update(workspace: Workspace, catalog: Wide, *more: str) -> Finished:
+    return workspace("golden", "update", "wide", *more, "--catalog", catalog.root)
 
 
-def judged(house: House, catalog: Wide, code: int) -> dict[str, Any]:
-    return dict(house.run(TEST, code=code, catalog=catalog.root).tests[TEST])
+def judged(workspace: Workspace, catalog: Wide, code: int) -> dict[str, Any]:
+    return dict(workspace.run(TEST, code=code, catalog=catalog.root).tests[TEST])
 
 
-def test_a_large_golden_is_a_sketch_and_what_is_right_passes(house: House, wide: Wide) -> None:
-    dry = update(house, wide)
+def test_a_large_golden_is_a_sketch_and_what_is_right_passes(workspace: Workspace, wide: Wide) -> None:
+    dry = update(workspace, wide)
     assert dry.code == 1
     assert wide.kept == set()
-    done = update(house, wide, "--write")
+    done = update(workspace, wide, "--write")
     assert done.stdout.startswith("wide/y: is new, written as a sketch (")
     assert wide.kept == {"y.sketch.npy"}
     size = (wide.root / "golden/wide/y.sketch.npy").stat().st_size
     assert size < 0.02 * 8 * 512 * 513
-    again = update(house, wide)
+    again = update(workspace, wide)
     assert (again.code, again.stdout) == (0, "wide/y: unchanged\n")
-    test = judged(house, wide, 0)
+    test = judged(workspace, wide, 0)
     assert test["outcome"] == "pass"
     assert test["metrics"]["elements"] == 512 * 513
     assert 0 < test["metrics"]["error_used"] <= 1
@@ -141,22 +141,24 @@ def test_a_large_golden_is_a_sketch_and_what_is_right_passes(house: House, wide:
     ],
     ids=["one element", "one block", "one infinity"],
 )  # fmt: skip
-def test_a_wrong_kernel_fails_by_it(house: House, ready: Wide, fault: dict[str, Any], words: tuple[str, ...]) -> None:
+def test_a_wrong_kernel_fails_by_it(
+    workspace: Workspace, ready: Wide, fault: dict[str, Any], words: tuple[str, ...]
+) -> None:
     ready.source(**fault)
-    test = judged(house, ready, 1)
+    test = judged(workspace, ready, 1)
     assert test["outcome"] == "mismatch"
     for each in words:
         assert each in test["reason"], test["reason"]
     assert test["verdict"]["outputs"][0]["sketch"]["wrong_blocks"] == 1
-    told = house("run", TEST, "--catalog", ready.root, "--quiet")
+    told = workspace("run", TEST, "--catalog", ready.root, "--quiet")
     assert told.code == 1
     assert words[1] in told.stdout
 
 
-def test_what_differs_is_said_in_numbers(house: House, ready: Wide) -> None:
+def test_what_differs_is_said_in_numbers(workspace: Workspace, ready: Wide) -> None:
     before = (ready.root / "golden/wide/y.sketch.npy").read_bytes()
     ready.describe(reference=REFERENCE.replace("+ b", "+ b + 0.125"))
-    done = update(house, ready, "--format", "json")
+    done = update(workspace, ready, "--format", "json")
     assert done.code == 1
     (row,) = done.document["outputs"]
     found = row["difference"]
@@ -165,89 +167,90 @@ def test_what_differs_is_said_in_numbers(house: House, ready: Wide) -> None:
     assert found["abs"] == pytest.approx(0.125, abs=1e-12)
     # All elements but the infinite ones are off by 1/8.
     assert found["norm"] == pytest.approx(0.125 * np.sqrt(512 * 513 * 18 / 19), rel=0.1)
-    text = update(house, ready).stdout
+    text = update(workspace, ready).stdout
     assert "wide/y: differs: 65 of 65 blocks, " in text
     assert "at most 0.125 (relative " in text
     assert (ready.root / "golden/wide/y.sketch.npy").read_bytes() == before
 
 
 @pytest.mark.parametrize("rows", [512, 20], ids=["sketch", "whole"])
-def test_what_the_references_rounding_explains_is_as_it_is(house: House, ready: Wide, rows: int) -> None:
+def test_what_the_references_rounding_explains_is_as_it_is(workspace: Workspace, ready: Wide, rows: int) -> None:
     ready.describe(rows=rows)
-    assert update(house, ready, "--write").code == 0
+    assert update(workspace, ready, "--write").code == 0
     kept = sorted(path.read_bytes() for path in (ready.root / "golden/wide").glob("*.npy"))
     ready.describe(rows=rows, reference=REFERENCE.replace("1.5 * x", "0.1 * x + 1.4 * x"))
-    done = update(house, ready, "--write")
+    done = update(workspace, ready, "--write")
     assert (done.code, done.stderr) == (0, "")
     assert done.stdout.startswith(f"wide/y: unchanged except for rounding: {'65 of 65 blocks' if rows == 512 else ''}")
     assert sorted(path.read_bytes() for path in (ready.root / "golden/wide").glob("*.npy")) == kept
-    (row,) = update(house, ready, "--format", "json").document["outputs"]
+    (row,) = update(workspace, ready, "--format", "json").document["outputs"]
     assert (row["state"], row["written"]) == ("rounding", False)
     assert 0 < row["difference"]["rounding"] <= 1
     # The sum of one element is at most 1e-12 off; then no bound is known of what NumPy does.
     for wrong, share in (("1.5 * x + 1e-12", True), ("np.real(0.1 * x + 1.4 * x)", False)):
         ready.describe(rows=rows, reference=f"import numpy as np\n\n{REFERENCE.replace('1.5 * x', wrong)}")
-        done = update(house, ready, "--format", "json")
+        done = update(workspace, ready, "--format", "json")
         (row,) = done.document["outputs"]
         assert (done.code, row["state"]) == (1, "different")
         assert (row["difference"]["rounding"] or 0) > 1 if share else row["difference"]["rounding"] is None
 
 
-def test_small_ones_are_whole_and_their_differences_are_exact(house: House, ready: Wide) -> None:
+def test_small_ones_are_whole_and_their_differences_are_exact(workspace: Workspace, ready: Wide) -> None:
     """What is no longer large is no longer a sketch."""
     ready.describe(rows=20)
     ready.source(rows=20)
-    assert "is new" in update(house, ready).stdout
+    assert "is new" in update(workspace, ready).stdout
     assert ready.kept == {"y.sketch.npy"}
-    assert update(house, ready, "--write").code == 0
+    assert update(workspace, ready, "--write").code == 0
     assert ready.kept == {"y.npy"}
-    assert judged(house, ready, 0)["outcome"] == "pass"
+    assert judged(workspace, ready, 0)["outcome"] == "pass"
     path = ready.root / "golden/wide/y.npy"
     golden = np.load(path)
     golden[3, 4] += 0.5
     golden[0, 18] = 7.0
     np.save(path, golden)
-    done = update(house, ready)
+    done = update(workspace, ready)
     assert (
         "wide/y: differs: 2 of 10260 elements, at most inf (relative inf) at [0, 18]: was 7.0, is inf (" in done.stdout
     )
     golden[0, 18] = np.inf
     np.save(path, golden)
-    (row,) = update(house, ready, "--format", "json").document["outputs"]
+    (row,) = update(workspace, ready, "--format", "json").document["outputs"]
     assert (row["difference"]["differ"], row["difference"]["index"]) == (1, [3, 4])
     assert row["difference"]["abs"] == pytest.approx(0.5)
     np.save(path, golden.T)
-    assert "differs: it was float64 [513, 20], is float64 [20, 513] (" in update(house, ready).stdout
+    assert "differs: it was float64 [513, 20], is float64 [20, 513] (" in update(workspace, ready).stdout
     path.write_bytes(b"no array")
-    assert "differs: it was not readable: " in update(house, ready).stdout
+    assert "differs: it was not readable: " in update(workspace, ready).stdout
 
 
-def test_a_reference_that_changed_makes_its_golden_stale(house: House, ready: Wide) -> None:
+def test_a_reference_that_changed_makes_its_golden_stale(workspace: Workspace, ready: Wide) -> None:
     """It passed from the cache. The command that the error names mends it, and touches no golden that stays right."""
-    assert judged(house, ready, 0)["outcome"] == "pass"
+    assert judged(workspace, ready, 0)["outcome"] == "pass"
     golden, record = (ready.root / "golden/wide" / name for name in ("y.sketch.npy", RECORD))
     before = golden.stat()
     ready.describe(reference=f"# A comment.\n{REFERENCE}")
-    refused = house("run", TEST, "--catalog", ready.root)
+    refused = workspace("run", TEST, "--catalog", ready.root)
     command = f"matrix golden update --write wide --catalog {ready.root}"
     assert (refused.code, refused.stdout) == (2, "")
     assert (
         f"{record}:1:1: reference.py of wide changed since its goldens were written; run {command}\n" in refused.stderr
     )
-    dry = update(house, ready)
+    dry = update(workspace, ready)
     assert (dry.code, dry.stdout) == (1, "wide/y: unchanged; its record was out of date\n")
     assert dry.stderr == f"nothing was written; {command} would\n"
-    done = house(*shlex.split(command)[1:], "--format", "json")
+    done = workspace(*shlex.split(command)[1:], "--format", "json")
     assert done.code == 0
     assert done.document["summary"] == {"outputs": 1, "stale": 0, "unrecorded": 1, "failures": 0}
     assert (golden.stat().st_mtime_ns, golden.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
-    assert judged(house, ready, 0)["outcome"] == "pass"
+    assert judged(workspace, ready, 0)["outcome"] == "pass"
     ready.describe(document=DOCUMENT.replace("seed: 1", "seed: 2"))
     assert (
-        f"{record}:1:1: reference.py and inputs of wide changed" in house("plan", TEST, "--catalog", ready.root).stderr
+        f"{record}:1:1: reference.py and inputs of wide changed"
+        in workspace("plan", TEST, "--catalog", ready.root).stderr
     )
-    assert update(house, ready, "--write").stdout.startswith("wide/y: differs: ")
-    assert judged(house, ready, 0)["outcome"] == "pass"
+    assert update(workspace, ready, "--write").stdout.startswith("wide/y: differs: ")
+    assert judged(workspace, ready, 0)["outcome"] == "pass"
 
 
 @pytest.mark.parametrize(
@@ -260,11 +263,11 @@ def test_a_reference_that_changed_makes_its_golden_stale(house: House, ready: Wi
     ids=["raises", "another shape", "broken"],
 )
 def test_a_broken_reference_is_an_error_of_the_catalog(
-    house: House, ready: Wide, reference: str, line: int, reason: str
+    workspace: Workspace, ready: Wide, reference: str, line: int, reason: str
 ) -> None:
     before = tree(ready.root / "golden")
     ready.describe(reference=reference)
-    done = update(house, ready, "--write")
+    done = update(workspace, ready, "--write")
     place = f"{ready.root}/matrix/workloads/wide/reference.py:{line}: {reason}"
     assert done.code == 2
     assert done.stderr.startswith(place), done.stderr
@@ -274,41 +277,41 @@ def test_a_broken_reference_is_an_error_of_the_catalog(
     ready.source(rows=20)
     for name in ("y.sketch.npy", RECORD):
         (ready.root / "golden/wide" / name).unlink()
-    test = judged(house, ready, 2)
+    test = judged(workspace, ready, 2)
     assert (test["outcome"], test["stage"], test["expected"]) == ("infra-error", "judge", False)
     assert test["reason"].startswith(place)
-    audited = house("golden", "audit", TEST, "--seeds", "1", "--mutations", "output-sign", "--catalog", ready.root)
+    audited = workspace("golden", "audit", TEST, "--seeds", "1", "--mutations", "output-sign", "--catalog", ready.root)
     assert audited.code == 2, audited.stderr
     assert place in audited.stdout
 
 
-def test_a_golden_in_both_forms_is_refused(house: House, ready: Wide) -> None:
+def test_a_golden_in_both_forms_is_refused(workspace: Workspace, ready: Wide) -> None:
     ready.write("golden/wide/y.npy", b"")
-    done = update(house, ready)
+    done = update(workspace, ready)
     assert done.code == 2
     assert "golden/wide/y.sketch.npy: y.npy beside it is the same golden; remove one of them" in done.stderr
 
 
-def test_a_damaged_sketch_is_no_pass_and_nobodys_expectation(house: House, ready: Wide) -> None:
+def test_a_damaged_sketch_is_no_pass_and_nobodys_expectation(workspace: Workspace, ready: Wide) -> None:
     path = ready.root / "golden/wide/y.sketch.npy"
     rows = np.load(path)
     np.save(path, rows[:-1])
-    test = judged(house, ready, 2)
+    test = judged(workspace, ready, 2)
     assert test["verdict"]["outputs"][0]["measurable"] is False
     for words in ("has 64 blocks, not 65", "matrix golden update --write"):
         assert words in test["reason"]
 
 
-def test_a_tree_that_would_be_too_large_is_not_written(house: House, wide: Wide) -> None:
+def test_a_tree_that_would_be_too_large_is_not_written(workspace: Workspace, wide: Wide) -> None:
     wide.workload("large", jax="def workload(x):\n    return x * 2")
     large = wide.root / "golden/large/y.npy"
     large.write_bytes(bytes(20_000_000))
-    done = update(house, wide, "--write")
+    done = update(workspace, wide, "--write")
     assert done.code == 2
     assert "more than 20000000; nothing was written; the largest is wide/y (" in done.stderr
     assert wide.kept == set()
     large.unlink()
-    assert update(house, wide, "--write").code == 0
+    assert update(workspace, wide, "--write").code == 0
 
 
 NAN = {
@@ -319,7 +322,7 @@ NAN = {
 
 
 @pytest.mark.parametrize("case", NAN)
-def test_nan_is_expected_where_the_workload_says_why(house: House, wide: Wide, case: str) -> None:
+def test_nan_is_expected_where_the_workload_says_why(workspace: Workspace, wide: Wide, case: str) -> None:
     body, nan, refused = NAN[case]
     document = (
         "description: Logarithms.\ninputs:\n  x: {shape: [4], dtype: f32, formula: iota()}\n"
@@ -330,16 +333,16 @@ def test_nan_is_expected_where_the_workload_says_why(house: House, wide: Wide, c
     wide.write(
         "matrix/workloads/wide/jax.py", "import jax.numpy as jnp\n\ndef workload(x):\n    return jnp.log(x - 1)\n"
     )
-    done = update(house, wide, "--write")
+    done = update(workspace, wide, "--write")
     if refused is not None:
         assert done.code == 2
         assert refused in done.stderr
-        assert json.loads(update(house, wide, "--format", "json").stdout)["failures"][0]["workload"] == "wide"
+        assert json.loads(update(workspace, wide, "--format", "json").stdout)["failures"][0]["workload"] == "wide"
         assert wide.kept == set()
         return
     assert wide.kept == {"y.npy"}
     test = "jax/stablehlo-loops/x86_64/wide"
-    assert house.run(test, catalog=wide.root).outcomes[test] == "pass"
+    assert workspace.run(test, catalog=wide.root).outcomes[test] == "pass"
 
 
 #: None: as on this machine. The first is this CPU; one with AVX2 at most; one that has neither AVX nor FMA.
@@ -365,7 +368,7 @@ main()
 
 
 @dataclass(frozen=True)
-class OtherCpu(House):
+class OtherCpu(Workspace):
     """The command line whose actions see other variables of the CPU than they do."""
 
     variables: Mapping[str, str | None] = field(default_factory=dict)
@@ -376,53 +379,56 @@ class OtherCpu(House):
 
 
 @pytest.mark.parametrize("cpu", CPUS)
-def test_no_cpu_has_goldens_of_its_own(house: House, tmp_path: Path, cpu: str) -> None:
+def test_no_cpu_has_goldens_of_its_own(workspace: Workspace, tmp_path: Path, cpu: str) -> None:
     features = set(Path("/proc/cpuinfo").read_text().split())
     if not {"avx2", "fma"} <= features and cpu != "sse3":
         pytest.skip("this CPU has not the features to play one that has")
-    other = OtherCpu(house.home, cache=tmp_path / "actions", variables=CPUS[cpu])
+    other = OtherCpu(workspace.home, cache=tmp_path / "actions", variables=CPUS[cpu])
     unpinned = other("golden", "update")
     assert unpinned.code == 0, unpinned.stdout
     # Or else the variables decide nothing, and this shows nothing.
     assert "matmul/y: unchanged except for rounding: " in unpinned.stdout
 
 
-def test_variables_of_the_person_decide_nothing(house: House, tmp_path: Path) -> None:
+def test_variables_of_the_person_decide_nothing(workspace: Workspace, tmp_path: Path) -> None:
     variables = {name: str(value) for name, value in CPUS["avx2"].items()} | {"OPENBLAS_CORETYPE": "Prescott"}
     assert variables.keys() <= CLEAN_ENVIRONMENT.keys()
-    done = House(house.home, cache=tmp_path / "pinned", more=variables)("golden", "update")
-    assert (done.code, done.stdout) == (0, house("golden", "update").stdout)
+    done = Workspace(workspace.home, cache=tmp_path / "pinned", more=variables)("golden", "update")
+    assert (done.code, done.stdout) == (0, workspace("golden", "update").stdout)
 
 
 FAINT = "jax/stablehlo-loops/x86_64/faint"
 
 
-def test_a_golden_that_lets_trivial_outputs_pass_is_told_and_refused_by_suites(house: House, wide: Wide) -> None:
+def test_a_golden_that_lets_trivial_outputs_pass_is_told_and_refused_by_suites(
+    workspace: Workspace, wide: Wide
+) -> None:
     """y = 2 x for x = 0, 1, 2, 3, within 4: the mean, 3, would do, and x itself."""
     wide.workload("faint", jax="def workload(x):\n    return x * 2\n")
     wide.write("golden/faint/tolerances.yaml", "layers:\n  - {atol: 4, rtol: 0, rationale: X.}\n")
     wide.write("matrix/suites/loose.yaml", f"description: d\ninclude: [{FAINT}]\n")
     catalog = ("--catalog", wide.root)
     weak = ["the mean everywhere", "the input x"]
-    (row,) = house("golden", "update", "faint", *catalog, "--format", "json").document["outputs"]
+    (row,) = workspace("golden", "update", "faint", *catalog, "--format", "json").document["outputs"]
     layer = f"{wide.root}/golden/faint/tolerances.yaml:2:5"
     assert row["weak"] == [{"passes": weak, "layer": layer, "bounds": {"atol": "4", "rtol": "0"}}]
     told = f"faint/y: unchanged; weak: the mean everywhere and the input x would pass, too (atol 4, rtol 0, {layer})\n"
-    assert house("golden", "update", "faint", *catalog).stdout == told
+    assert workspace("golden", "update", "faint", *catalog).stdout == told
 
-    test = house.run("loose", catalog=wide.root).tests[FAINT]
+    test = workspace.run("loose", catalog=wide.root).tests[FAINT]
     assert (test["outcome"], test["weak"]) == ("pass", {"y": weak})
-    assert "1 test passes but is weak" in house("run", "loose", *catalog, "--quiet").stdout
+    assert "1 test passes but is weak" in workspace("run", "loose", *catalog, "--quiet").stdout
     # Smoke has it, too, and wants none.
-    test = house.run(FAINT, code=1, catalog=wide.root).tests[FAINT]
+    test = workspace.run(FAINT, code=1, catalog=wide.root).tests[FAINT]
     assert (test["outcome"], test["expected"], test["cached"]) == ("mismatch", False, True)
     assert "the input x" in test["reason"]
     assert "matrix/suites/smoke.yaml:" in test["reason"]
-    assert "kept: " in house("run", FAINT, *catalog, "--quiet").stdout
+    assert "kept: " in workspace("run", FAINT, *catalog, "--quiet").stdout
 
     document = wide.root / "matrix/workloads/faint/workload.yaml"
     document.write_text(document.read_text().replace("dtype: f32}", "dtype: f32, weak: A demonstration.}"))
-    assert house.run(FAINT, catalog=wide.root).tests[FAINT]["outcome"] == "pass"
+    assert workspace.run(FAINT, catalog=wide.root).tests[FAINT]["outcome"] == "pass"
     assert (
-        "the workload says why that is right: A demonstration.\n" in house("golden", "update", "faint", *catalog).stdout
+        "the workload says why that is right: A demonstration.\n"
+        in workspace("golden", "update", "faint", *catalog).stdout
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from support.house import House
+from support.workspace import Workspace
 
 #: One test of each way, with the environments that it needs beside the usual ones.
 RUN = {
@@ -38,10 +38,10 @@ module attributes {gpu.container_module} {
 """
 
 
-def test_what_runs_and_what_only_compiles(house: House, environments: Any) -> None:
+def test_what_runs_and_what_only_compiles(workspace: Workspace, environments: Any) -> None:
     for name in {*RUN.values(), *COMPILED.values()}:
         environments.require(name)
-    report = house.run(*RUN, *COMPILED)
+    report = workspace.run(*RUN, *COMPILED)
     assert report.outcomes == dict.fromkeys((*RUN, *COMPILED), "pass")
     assert {name for name, test in report.tests.items() if test.get("compile_only")} == COMPILED.keys()
 

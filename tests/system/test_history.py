@@ -20,10 +20,10 @@ from mlir_matrix.history.store import Store
 from mlir_matrix.history.transfer import ingest, prune
 from mlir_matrix.history.trends import Trends
 from support.downstream import Downstream
-from support.house import REPOSITORY, ROOMS, House, wait_until
 from support.machine import program
 from support.postgres import Postgres, postgres
 from support.recordings import TIMES, recording, result
+from support.workspace import REPOSITORY, ROOMS, Workspace, wait_until
 
 TURNS = """\
 description: Turns named operators into generic ones, from LLVM 22 on.
@@ -84,11 +84,11 @@ def commit(folder: Path, *words: str) -> None:
             subprocess.run([*git, *command], check=True, capture_output=True)
 
 
-def test_a_history_of_runs(fresh: Callable[[str], House], catalog: Downstream, tmp_path: Path) -> None:
-    house = fresh("home")
+def test_a_history_of_runs(fresh: Callable[[str], Workspace], catalog: Downstream, tmp_path: Path) -> None:
+    workspace = fresh("home")
 
     def run(*words: str, code: int) -> None:
-        done = house("run", TEST, "--catalog", catalog.root, "--quiet", *words)
+        done = workspace("run", TEST, "--catalog", catalog.root, "--quiet", *words)
         assert done.code == code, done.stderr
 
     run("--pin", "llvm=19", code=0)
@@ -96,31 +96,31 @@ def test_a_history_of_runs(fresh: Callable[[str], House], catalog: Downstream, t
     commit(catalog.root)
     run("--pin", "llvm=22", "--results", str(tmp_path / "bad.json"), code=1)
 
-    shown = house("history", "show", "mlir/**", "--format", "json").document
+    shown = workspace("history", "show", "mlir/**", "--format", "json").document
     assert shown["summary"] == {"matched": 1, "shown": 1, "unexpected": 1}
     assert [each["outcome"] for each in shown["tests"][0]["recent"]] == ["pass", "pass", "mismatch"]
     assert [each["executed"] for each in shown["tests"][0]["recent"]] == [True, False, True]
-    assert "..M" in house("history", "show", TEST).stdout
+    assert "..M" in workspace("history", "show", TEST).stdout
 
-    diff = house("history", "diff", "latest~1", "latest", "--format", "json")
+    diff = workspace("history", "diff", "latest~1", "latest", "--format", "json")
     assert (diff.code, [test["id"] for test in diff.document["new"]]) == (1, [TEST])
-    same = house("history", "diff", tmp_path / "bad.json", "latest")
+    same = workspace("history", "diff", tmp_path / "bad.json", "latest")
     assert (same.code, same.stdout.strip()) == (0, "0 new, 0 fixed, 0 changed, 0 added, 0 gone")
 
-    runs = house("history", "show", "--format", "json").document["runs"]
-    (bad,) = house("history", "show", "--first-bad", "--format", "json").document["tests"]
+    runs = workspace("history", "show", "--format", "json").document["runs"]
+    (bad,) = workspace("history", "show", "--first-bad", "--format", "json").document["tests"]
     assert (bad["last_good"]["id"], bad["first_bad"]["id"]) == (runs[1]["id"], runs[0]["id"])
     assert bad["pins"]["llvm"][0].startswith("19.")
     moved = {each["folder"]: each["good"] != each["bad"] for each in bad["commits"]}
     assert moved[str(catalog.root)]
     words = shlex.split(bad["bisect"])
     assert words[1:3] == ["bisect", TEST]
-    bisected = house(*words[1:], "--quiet", "--format", "json")
+    bisected = workspace(*words[1:], "--quiet", "--format", "json")
     assert [each["kind"] for each in bisected.document["tests"][0]["changes"]] == ["broke"]
 
     file = tmp_path / "durations.json"
-    assert house("history", "export", "-o", file).code == 0
-    exported, summary = read_snapshot(file).tests, read_summary(house.folders.state).tests
+    assert workspace("history", "export", "-o", file).code == 0
+    exported, summary = read_snapshot(file).tests, read_summary(workspace.folders.state).tests
     assert exported.keys() == summary.keys() == {TEST}
     assert exported[TEST].seconds == pytest.approx(summary[TEST].seconds, abs=0.001)
     assert (exported[TEST].last_run, exported[TEST].last_failure) == (
@@ -128,26 +128,26 @@ def test_a_history_of_runs(fresh: Callable[[str], House], catalog: Downstream, t
         summary[TEST].last_failure,
     )
 
-    pruned = house("history", "prune", "--older-than", "1d")
+    pruned = workspace("history", "prune", "--older-than", "1d")
     assert (pruned.code, pruned.stdout.rpartition(": ")[2].strip()) == (0, "0 results removed")
 
 
-def test_flaky_tests_are_found(fresh: Callable[[str], House], catalog: Downstream, tmp_path: Path) -> None:
+def test_flaky_tests_are_found(fresh: Callable[[str], Workspace], catalog: Downstream, tmp_path: Path) -> None:
     """Only what was executed again counts, and of it what differs."""
     # The checkout of the tests may have changes.
     for room in ROOMS:
         shutil.copytree(REPOSITORY / room, tmp_path / "copy" / room)
     commit(tmp_path / "copy", "init")
-    house = House(fresh("home").home, root=tmp_path / "copy")
+    workspace = Workspace(fresh("home").home, root=tmp_path / "copy")
     outcomes = []
     for number in range(3):
-        done = house(
+        done = workspace(
             "run", TEST, "mlir/coin/ir/*", "--catalog", catalog.root, "--quiet", "--format", "json", "--pin", "llvm=19",
-            "--cache-dir", house.home / f"actions-{number}",
+            "--cache-dir", workspace.home / f"actions-{number}",
         )  # fmt: skip
         outcomes.append({test["id"]: test["outcome"] for test in done.document["tests"]})
     wanted = {test for test in outcomes[0] if len({each[test] for each in outcomes}) > 1}
-    found = house("history", "show", "--flaky", "--format", "json").document
+    found = workspace("history", "show", "--flaky", "--format", "json").document
     assert {test["id"] for test in found["tests"]} == wanted
     assert wanted
     assert all(test["executions"] == 3 and test["differing"] == 1 for test in found["tests"])
@@ -159,7 +159,7 @@ def server(current: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield running
 
 
-def spooled(house: House, machine: int) -> list[str]:
+def spooled(workspace: Workspace, machine: int) -> list[str]:
     """Give a machine runs; every second machine has those of the one before, too."""
     made = []
     for owner in {machine, machine - machine % 2}:
@@ -167,14 +167,14 @@ def spooled(house: House, machine: int) -> list[str]:
             results = [result(f"t{number}", "pass" if number % 50 or day % 3 else "crashed") for number in range(200)]
             made.append(recording(results, day, host=f"host-{owner}", id=f"{owner:016x}{day:016x}"))
     for each in made:
-        Spool(house.folders.state).add(each)
+        Spool(workspace.folders.state).add(each)
     return [each["id"] for each in made]
 
 
 def test_machines_push_while_the_server_goes_away(server: Postgres, tmp_path: Path) -> None:
     """Nothing is lost, and nothing is there twice."""
-    houses = [House(tmp_path / f"home-{number}") for number in range(8)]
-    expected = {run for number, house in enumerate(houses) for run in spooled(house, number)}
+    houses = [Workspace(tmp_path / f"home-{number}") for number in range(8)]
+    expected = {run for number, workspace in enumerate(houses) for run in spooled(workspace, number)}
     url = f"postgresql://{server.where}"
 
     def count() -> int:
@@ -186,7 +186,7 @@ def test_machines_push_while_the_server_goes_away(server: Postgres, tmp_path: Pa
             return 0
 
     with ExitStack() as stack:
-        pushes = [stack.enter_context(house.start("history", "push", "--to", url)) for house in houses]
+        pushes = [stack.enter_context(workspace.start("history", "push", "--to", url)) for workspace in houses]
         for some in (5, 40):
             assert wait_until(lambda some=some: count() >= some)
             server.kill()
@@ -249,14 +249,14 @@ def test_a_table_that_a_server_has_lost_is_named(server: Postgres, tmp_path: Pat
     with psycopg.connect(f"postgresql://{server.where}", autocommit=True) as connection:
         connection.execute("CREATE DATABASE lost")
     url = "postgresql://" + server.where.replace("/postgres?", "/lost?")
-    house = House(tmp_path / "home")
-    state = house.folders.state
+    workspace = Workspace(tmp_path / "home")
+    state = workspace.folders.state
     Spool(state).add(recording([result("a")]))
-    assert house("history", "push", "--to", url).code == 0
+    assert workspace("history", "push", "--to", url).code == 0
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("DROP TABLE results")
     Spool(state).add(recording([result("a")], 1))
     for words in (("push", "--to", url), ("show", "jax/**", "--database", url)):
-        done = house("history", *words)
+        done = workspace("history", *words)
         assert (done.code, done.stderr.count("\n")) == (3, 1), done.stderr
         assert "its table results is missing; restore a backup, or move the database away" in done.stderr

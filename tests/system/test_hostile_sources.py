@@ -22,8 +22,8 @@ import pytest
 from support.contained import BY_THE_WORKER
 from support.downstream import Downstream, processes, tree
 from support.hostile import CASES, CONTAINED, GOOD, INNOCENT_MLIR, JAX, LEFT, MLIR, REFERENCES, TORCH
-from support.house import House, Report, bazel_servers, new_home
 from support.machine import namespaces
+from support.workspace import Report, Workspace, bazel_servers, new_home
 
 TIMEOUT_S = 12.0
 
@@ -74,7 +74,7 @@ class Aftermath:
     executor: str
     report: Report
     seconds: float
-    house: House
+    workspace: Workspace
     connections: int
     victim_before: dict[str, Any]
     victim_after: dict[str, Any]
@@ -115,7 +115,7 @@ def aftermath(request: pytest.FixtureRequest, aftermaths: Callable[[str], Afterm
 
 
 def make_aftermath(executor: str, folder: Path, listener: tuple[int, list[int]]) -> Aftermath:
-    house = House(new_home(folder / "home"), more={"COLUMNS": "120"})
+    workspace = Workspace(new_home(folder / "home"), more={"COLUMNS": "120"})
     victim = folder / "victim"
     victim.mkdir()
     (victim / "kept").write_text("kept")
@@ -137,15 +137,15 @@ def make_aftermath(executor: str, folder: Path, listener: tuple[int, list[int]])
     for number in range(4):
         catalog.workload(f"good_{number}", jax=GOOD, pytorch=GOOD, linalg=INNOCENT_MLIR)
     before = tree(victim)
-    done = house(
+    done = workspace(
         "run", *cases(executor), *INNOCENT[executor], "--catalog", catalog.root, "--format", "json", "--quiet",
         "--timeout", str(TIMEOUT_S), "--memory", "1536", "--jobs", "4", "--executor", executor,
     )  # fmt: skip
     seconds = time.monotonic() - started
     local.close()
-    servers = tuple(f"{pid} " for pid in bazel_servers(house.home / "bazel"))
-    left = [line for line in processes(name=LEFT, command=str(house.home)) if not line.startswith(servers)]
-    return Aftermath(catalog, executor, Report(done), seconds, house, came[0], before, tree(victim), left)
+    servers = tuple(f"{pid} " for pid in bazel_servers(workspace.home / "bazel"))
+    left = [line for line in processes(name=LEFT, command=str(workspace.home)) if not line.startswith(servers)]
+    return Aftermath(catalog, executor, Report(done), seconds, workspace, came[0], before, tree(victim), left)
 
 
 def test_the_run_ends(aftermath: Aftermath) -> None:
@@ -180,7 +180,7 @@ def test_nothing_is_left_running(aftermath: Aftermath) -> None:
 
 
 def test_nothing_is_left_lying(aftermath: Aftermath) -> None:
-    assert os.listdir(aftermath.house.actions / "scratch") == []
+    assert os.listdir(aftermath.workspace.actions / "scratch") == []
 
 
 def test_nothing_else_is_touched(aftermath: Aftermath) -> None:
@@ -196,7 +196,7 @@ def test_words_do_not_reach_the_terminal_raw(aftermath: Aftermath) -> None:
 def test_verdicts_about_code_are_kept_and_others_are_not(aftermath: Aftermath) -> None:
     """A failure is a value; a time-out, or a SIGKILL from who knows where, is not."""
     if aftermath.executor == "local":
-        results = [entry["outcome"] for entry in aftermath.house.kept().values()]
+        results = [entry["outcome"] for entry in aftermath.workspace.kept().values()]
         assert {entry["outcome"] for entry in results} <= {"ok", "import-failed", "crashed", "run-failed"}
         assert not [entry for entry in results if entry.get("signal") == "SIGKILL"]
         assert len([entry for entry in results if entry.get("signal") == "SIGSEGV"]) >= 4
@@ -210,7 +210,7 @@ def test_verdicts_about_code_are_kept_and_others_are_not(aftermath: Aftermath) -
     assert len(lost) == 2
     words = ["--catalog", aftermath.catalog.root, "--format", "json", "--quiet", "--executor", aftermath.executor]
     limits = ["--timeout", str(TIMEOUT_S), "--memory", "1536"]
-    again = Report(aftermath.house("run", *kept, *lost, *words, *limits))
+    again = Report(aftermath.workspace("run", *kept, *lost, *words, *limits))
     assert {test: again.tests[test]["outcome"] for test in kept} == {test: found[test]["outcome"] for test in kept}
     executed = {action.rpartition("-")[0].rpartition("/")[2] for action in again.actions}
     assert executed == {test.rpartition("/")[2] for test in lost}
@@ -226,7 +226,7 @@ def test_what_failures_leave_has_what_came_before(aftermath: Aftermath, name: st
 @pytest.mark.namespaces
 def test_hostile_references(tmp_path: Path) -> None:
     """A golden is written for the reference that computes one, and for no other."""
-    house = House(new_home(tmp_path / "home"))
+    workspace = Workspace(new_home(tmp_path / "home"))
     catalog = Downstream(tmp_path / "catalog")
     (tmp_path / "victim").mkdir()
     for name, (reference, _) in REFERENCES.items():
@@ -234,10 +234,10 @@ def test_hostile_references(tmp_path: Path) -> None:
     catalog.workload("good", jax=GOOD)
     (catalog.root / "golden/good/y.npy").unlink()
     before = tree(catalog.root)
-    command = house.command("golden", "update", "--write", *REFERENCES, "good", "--catalog", catalog.root)
+    command = workspace.command("golden", "update", "--write", *REFERENCES, "good", "--catalog", catalog.root)
     # Their tracebacks belong to what it says.
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=300, env={**os.environ, **house.env}, check=False
+        command, capture_output=True, text=True, timeout=300, env={**os.environ, **workspace.env}, check=False
     )
     assert done.returncode == 2, done.stderr
     assert "internal error" not in done.stderr
@@ -248,5 +248,5 @@ def test_hostile_references(tmp_path: Path) -> None:
         assert re.search(reason, said[0]), said[0]
     after = tree(catalog.root)
     assert {path for path in after if after[path] != before.get(path)} == {"golden/good", "golden/good/y.npy"}
-    assert processes(command=str(house.home)) == []
+    assert processes(command=str(workspace.home)) == []
     assert os.listdir(tmp_path / "victim") == []

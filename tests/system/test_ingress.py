@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from support.house import House
+from support.workspace import Workspace
 
 #: A test of each language, with the environments that it needs beside the usual ones.
 ROWS = {
@@ -66,13 +66,13 @@ WRONG = {
 }  # fmt: skip
 
 
-def test_every_language_gives_the_golden(house: House, environments: Any) -> None:
+def test_every_language_gives_the_golden(workspace: Workspace, environments: Any) -> None:
     for name in sorted({name for names in ROWS.values() for name in names}):
         environments.require(name)
-    assert house.run(*ROWS).outcomes == dict.fromkeys(ROWS, "pass")
+    assert workspace.run(*ROWS).outcomes == dict.fromkeys(ROWS, "pass")
 
 
-def test_what_differs_from_the_declaration_is_refused(house: House, environments: Any, tmp_path: Path) -> None:
+def test_what_differs_from_the_declaration_is_refused(workspace: Workspace, environments: Any, tmp_path: Path) -> None:
     for name in ("clang", "flang", "codegen", "circt", "icarus"):
         environments.require(name)
     for workload, (sources, _) in WRONG.items():
@@ -82,7 +82,7 @@ def test_what_differs_from_the_declaration_is_refused(house: House, environments
         for file, text in {**sources, "workload.yaml": WORKLOAD, "reference.py": reference}.items():
             (folder / file).write_text(text)
     expected = {test: said for _, tests in WRONG.values() for test, said in tests.items()}
-    report = house.run(*expected, catalog=tmp_path, code=1)
+    report = workspace.run(*expected, catalog=tmp_path, code=1)
     assert report.outcomes == {test: outcome for test, (outcome, _) in expected.items()}
     for test, (_, reason) in expected.items():
         assert reason in report.tests[test].get("reason", ""), test

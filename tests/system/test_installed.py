@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from mlir_matrix import __version__
-from support.house import REPOSITORY, ROOMS, House
+from support.workspace import REPOSITORY, ROOMS, Workspace
 
 _CELLS = ("mlir/linalg-loops/x86_64/axpy", "mlir/linalg-vectorized/x86_64/axpy")
 _LOCK = REPOSITORY / "tools" / "requirements.txt"
@@ -65,7 +65,7 @@ class Installed:
 
 
 @pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory, house: House) -> Installed:
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory, workspace: Workspace) -> Installed:
     folder = tmp_path_factory.mktemp("installed")
     base = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
     call(base, "-I", "-m", "venv", "--without-pip", folder / "venv")
@@ -77,8 +77,8 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory, house: Hous
     pip("--python", python, "check")
     (folder / "cwd").mkdir()
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "MATRIX"))}
-    env = kept | {name: value for name, value in house.env.items() if not name.startswith("PYTHON")}
-    return Installed(python, folder / "cwd", env | {"MATRIX_HOME": str(house.home)})
+    env = kept | {name: value for name, value in workspace.env.items() if not name.startswith("PYTHON")}
+    return Installed(python, folder / "cwd", env | {"MATRIX_HOME": str(workspace.home)})
 
 
 def test_the_wheel_has_what_a_checkout_has(wheel: Path) -> None:

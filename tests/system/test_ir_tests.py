@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.downstream import Downstream
-from support.house import House
+from support.workspace import Workspace
 
 STEP = """\
 description: Turns named operators into generic ones, from LLVM 22 on.
@@ -59,8 +59,8 @@ def catalog(tmp_path: Path) -> Downstream:
     return made
 
 
-def test_one_command_runs_a_case_over_releases(house: House, catalog: Downstream) -> None:
-    report = house.run("mlir/turns/ir/named@llvm={17,19,22}", catalog=catalog.root, code=1)
+def test_one_command_runs_a_case_over_releases(workspace: Workspace, catalog: Downstream) -> None:
+    report = workspace.run("mlir/turns/ir/named@llvm={17,19,22}", catalog=catalog.root, code=1)
     assert report.outcomes == {
         "mlir/turns/ir/named@llvm=17": "unsupported",
         "mlir/turns/ir/named@llvm=19": "pass",
@@ -69,24 +69,26 @@ def test_one_command_runs_a_case_over_releases(house: House, catalog: Downstream
     unsupported = report.tests["mlir/turns/ir/named@llvm=17"]["reason"]
     assert unsupported.startswith("step turns has no variant for llvm 17.0.6; it has variants for llvm >=22; llvm >=18")
     assert report.tests["mlir/turns/ir/named@llvm=19"]["pins"]["llvm"] == "19.1.7"
-    plan = json.loads(house("plan", "mlir/turns/ir/*@llvm=1[89]", "--catalog", catalog.root, "--format", "json").stdout)
+    plan = json.loads(
+        workspace("plan", "mlir/turns/ir/*@llvm=1[89]", "--catalog", catalog.root, "--format", "json").stdout
+    )
     steps = {each["environment"] for each in plan["actions"] if each["kind"] == "passes"}
     assert steps == {"mlir@llvm=18.1.8", "mlir@llvm=19.1.7"}
 
 
-def test_a_suite_varies_releases_of_ir_tests(house: House, catalog: Downstream) -> None:
-    report = house.run("turning", catalog=catalog.root)
+def test_a_suite_varies_releases_of_ir_tests(workspace: Workspace, catalog: Downstream) -> None:
+    report = workspace.run("turning", catalog=catalog.root)
     assert report.surprises() == set()
     assert report.tests["mlir/turns/ir/named@llvm=22"]["outcome"] == "mismatch"
     assert "mlir/turns/ir/other@llvm=22" not in report.tests
-    told = house("explain", "mlir/turns/ir/named@llvm=22.1.8", "--catalog", catalog.root).stdout
+    told = workspace("explain", "mlir/turns/ir/named@llvm=22.1.8", "--catalog", catalog.root).stdout
     assert "expects mismatch · Nothing is named any more." in told
     assert "turns/step.yaml:6:5, because llvm is 22.1.8" in told
-    one = house.run("turning", "**/named@llvm=19", catalog=catalog.root)
+    one = workspace.run("turning", "**/named@llvm=19", catalog=catalog.root)
     assert one.outcomes == {"mlir/turns/ir/named@llvm=19": "pass"}
 
 
-def test_filecheck_has_one_outcome_wherever_it_fails(house: House, catalog: Downstream) -> None:
+def test_filecheck_has_one_outcome_wherever_it_fails(workspace: Workspace, catalog: Downstream) -> None:
     """A pipeline that checks the IR, and the program never runs; that failure may be expected."""
     catalog.workload("double", linalg=DOUBLE)
     check = "description: d\ntool: check\nenvironment: filecheck\naccepts: [linalg]\ndirectives: no.check\n"
@@ -96,7 +98,7 @@ def test_filecheck_has_one_outcome_wherever_it_fails(house: House, catalog: Down
     test = "mlir/checked/x86_64/double"
     expect = f"expect: [{{tests: ['{test}'], outcome: mismatch, reason: r}}]\n"
     catalog.write("matrix/suites/checked.yaml", f"description: d\ninclude: ['{test}']\n{expect}")
-    result = house.run(test, catalog=catalog.root, code=1).tests[test]
+    result = workspace.run(test, catalog=catalog.root, code=1).tests[test]
     assert (result["outcome"], result["stage"]) == ("mismatch", "judge")
     assert result["reason"].startswith("no-loops: the IR does not match line 1 of the directives")
-    assert house.run("checked", catalog=catalog.root).surprises() == set()
+    assert workspace.run("checked", catalog=catalog.root).surprises() == set()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from support.downstream import Downstream
-from support.house import House
+from support.workspace import Workspace
 
 #: The runner was renamed in between.
 RELEASES = ("19", "22")
@@ -51,17 +51,17 @@ def release(request: pytest.FixtureRequest, environments: Any) -> str:
     return str(request.param)
 
 
-def test_both_routes_end_well_and_differ_in_the_way_of_running_alone(house: House, release: str) -> None:
+def test_both_routes_end_well_and_differ_in_the_way_of_running_alone(workspace: Workspace, release: str) -> None:
     names = ",".join(WORKLOADS)
-    report = house.run(f"mlir/linalg-loops/x86_64{{,-jit}}/{{{names}}}", "--pin", f"llvm={release}")
+    report = workspace.run(f"mlir/linalg-loops/x86_64{{,-jit}}/{{{names}}}", "--pin", f"llvm={release}")
     assert report.outcomes == {
         f"mlir/linalg-loops/{target}/{name}": "pass" for target in ("x86_64", "x86_64-jit") for name in WORKLOADS
     }
 
 
-def test_what_the_plan_runs(house: House) -> None:
+def test_what_the_plan_runs(workspace: Workspace) -> None:
     actions = {
-        release: house.plan("mlir/linalg-loops/x86_64-jit/dot", "--pin", f"llvm={release}")["actions"]
+        release: workspace.plan("mlir/linalg-loops/x86_64-jit/dot", "--pin", f"llvm={release}")["actions"]
         for release in RELEASES
     }
     for release, made in actions.items():
@@ -74,18 +74,18 @@ def test_what_the_plan_runs(house: House) -> None:
         assert not [action for action in made if action["kind"] == "link"]
 
 
-def test_by_default_there_is_no_runner(house: House) -> None:
-    done = house("run", "mlir/linalg-loops/x86_64-jit/dot")
+def test_by_default_there_is_no_runner(workspace: Workspace) -> None:
+    done = workspace("run", "mlir/linalg-loops/x86_64-jit/dot")
     assert done.code == 2
     assert "target x86_64-jit runs kernels by programs of a release, and llvm 24.0.0+torch-mlir." in done.stderr
     assert "has only Python bindings; pin another release" in done.stderr
 
 
-def told_both_ways(house: House, folder: Path, linalg: str, release: str) -> tuple[str, str, str]:
+def told_both_ways(workspace: Workspace, folder: Path, linalg: str, release: str) -> tuple[str, str, str]:
     """Outcome, stage and reason of a kernel that fails, the same by linking and in memory."""
     catalog = Downstream(folder / "catalog")
     catalog.workload("fails", linalg=linalg)
-    report = house.run(
+    report = workspace.run(
         "mlir/linalg-loops/x86_64{,-jit}/fails", "--pin", f"llvm={release}", code=1, catalog=catalog.root
     )
     # The step has another name.
@@ -98,13 +98,15 @@ def told_both_ways(house: House, folder: Path, linalg: str, release: str) -> tup
     return told[0]
 
 
-def test_a_crash_is_the_kernels(fresh: Callable[[str], House], environments: Any, tmp_path: Path, release: str) -> None:
+def test_a_crash_is_the_kernels(
+    fresh: Callable[[str], Workspace], environments: Any, tmp_path: Path, release: str
+) -> None:
     told = told_both_ways(fresh("home"), tmp_path, CRASHES, release)
     assert told[:2] == ("crashed", "run")
 
 
 def test_what_cannot_be_compiled_fails_at_the_same_stage(
-    fresh: Callable[[str], House], environments: Any, tmp_path: Path, release: str
+    fresh: Callable[[str], Workspace], environments: Any, tmp_path: Path, release: str
 ) -> None:
     """With the same words, whichever way the kernel is to be run."""
     told = told_both_ways(fresh("home"), tmp_path, UNKNOWN, release)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.house import House
+from support.workspace import Workspace
 
 CORPUS = "description: Tests of ours.\nsource: lit\nfolder: tests\nbeside: ['tests/deep/*.txt', 'mlir/data/number']\n"
 #: Files beside the tests.
@@ -96,9 +96,9 @@ def catalog(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_each_test_has_its_own_outcome(house: House, catalog: Path) -> None:
+def test_each_test_has_its_own_outcome(workspace: Workspace, catalog: Path) -> None:
     odd = "lit/run-lines/odd/ours:sum"
-    report = house.run("lit/run-lines/lit/ours:*", odd, code=1, catalog=catalog)
+    report = workspace.run("lit/run-lines/lit/ours:*", odd, code=1, catalog=catalog)
     assert report.outcomes[odd] == "infra-error"
     assert report.tests.pop(odd)["reason"] == "the target's tool must write its verdict by write_verdict"
     found = {test["workload"].partition(":")[2]: test for test in report.tests.values()}
@@ -112,12 +112,12 @@ def test_each_test_has_its_own_outcome(house: House, catalog: Path) -> None:
     assert not any(test.get("compile_only") for test in found.values())
 
 
-def test_a_test_is_one_action(house: House, catalog: Path) -> None:
-    done = house("plan", "lit/run-lines/lit/ours:*", "--catalog", catalog, "--format", "json")
+def test_a_test_is_one_action(workspace: Workspace, catalog: Path) -> None:
+    done = workspace("plan", "lit/run-lines/lit/ours:*", "--catalog", catalog, "--format", "json")
     assert len(json.loads(done.stdout)["actions"]) == len(TESTS)
 
 
-def test_programs_that_do_not_start_are_no_verdict(house: House, catalog: Path, tmp_path: Path) -> None:
+def test_programs_that_do_not_start_are_no_verdict(workspace: Workspace, catalog: Path, tmp_path: Path) -> None:
     for name in ("mlir-opt", "mlir-translate", "mlir-runner", "FileCheck", "llc"):
         program = tmp_path / "llvm/bin" / name
         program.parent.mkdir(parents=True, exist_ok=True)
@@ -125,31 +125,31 @@ def test_programs_that_do_not_start_are_no_verdict(house: House, catalog: Path, 
         program.chmod(0o755)
     pin = ("--pin", f"llvm={tmp_path / 'llvm'}")
     # One expects that the program fails, and it does not start.
-    report = house.run(
+    report = workspace.run(
         "lit/run-lines/lit/ours:{diagnostics,files}", "mlir/linalg-loops/x86_64/dot", *pin, code=3, catalog=catalog
     )
     for test in report.tests.values():
         assert (test["outcome"], test["cached"]) == ("infra-error", False)
         assert "libMLIR.so.22: cannot open shared object file" in test["reason"]
-    again = house.run("lit/run-lines/lit/ours:files", *pin, code=3, catalog=catalog)
+    again = workspace.run("lit/run-lines/lit/ours:files", *pin, code=3, catalog=catalog)
     assert again.executed > 0
     program.write_text("of another machine")
-    done = house("plan", "lit/run-lines/lit/ours:files", *pin, "--catalog", catalog)
+    done = workspace("plan", "lit/run-lines/lit/ours:files", *pin, "--catalog", catalog)
     assert (done.code, f"{program} does not start: Exec format error" in done.stderr) == (3, True)
 
 
-def test_one_test_that_is_for_another_machine_is_named(house: House, catalog: Path) -> None:
-    done = house("run", "lit/run-lines/lit/ours:gpu", "--catalog", catalog)
+def test_one_test_that_is_for_another_machine_is_named(workspace: Workspace, catalog: Path) -> None:
+    done = workspace("run", "lit/run-lines/lit/ours:gpu", "--catalog", catalog)
     assert done.code == 2
     assert "no test ran: Test requires the following unavailable features: host-supports-nvptx" in done.stderr
 
 
-def test_a_test_that_takes_too_long_says_where(house: House, catalog: Path) -> None:
+def test_a_test_that_takes_too_long_says_where(workspace: Workspace, catalog: Path) -> None:
     loop = "func.func @main() {\n  cf.br ^a\n^a:\n  cf.br ^a\n}\n"
     lower = "mlir-opt %s --convert-cf-to-llvm --convert-func-to-llvm"
     run = "mlir-runner -e main -entry-point-result=void"
     (catalog / "tests/endless.mlir").write_text(f"// RUN: mlir-opt %s\n// RUN: {lower} | {run}\n{loop}")
-    report = house.run("lit/run-lines/lit/ours:endless", "--timeout", "2", code=1, catalog=catalog)
+    report = workspace.run("lit/run-lines/lit/ours:endless", "--timeout", "2", code=1, catalog=catalog)
     (test,) = report.tests.values()
     assert test["outcome"] == "timed-out"
     assert "SIGABRT in mlir-runner (RUN line 2)" in test["diagnostics"]

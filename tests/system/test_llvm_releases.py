@@ -18,8 +18,8 @@ from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import plan_tests, select_tests, session_of
 from support.downstream import Downstream
-from support.house import REPOSITORY, House, Report, new_home
 from support.reports import reproduce
+from support.workspace import REPOSITORY, Report, Workspace, new_home
 
 SUITE = "llvm-releases"
 RELEASES = ("15", "16", "17", "18", "19", "21", "22", "23", "24")
@@ -48,9 +48,9 @@ def major(test: dict[str, Any]) -> str:
 
 
 @pytest.fixture(scope="module")
-def suite(house: House) -> Report:
+def suite(workspace: Workspace) -> Report:
     """The suite, run."""
-    return house.run(SUITE)
+    return workspace.run(SUITE)
 
 
 def test_every_release_has_its_verdicts(suite: Report) -> None:
@@ -83,11 +83,11 @@ def test_the_known_regressions_and_no_others(suite: Report) -> None:
         assert [output["wrong"] for output in wrong[name]["verdict"]["outputs"]] == [count], name
 
 
-def test_bisect_finds_them_without_being_told_where(house: House, suite: Report, tmp_path: Path) -> None:
+def test_bisect_finds_them_without_being_told_where(workspace: Workspace, suite: Report, tmp_path: Path) -> None:
     """Every change of every workload, the step that made it, and commands that another person can run."""
     assert suite.tests
     names = [f"mlir/{pipeline}/x86_64/{workload}" for pipeline, workload in WRONG]
-    done = house("bisect", *names, IN_MEMORY, "--format", "json", "--quiet")
+    done = workspace("bisect", *names, IN_MEMORY, "--format", "json", "--quiet")
     assert done.code == 0, done.stderr
     found = {test["id"]: test for test in done.document["tests"]}
     reports = {name: Path(test["report"]) for name, test in found.items()}
@@ -112,10 +112,10 @@ def test_bisect_finds_them_without_being_told_where(house: House, suite: Report,
     assert steps["asin"] == ["math-polynomial", "math-polynomial"]
     assert "+      % = math.sqrt % : f32" in found[names[0]]["changes"][1]["difference"]
     assert "compare/llvmorg-18.1.8...llvmorg-19.1.7" in reports[names[0]].read_text()
-    reports_fail_as_told(reports, house, tmp_path)
+    reports_fail_as_told(reports, workspace, tmp_path)
 
 
-def reports_fail_as_told(reports: Mapping[str, Path], house: House, folder: Path) -> None:
+def reports_fail_as_told(reports: Mapping[str, Path], workspace: Workspace, folder: Path) -> None:
     """The commands of reports, run without this program, show the wrong numbers, and with the nearest good release none."""
     good = {"asin": "18", "atan": "17", "cbrt": "16", "ceil": "22", "floor": "21", "powf": "16"}
     for name, report in reports.items():
@@ -124,14 +124,14 @@ def reports_fail_as_told(reports: Mapping[str, Path], house: House, folder: Path
         title = report.read_text().partition("\n")[0].replace("\\", "")
         assert re.match(rf"# wrong numbers after \S+, y\S* is {number}\S* instead of ", title), title
         assert workload not in title
-        failed = reproduce(report, house, [f"mlir-opt@{releases.split()[-1]}"], folder / f"{name}-bad")
+        failed = reproduce(report, workspace, [f"mlir-opt@{releases.split()[-1]}"], folder / f"{name}-bad")
         assert failed.returncode == 1, failed.stderr
         assert re.search(rf"^y\[\d+\]: expected \S+, actual -?{number}", failed.stdout, re.MULTILINE), failed.stdout
         is_same = workload in ("asin", "floor")
         how = "all of these commands succeed" if is_same else "these succeed"
         assert re.search(rf"(?m)^With llvm {good[workload]}\.\S+ {how}", report.read_text())
         programs = [f"mlir-opt@{good[workload]}"]
-        passed = reproduce(report, house, programs, folder / f"{name}-good", script=0 if is_same else 1)
+        passed = reproduce(report, workspace, programs, folder / f"{name}-good", script=0 if is_same else 1)
         assert (passed.returncode, passed.stdout) == (0, "0 of 12 elements are wrong\n"), passed.stderr
 
 
@@ -149,7 +149,7 @@ NEWER = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 """
 
 
-def test_bisect_claims_nothing_that_no_release_said(house: House, tmp_path: Path) -> None:
+def test_bisect_claims_nothing_that_no_release_said(workspace: Workspace, tmp_path: Path) -> None:
     """15 and 16 crash without symbols, and 17 with; a release that cannot read a program has not got it wrong."""
     catalog = Downstream(tmp_path / "catalog")
     for name, text in (("deep", DEEP), ("newer", NEWER)):
@@ -160,7 +160,7 @@ def test_bisect_claims_nothing_that_no_release_said(house: House, tmp_path: Path
             word for release in ("13", "14", *RELEASES) if release not in releases for word in ("--skip", release)
         ]
         words = ("--component", "llvm", "--catalog", catalog.root, "--format", "json", "--quiet", *skipped, *more)
-        done = house("bisect", *(test.replace(" ", "/linalg-loops/x86_64/") for test in tests), *words)
+        done = workspace("bisect", *(test.replace(" ", "/linalg-loops/x86_64/") for test in tests), *words)
         assert done.code == 0, done.stderr
         return list(done.document["tests"])
 
@@ -181,15 +181,15 @@ def test_bisect_claims_nothing_that_no_release_said(house: House, tmp_path: Path
     assert asked["behaviours"][0]["outcome"] == "import-failed"
 
 
-def test_how_releases_print_ir_is_no_difference(house: House) -> None:
+def test_how_releases_print_ir_is_no_difference(workspace: Workspace) -> None:
     """LLVM 24 writes memref.alloc in another way. What it makes first is additions with nsw; asin's IR is the same up to llc."""
     tests = ("mlir/linalg-loops/x86_64/mlp", "mlir/math-poly/x86_64/asin")
     ends = ("--good", "23", "--bad", "24", "--scan", "--format", "json", "--quiet")
-    done = house("bisect", *tests, *ends, "--by", "ir:object")
+    done = workspace("bisect", *tests, *ends, "--by", "ir:object")
     assert done.code == 0, done.stderr
     found = {test["id"]: test["changes"] for test in done.document["tests"]}
     assert [[each["step"] for each in found[test]] for test in tests] == [["loops-to-llvm"], ["object (llc)"]]
-    spelt = house("bisect", tests[0], *ends, "--by", "ir:bufferize").document["tests"][0]
+    spelt = workspace("bisect", tests[0], *ends, "--by", "ir:bufferize").document["tests"][0]
     assert (spelt["changes"], spelt["problem"]) == ([], "the IR is the same: releases only spell it differently")
 
 
@@ -219,7 +219,7 @@ numerics: {contraction: "off", fast-math: "off", math: libm, vectorized: false}
 """
 
 
-def test_what_a_later_step_undoes_is_not_accused(house: House, tmp_path: Path) -> None:
+def test_what_a_later_step_undoes_is_not_accused(workspace: Workspace, tmp_path: Path) -> None:
     """LLVM 24 prints memref.alloc in another way, also by a command; and two steps change something and change it back."""
     catalog = Downstream(tmp_path / "catalog")
     document = "description: x\nenvironment: mlir\naccepts: [loops]\ngives: loops\n"
@@ -230,7 +230,7 @@ def test_what_a_later_step_undoes_is_not_accused(house: House, tmp_path: Path) -
     catalog.write("recipes/steps/copy/step.yaml", document + command)
     catalog.write("recipes/pipelines/patched.yaml", PIPELINE)
     ends = ("--good", "23", "--bad", "24", "--catalog", catalog.root, "--format", "json", "--quiet")
-    done = house("bisect", "mlir/patched/x86_64/mlp", *ends)
+    done = workspace("bisect", "mlir/patched/x86_64/mlp", *ends)
     assert done.code == 0, done.stderr
     (change,) = done.document["tests"][0]["changes"]
     assert (change["kind"], change["step"]) == ("broke", "subtract")
@@ -238,19 +238,19 @@ def test_what_a_later_step_undoes_is_not_accused(house: House, tmp_path: Path) -
     assert changed == [("-", "arith.addf"), ("+", "arith.subf")]
 
 
-def test_an_option_that_a_release_lacks_is_not_given(house: House) -> None:
+def test_an_option_that_a_release_lacks_is_not_given(workspace: Workspace) -> None:
     """LLVM 24 has no -fp-contract; a compiler that is told to use it would be blamed."""
     tests = ("mlir/linalg-openmp/x86_64-openmp/mlp@llvm=24", "mlir/linalg-gpu/nvptx-sm80/mlp@llvm=24")
-    assert house.run(*tests).outcomes == dict.fromkeys(tests, "pass")
+    assert workspace.run(*tests).outcomes == dict.fromkeys(tests, "pass")
 
 
-def test_which_program_of_a_step_changed(house: House, suite: Report) -> None:
+def test_which_program_of_a_step_changed(workspace: Workspace, suite: Report) -> None:
     """LLVM 22 translates and optimises ceil as before; llc no longer converts to an integer, which has no infinity."""
     tests = [f"mlir/math-expand/x86_64/ceil@llvm={release}" for release in ("21", "22")]
     assert [suite.tests[test]["outcome"] for test in tests] == ["mismatch", "pass"]
-    session = session_of([REPOSITORY], house.folders)
+    session = session_of([REPOSITORY], workspace.folders)
     plan, done = with_listings(session, plan_tests(session, select_tests(session, tests)), tests, Limits(jobs=2))
-    found = first_difference(plan, done, (tests[0], tests[1]), ActionCache(house.actions).read_blob)
+    found = first_difference(plan, done, (tests[0], tests[1]), ActionCache(workspace.actions).read_blob)
     assert found is not None
     assert found.step == "object (llc)"
     changed = {line.split()[0] + line.split()[1] for line in found.lines if line[0] in "+-"}
@@ -273,16 +273,16 @@ def test_results_say_what_they_are_of(suite: Report) -> None:
     assert len(digests) == len(RELEASES)
 
 
-def test_the_same_bytes_are_gone_on_with_once(fresh: Callable[[str], House]) -> None:
+def test_the_same_bytes_are_gone_on_with_once(fresh: Callable[[str], Workspace]) -> None:
     """Releases that make the same object share linking and running; those that compute the same share the verdict."""
     tests = [f"mlir/{cell}@llvm={release}" for cell in SHARED for release in ("18", "21", "22", "23")]
-    house = fresh("home")
-    cold = house.run(*tests)
+    workspace = fresh("home")
+    cold = workspace.run(*tests)
     assert set(cold.outcomes) == set(tests)
     for kind in ("link", "run/", "judge/"):
         assert 0 < sum(action.startswith(kind) for action in cold.actions) < len(tests), kind
     shared = defaultdict(set)
-    for test in house.plan(*tests)["tests"]:
+    for test in workspace.plan(*tests)["tests"]:
         shared[test["pipeline"], test["workload"]].add(test["verdict"])
     assert all(0 < len(verdicts & cold.actions) < len(verdicts) == 4 for verdicts in shared.values())
 
@@ -302,13 +302,13 @@ def test_nothing_of_the_machine_takes_part(tmp_path: Path) -> None:
         (folder / name).write_text(f"#!/bin/sh\n: > '{markers}/{name}'\nexit 1\n")
         (folder / name).chmod(0o755)
     path = f"{folder}:{os.environ['PATH']}"
-    house = House(new_home(tmp_path / "home"), cache=tmp_path / "empty", more={"PATH": path})
-    report = house.run("mlir/linalg-loops/{x86_64,aarch64}/matmul", "mlir/linalg-fuse/ir/*", code=None)
+    workspace = Workspace(new_home(tmp_path / "home"), cache=tmp_path / "empty", more={"PATH": path})
+    report = workspace.run("mlir/linalg-loops/{x86_64,aarch64}/matmul", "mlir/linalg-fuse/ir/*", code=None)
     assert set(report.outcomes.values()) == {"pass"}, report.told()
     assert {test["target"] for test in report.tests.values()} >= {"x86_64", "aarch64"}
     assert report.executed > 10
     for test, release in (("math-poly/x86_64/tanh", "19"), ("linalg-loops/x86_64-jit/exp", "22")):
-        programs = house.run(f"mlir/{test}", "--pin", f"llvm={release}", "--pin", "triton=3.8")
+        programs = workspace.run(f"mlir/{test}", "--pin", f"llvm={release}", "--pin", "triton=3.8")
         assert "--pin triton=3.8.0: no selected test uses triton 3.8.0" in programs.finished.stderr
         assert list(programs.outcomes.values()) == ["pass"], programs.told()
         assert programs.executed > 3
@@ -317,9 +317,9 @@ def test_nothing_of_the_machine_takes_part(tmp_path: Path) -> None:
     assert os.listdir(markers) == ["llc"]
 
 
-def test_why_a_release_is_lowered_as_it_is(house: House) -> None:
+def test_why_a_release_is_lowered_as_it_is(workspace: Workspace) -> None:
     """The variant of each step, by its line."""
-    done = house("explain", "mlir/math-poly/x86_64/asin@llvm=19")
+    done = workspace("explain", "mlir/math-poly/x86_64/asin@llvm=19")
     assert done.code == 0, done.stderr
     found = dict(
         re.findall(r"variant recipes/steps/([\w-]+)/step\.yaml:(\d+):\d+, because llvm is 19\.1\.7", done.stdout)
@@ -333,15 +333,15 @@ def test_why_a_release_is_lowered_as_it_is(house: House) -> None:
 
 
 @pytest.mark.parametrize("release", ["13", "14"])
-def test_a_release_that_no_step_knows(house: House, release: str) -> None:
+def test_a_release_that_no_step_knows(workspace: Workspace, release: str) -> None:
     """Is unsupported, and the step is named, before anything is fetched or executed."""
     test, pin = "mlir/linalg-loops/x86_64/matmul", ("--pin", f"llvm={release}")
-    explained = house("explain", test, *pin)
+    explained = workspace("explain", test, *pin)
     assert explained.stdout.startswith(f"{test}: unsupported\n")
     reason = explained.stdout.splitlines()[1].strip()
     assert re.match(rf"step bufferize has no variant for llvm {release}\.0\.\d; it has variants for llvm ", reason)
-    before = house.count()
-    done = house("run", test, *pin)
+    before = workspace.count()
+    done = workspace("run", test, *pin)
     assert (done.code, done.stdout) == (2, "")
     assert reason in done.stderr
-    assert house.count() == before
+    assert workspace.count() == before

@@ -21,14 +21,14 @@ from mlir_matrix.base.paths import find_home
 from mlir_matrix.execute.action_cache import ActionCache
 from support.downstream import Downstream, processes
 from support.hostile import LEFT, NAME
-from support.house import REPOSITORY, Finished, House, Report, new_home, results, wait_until
+from support.workspace import REPOSITORY, Finished, Report, Workspace, new_home, results, wait_until
 
 GOOD = "def workload(x):\n    return x * 2\n"
 TEST = "jax/linalg-loops/x86_64/mine"
 LOCKS = REPOSITORY / "toolchains" / "locks"
 #: What environments run on here.
 TAG = "cp312" if sys.version_info[:2] == (3, 12) else "cp311"
-Fresh = Callable[[str], House]
+Fresh = Callable[[str], Workspace]
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -39,8 +39,8 @@ def catalog(tmp_path: Path) -> Downstream:
     return made
 
 
-def run(house: House, catalog: Downstream, *tests: str, code: int = 0, options: tuple[str, ...] = ()) -> Report:
-    done = house("run", *tests, "--catalog", catalog.root, "--format", "json", "--quiet", *options)
+def run(workspace: Workspace, catalog: Downstream, *tests: str, code: int = 0, options: tuple[str, ...] = ()) -> Report:
+    done = workspace("run", *tests, "--catalog", catalog.root, "--format", "json", "--quiet", *options)
     assert done.code == code, (done.code, done.stderr, done.stdout[-3000:])
     return Report(done)
 
@@ -65,15 +65,17 @@ def test_cache_that_cannot_be_written(fresh: Fresh, catalog: Downstream, small_d
 
 def test_known_results_need_no_writing(fresh: Fresh, catalog: Downstream, small_disk: Path) -> None:
     """Reading is enough where nothing has to be executed."""
-    house = fresh("home")
-    run(house, catalog, TEST)
-    shutil.copytree(house.actions, small_disk / "cache", ignore=shutil.ignore_patterns("scratch"))
+    workspace = fresh("home")
+    run(workspace, catalog, TEST)
+    shutil.copytree(workspace.actions, small_disk / "cache", ignore=shutil.ignore_patterns("scratch"))
     assert _libc.mount(b"tmpfs", os.fsencode(small_disk), b"tmpfs", 32 | 1, b"") == 0
-    again = run(House(house.home, cache=small_disk / "cache"), catalog, TEST)
+    again = run(Workspace(workspace.home, cache=small_disk / "cache"), catalog, TEST)
     assert (again.outcomes[TEST], again.executed) == ("pass", 0)
 
 
-def test_what_a_person_named_on_a_full_disk(warm: House, catalog: Downstream, small_disk: Path, tmp_path: Path) -> None:
+def test_what_a_person_named_on_a_full_disk(
+    warm: Workspace, catalog: Downstream, small_disk: Path, tmp_path: Path
+) -> None:
     """Keeps what it was, or does not come to be, and is told; the report of the run is on stdout all the same."""
     (small_disk / "old.xml").write_text("old")
     (small_disk / "ballast").write_bytes(b"x" * shutil.disk_usage(small_disk).free)
@@ -107,38 +109,38 @@ NO_ROOM = r"matrix: \S+: [^\n]+; the disk of {} has \d+\.\d MB free, and a run n
 @pytest.mark.parametrize("room", [0, 100, 900, 3000])
 def test_disk_that_fills_up(room: int, c_library: Path, catalog: Downstream, small_disk: Path, tmp_path: Path) -> None:
     """Wherever in the chain it happens (``room`` KiB from the beginning): never a verdict, never kept."""
-    house = House(new_home(tmp_path / "home"), cache=small_disk / "cache")
-    house.run("mlir/linalg-loops/x86_64/transpose")
-    ActionCache(house.actions).prepare()
+    workspace = Workspace(new_home(tmp_path / "home"), cache=small_disk / "cache")
+    workspace.run("mlir/linalg-loops/x86_64/transpose")
+    ActionCache(workspace.actions).prepare()
     ballast = fill(small_disk, room << 10)
-    done = house("run", TEST, "--catalog", catalog.root, "--format", "json", "--quiet")
+    done = workspace("run", TEST, "--catalog", catalog.root, "--format", "json", "--quiet")
     if done.code:
         assert (done.code, Report(done).tests[TEST]["reason"]) == (3, "not run: the disk is full"), done
-        assert re.fullmatch(NO_ROOM.format(house.actions), done.stderr.strip()), done.stderr
-    assert {entry["outcome"]["outcome"] for entry in house.kept().values()} == {"ok"}
+        assert re.fullmatch(NO_ROOM.format(workspace.actions), done.stderr.strip()), done.stderr
+    assert {entry["outcome"]["outcome"] for entry in workspace.kept().values()} == {"ok"}
     ballast.unlink()
-    assert run(house, catalog, TEST).outcomes == {TEST: "pass"}
+    assert run(workspace, catalog, TEST).outcomes == {TEST: "pass"}
 
 
 def test_run_that_fills_the_disk(c_library: Path, small_disk: Path) -> None:
     """Where the home is, too: what is finished stays, and with more room the same command does the rest."""
-    house = House(new_home(small_disk / "home"))
+    workspace = Workspace(new_home(small_disk / "home"))
     ballast = fill(small_disk, 10 << 20)
     command = ("run", "mlir/linalg-loops/x86_64/*", "--format", "json", "--quiet")
-    first = Report(house(*command))
+    first = Report(workspace(*command))
     assert (first.finished.code, {*first.outcomes.values()}) == (3, {"pass", "skipped", "unsupported"}), first.told()
-    assert re.fullmatch(NO_ROOM.format(house.actions), first.finished.stderr.strip()), first.finished.stderr
+    assert re.fullmatch(NO_ROOM.format(workspace.actions), first.finished.stderr.strip()), first.finished.stderr
     ballast.unlink()
-    again = Report(house(*command))
+    again = Report(workspace(*command))
     assert (again.finished.code, {*again.outcomes.values()}) == (0, {"pass", "unsupported"}), again.told()
     assert first.actions.isdisjoint(again.actions)
 
 
 def test_disk_that_is_too_small_for_the_packages(small_disk: Path, tmp_path: Path) -> None:
     """A note before the run, one sentence after it, and no test that looks as if it had run."""
-    house, file = House(small_disk / "home"), tmp_path / "results.json"
-    done = house("run", "mlir/linalg-loops/x86_64/{mlp,transpose}", "--results", file)
-    need = rf"missing packages take \d+ MB, and the disk of {house.home}/packages has \d+ MB free"
+    workspace, file = Workspace(small_disk / "home"), tmp_path / "results.json"
+    done = workspace("run", "mlir/linalg-loops/x86_64/{mlp,transpose}", "--results", file)
+    need = rf"missing packages take \d+ MB, and the disk of {workspace.home}/packages has \d+ MB free"
     first, *_, last = done.stderr.splitlines()
     assert re.fullmatch(rf"note +{need}", first), done.stderr
     assert re.fullmatch(
@@ -150,7 +152,7 @@ def test_disk_that_is_too_small_for_the_packages(small_disk: Path, tmp_path: Pat
     document = json.loads(file.read_text())
     assert {test["reason"] for test in document["tests"]} == {"not run: the disk is full"}
     assert document["interrupted"]
-    assert list((house.home / "packages").glob(".new-*")) == []
+    assert list((workspace.home / "packages").glob(".new-*")) == []
 
 
 def flip(path: Path) -> None:
@@ -159,38 +161,38 @@ def flip(path: Path) -> None:
     path.write_bytes(data)
 
 
-def blobs(house: House, *outputs: str) -> list[Path]:
+def blobs(workspace: Workspace, *outputs: str) -> list[Path]:
     """Files of the outputs with these names."""
     return [
-        house.actions / "blobs" / digest[:2] / digest
-        for entry in house.kept().values()
+        workspace.actions / "blobs" / digest[:2] / digest
+        for entry in workspace.kept().values()
         for name, digest in entry["outputs"].items()
         if name in outputs or not outputs
     ]
 
 
 @pytest.fixture(scope="module")
-def finished(c_library: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[House, Report]:
+def finished(c_library: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, Report]:
     """A home in which the test has been run."""
     folder = tmp_path_factory.mktemp("finished")
     catalog = Downstream(folder / "catalog")
     catalog.workload("mine", jax=GOOD)
-    house = House(new_home(folder / "home"))
-    return house, run(house, catalog, TEST)
+    workspace = Workspace(new_home(folder / "home"))
+    return workspace, run(workspace, catalog, TEST)
 
 
 @pytest.fixture
-def used(finished: tuple[House, Report], fresh: Fresh) -> House:
+def used(finished: tuple[Workspace, Report], fresh: Fresh) -> Workspace:
     """A copy of it."""
-    house = fresh("home")
-    shutil.copytree(finished[0].actions, house.actions)
-    return house
+    workspace = fresh("home")
+    shutil.copytree(finished[0].actions, workspace.actions)
+    return workspace
 
 
 @pytest.mark.parametrize(
     "damage", [flip, Path.unlink, lambda path: path.write_bytes(b"")], ids=["flip", "gone", "empty"]
 )
-def test_damaged_cache(damage: Callable[[Path], object], used: House, catalog: Downstream) -> None:
+def test_damaged_cache(damage: Callable[[Path], object], used: Workspace, catalog: Downstream) -> None:
     """All that was made is damaged: it is made again, with the same outcome."""
     for path in blobs(used):
         damage(path)
@@ -200,19 +202,19 @@ def test_damaged_cache(damage: Callable[[Path], object], used: House, catalog: D
 
 
 @pytest.mark.parametrize("output", ["ir", "object", "x", "kernel", "out-y", "verdict"])
-def test_one_damaged_blob(output: str, used: House, catalog: Downstream) -> None:
+def test_one_damaged_blob(output: str, used: Workspace, catalog: Downstream) -> None:
     """Whatever it is: what reads it waits until it has been made anew, in the same run."""
-    house = used
-    for path in blobs(house, output):
+    workspace = used
+    for path in blobs(workspace, output):
         flip(path)
     # The verdict depends on the golden: with another one only the judge, or with a damaged verdict nothing, is new.
     catalog.write("golden/mine/tolerances.yaml", "layers:\n  - {atol: 0.5, rtol: 0, rationale: Another.}\n")
-    again = run(house, catalog, TEST)
+    again = run(workspace, catalog, TEST)
     assert again.outcomes == {TEST: "pass"}
-    assert run(house, catalog, TEST).executed == 0
+    assert run(workspace, catalog, TEST).executed == 0
 
 
-def test_damaged_results(used: House, finished: tuple[House, Report], catalog: Downstream) -> None:
+def test_damaged_results(used: Workspace, finished: tuple[Workspace, Report], catalog: Downstream) -> None:
     """An entry that makes no sense is none."""
     texts = ["", "{", "null", "[]", '{"outcome": 1}', '{"outcome": {}}', '{"outcome": {"outcome": "ok"}}', "\0"]
     entries = [path for path in sorted(results(used.actions)) if '"runtime"' not in path.read_text()]
@@ -259,19 +261,19 @@ ANY_OF_THEM = "not on the|cannot be|another hash than in the lock file"
 PINNED = "".join(f"{pin} --hash=sha256:{'0' * 64}\n" for pin in ("numpy==2.4.6", "wasmtime==50.0.1"))
 
 
-def own_packages(house: House, tmp_path: Path, *, without: str = "") -> Path:
+def own_packages(workspace: Workspace, tmp_path: Path, *, without: str = "") -> Path:
     """Give a home packages that may come and go: links to the user's, but for one."""
     packages = tmp_path / "packages"
     packages.mkdir()
     for folder in find_home().packages.iterdir():
         if not folder.name.startswith((".", f"{without or '.'}-")):
             (packages / folder.name).symlink_to(folder)
-    (house.home / "packages").unlink()
-    (house.home / "packages").symlink_to(packages)
+    (workspace.home / "packages").unlink()
+    (workspace.home / "packages").symlink_to(packages)
     return packages
 
 
-def test_damaged_cache_and_a_package_that_is_gone(used: House, catalog: Downstream, tmp_path: Path) -> None:
+def test_damaged_cache_and_a_package_that_is_gone(used: Workspace, catalog: Downstream, tmp_path: Path) -> None:
     """The cached import is done again, in an environment that nothing else needs: it is installed."""
     packages = own_packages(used, tmp_path, without="opt_einsum")
     for path in blobs(used):
@@ -297,14 +299,14 @@ def test_package_that_cannot_be_had(
     """What needs it is an infra-error, the other tests pass, the exit code is 3, and no trace of it stays."""
     base = fresh("home")
     packages = own_packages(base, tmp_path)
-    house = House(base.home, more=index)
+    workspace = Workspace(base.home, more=index)
     mine = with_environment(catalog, lock)
     before = set(os.listdir(packages))
-    report = run(house, catalog, mine, TEST, code=3)
+    report = run(workspace, catalog, mine, TEST, code=3)
     assert report.outcomes == {mine: "infra-error", TEST: "pass"}
     assert re.search(reason, report.tests[mine]["reason"]), report.tests[mine]["reason"]
     assert set(os.listdir(packages)) - {".locks"} == before
-    assert processes(command=str(house.home)) == []
+    assert processes(command=str(workspace.home)) == []
 
 
 def test_no_mirror_of_debian(tmp_path: Path) -> None:
@@ -312,12 +314,12 @@ def test_no_mirror_of_debian(tmp_path: Path) -> None:
     hidden = ("unshare", "--mount", "sh", "-c", '[ ! -d /etc/apt ] || mount -t tmpfs none /etc/apt && exec "$@"', "sh")
     if subprocess.run([*hidden, "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("apt's configuration cannot be hidden: no mount namespace")
-    house = House(new_home(tmp_path / "home"))
-    own_packages(house, tmp_path, without="llvm-22.1.8")
-    env = {**os.environ, **house.env, "MATRIX_DEB_MIRROR": ""}
+    workspace = Workspace(new_home(tmp_path / "home"))
+    own_packages(workspace, tmp_path, without="llvm-22.1.8")
+    env = {**os.environ, **workspace.env, "MATRIX_DEB_MIRROR": ""}
 
     def without(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [*hidden, *house.command(*words)]
+        command = [*hidden, *workspace.command(*words)]
         return subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
 
     reason = (
@@ -344,7 +346,7 @@ def test_no_lock_for_this_python(fresh: Fresh, catalog: Downstream) -> None:
     )
 
 
-def damaged_home(house: House, tmp_path: Path, name: str, path: str) -> Path:
+def damaged_home(workspace: Workspace, tmp_path: Path, name: str, path: str) -> Path:
     """Give a home packages of its own, one of them without a file."""
     packages = tmp_path / "packages"
     packages.mkdir()
@@ -354,23 +356,23 @@ def damaged_home(house: House, tmp_path: Path, name: str, path: str) -> Path:
             (packages / folder.name / path).unlink()
         elif not folder.name.startswith("."):
             (packages / folder.name).symlink_to(folder)
-    (house.home / "packages").unlink()
-    (house.home / "packages").symlink_to(packages)
+    (workspace.home / "packages").unlink()
+    (workspace.home / "packages").symlink_to(packages)
     return packages
 
 
 def test_truncated_package(fresh: Fresh, catalog: Downstream, tmp_path: Path) -> None:
     """Nobody's verdict: the package is named, with what to do."""
-    house = fresh("home")
-    damaged_home(house, tmp_path, "opt_einsum", "opt_einsum/paths.py")
+    workspace = fresh("home")
+    damaged_home(workspace, tmp_path, "opt_einsum", "opt_einsum/paths.py")
     catalog.write("matrix/workloads/mine/linalg.mlir", "func.func @main() {\n  return\n}\n")
-    report = run(house, catalog, TEST, "mlir/linalg-loops/x86_64/mine", code=1)
+    report = run(workspace, catalog, TEST, "mlir/linalg-loops/x86_64/mine", code=1)
     assert report.outcomes == {TEST: "infra-error", "mlir/linalg-loops/x86_64/mine": "import-failed"}
     assert re.search("opt_einsum.*paths.py is missing.*remove that folder", report.tests[TEST]["reason"])
     (bad,) = [path for path in (tmp_path / "packages").iterdir() if path.name.startswith("opt_einsum")]
     shutil.rmtree(bad)
     bad.symlink_to(find_home().packages / bad.name)
-    assert run(house, catalog, TEST).outcomes == {TEST: "pass"}
+    assert run(workspace, catalog, TEST).outcomes == {TEST: "pass"}
 
 
 # Being ended
@@ -387,32 +389,32 @@ def test_truncated_package(fresh: Fresh, catalog: Downstream, tmp_path: Path) ->
 )
 def test_ended_while_actions_run(how: signal.Signals, fresh: Fresh, catalog: Downstream) -> None:
     """Nothing that the run started outlives it, not even what hides in a session of its own."""
-    house = fresh("home")
+    workspace = fresh("home")
     catalog.workload(
         "mine", jax="import os, time\nif os.fork() == 0: os.setsid()\n" + NAME + "while True: time.sleep(1)"
     )
-    with house.start("run", TEST, "--catalog", catalog.root, "--quiet") as process:
+    with workspace.start("run", TEST, "--catalog", catalog.root, "--quiet") as process:
         assert wait_until(lambda: len(processes(name=LEFT)) == 2)
         process.send_signal(how)
         process.communicate(timeout=120)
-    assert wait_until(lambda: not processes(name=LEFT, command=str(house.home)))
+    assert wait_until(lambda: not processes(name=LEFT, command=str(workspace.home)))
     assert process.returncode == (-how if how == signal.SIGKILL else 128 + how)
 
 
 def test_workers_that_are_killed(fresh: Fresh, catalog: Downstream) -> None:
     """One after the other, before they have begun anything: the environment gets another one after a while."""
-    house = fresh("home")
+    workspace = fresh("home")
     killed: set[int] = set()
 
     def kill_workers() -> bool:
-        for line in processes(command=str(house.home)):
+        for line in processes(command=str(workspace.home)):
             pid = int(line.split()[0])
             if "--module jax.numpy" in line and os.getsid(pid) == pid and pid not in killed and len(killed) < 2:
                 os.kill(pid, signal.SIGKILL)
                 killed.add(pid)
         return len(killed) == 2
 
-    with house.start("run", TEST, "--catalog", catalog.root, "--format", "json", "--quiet") as process:
+    with workspace.start("run", TEST, "--catalog", catalog.root, "--format", "json", "--quiet") as process:
         assert wait_until(kill_workers)
         stdout, stderr = process.communicate(timeout=300)
     report = Report(Finished(process.returncode, stdout, stderr))
@@ -430,15 +432,15 @@ def locks_of(pid: int, packages: Path) -> set[str]:
 
 def test_interrupted_while_installing(fresh: Fresh, catalog: Downstream, tmp_path: Path) -> None:
     """Ctrl-C ends pip, too, and at once; half an installation is none. Also while another run holds the lock."""
-    house = fresh("home")
+    workspace = fresh("home")
     packages = tmp_path / "packages"
     packages.mkdir()
-    (house.home / "packages").unlink()
-    (house.home / "packages").symlink_to(packages)
+    (workspace.home / "packages").unlink()
+    (workspace.home / "packages").symlink_to(packages)
     words = ("run", TEST, "--catalog", catalog.root, "--quiet")
-    with house.start(*words) as first:
+    with workspace.start(*words) as first:
         assert wait_until(lambda: list(packages.glob(".new-*")))
-        with house.start(*words) as second:
+        with workspace.start(*words) as second:
             assert wait_until(lambda: locks_of(first.pid, packages) & locks_of(second.pid, packages))
             for process in (second, first):
                 process.send_signal(signal.SIGINT)
@@ -453,14 +455,14 @@ def test_interrupted_while_installing(fresh: Fresh, catalog: Downstream, tmp_pat
 
 @pytest.mark.parametrize("name", ["with space, mît-ünïcode-目, quo'te\"s, $(id)", "-dash"])
 def test_homes_with_odd_names(name: str, c_library: Path, catalog: Downstream, tmp_path: Path) -> None:
-    house = House(new_home(tmp_path / name))
-    assert run(house, catalog, TEST).outcomes == {TEST: "pass"}
+    workspace = Workspace(new_home(tmp_path / name))
+    assert run(workspace, catalog, TEST).outcomes == {TEST: "pass"}
 
 
 def test_relative_home(c_library: Path, catalog: Downstream, tmp_path: Path) -> None:
-    absolute = House(new_home(tmp_path / "home"))
-    house = House(absolute.home, more={"MATRIX_HOME": "home"})
-    done = house("run", TEST, "--catalog", catalog.root, "--format", "json", "--quiet", cwd=tmp_path)
+    absolute = Workspace(new_home(tmp_path / "home"))
+    workspace = Workspace(absolute.home, more={"MATRIX_HOME": "home"})
+    done = workspace("run", TEST, "--catalog", catalog.root, "--format", "json", "--quiet", cwd=tmp_path)
     assert (done.code, Report(done).outcomes) == (0, {TEST: "pass"})
     assert not (REPOSITORY / "home").exists()
 
@@ -475,7 +477,7 @@ def bare(command: list[str], **env: str) -> subprocess.CompletedProcess[str]:
 
 def test_without_home_and_term(tmp_path: Path) -> None:
     """Neither MATRIX_HOME nor HOME: the password database has a home."""
-    command = House(tmp_path).command("plan", "mlir/linalg-loops/x86_64/mlp")
+    command = Workspace(tmp_path).command("plan", "mlir/linalg-loops/x86_64/mlp")
     done = bare(command)
     assert (done.returncode, done.stderr) == (0, "")
     assert "mlp" in done.stdout
@@ -554,7 +556,7 @@ def test_damaged_bytecode(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize("words", ["plan mlir/linalg-loops/x86_64/transpose", "run mlir/linalg-loops/x86_64/transpose"])
-def test_closed_streams(closed: str, words: str, warm: House) -> None:
+def test_closed_streams(closed: str, words: str, warm: Workspace) -> None:
     shell = " ".join(f"'{word}'" for word in warm.command(*words.split())) + " " + closed
     done = subprocess.run(
         ["sh", "-c", shell], capture_output=True, text=True, timeout=300, env={**os.environ, **warm.env}, check=False
@@ -564,7 +566,7 @@ def test_closed_streams(closed: str, words: str, warm: House) -> None:
     assert "internal error" not in done.stderr
 
 
-def test_streams_that_take_nothing(warm: House) -> None:
+def test_streams_that_take_nothing(warm: Workspace) -> None:
     """What cannot be said is the machine's trouble, and no traceback."""
     command = warm.command("run", "mlir/linalg-loops/x86_64/transpose", "--format", "json")
     with open("/dev/full", "w") as full:
@@ -582,7 +584,7 @@ def test_streams_that_take_nothing(warm: House) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_unwritable_state(warm: House, catalog: Downstream, tmp_path: Path) -> None:
+def test_unwritable_state(warm: Workspace, catalog: Downstream, tmp_path: Path) -> None:
     """The folder of failures cannot be made: the results are printed all the same."""
     home = tmp_path / "home"
     home.mkdir()
@@ -590,7 +592,7 @@ def test_unwritable_state(warm: House, catalog: Downstream, tmp_path: Path) -> N
         (home / name).symlink_to(warm.home / name)
     (home / "state").write_text("x")
     catalog.workload("mine", jax="raise ValueError('boom')")
-    done = House(home)("run", TEST, "--catalog", catalog.root, "--format", "json", "--quiet")
+    done = Workspace(home)("run", TEST, "--catalog", catalog.root, "--format", "json", "--quiet")
     assert done.code == 1, done.stderr
     assert json.loads(done.stdout)["tests"][0]["outcome"] == "import-failed"
     assert "state" in done.stderr

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from support import rolling
-from support.house import House
-from support.shop import open_rolling
+from support.fake_index import open_rolling
+from support.workspace import Workspace
 
 
 @pytest.fixture
-def patient(tmp_path: Path, environments: Any) -> Iterator[House]:
+def patient(tmp_path: Path, environments: Any) -> Iterator[Workspace]:
     """Where the pinned release of ``tool`` will vanish."""
     rolls = rolling.component("tool", "1.0").replace("[sid]", "[sid], durability: rolling")
     texts = {**rolling.files("1.0"), "toolchains/components/tool.yaml": rolls}
@@ -24,7 +24,7 @@ def patient(tmp_path: Path, environments: Any) -> Iterator[House]:
         yield made
 
 
-def examined(patient: House) -> tuple[dict[str, Any], str]:
+def examined(patient: Workspace) -> tuple[dict[str, Any], str]:
     """As a value and as text."""
     value, text = patient("doctor", "--format", "json"), patient("doctor")
     assert (value.code, value.stderr, text.code, text.stderr) == (0, "", 0, "")
@@ -32,7 +32,7 @@ def examined(patient: House) -> tuple[dict[str, Any], str]:
     return found, text.stdout
 
 
-def test_doctor(patient: House) -> None:
+def test_doctor(patient: Workspace) -> None:
     found, text = examined(patient)
     assert found["schema"] == "mlir-matrix/doctor/v1"
     # The interpreter that runs the tool: its modules are there.
@@ -71,7 +71,7 @@ def test_doctor(patient: House) -> None:
     assert [each["ready"] for each in found["suites"]] == [2, 3]
 
 
-def test_where_nothing_is_to_be_had(patient: House) -> None:
+def test_where_nothing_is_to_be_had(patient: Workspace) -> None:
     assert patient.root is not None
     path = next((patient.root / "toolchains" / "locks").glob("more-1.0-*"))
     path.unlink()
@@ -82,7 +82,9 @@ def test_where_nothing_is_to_be_had(patient: House) -> None:
     assert re.search(r"^tool +.*unavailable: more@1\.0 has no lock", text, re.MULTILINE)
 
 
-def test_what_suites_name_vanishes_too(house: House) -> None:
+def test_what_suites_name_vanishes_too(workspace: Workspace) -> None:
     """The known-good pins have no release of sid; the suite llvm-releases runs over one."""
-    said = {f"{pin['component']}@{pin['release']}" for pin in house("doctor", "--format", "json").document["vanishing"]}
+    said = {
+        f"{pin['component']}@{pin['release']}" for pin in workspace("doctor", "--format", "json").document["vanishing"]
+    }
     assert any(re.fullmatch(r"llvm@24\.0\.0\+deb\.\d+", each) for each in said), said

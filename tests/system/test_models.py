@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from support.drawn_modules import draw
-from support.house import House
+from support.workspace import Workspace
 
 HEAD = "import torch\nfrom torch import nn\n"
 TAIL = "\ndef get_inputs():\n    return [torch.rand(N, 8)]\n\ndef get_init_inputs():\n    return []\n"
@@ -118,12 +118,12 @@ def write_corpus(folder: Path, texts: Mapping[str, str]) -> None:
     (corpus / "corpus.yaml").write_text(CORPUS)
 
 
-def test_each_model_has_an_outcome_of_its_own(house: House, tmp_path: Path) -> None:
+def test_each_model_has_an_outcome_of_its_own(workspace: Workspace, tmp_path: Path) -> None:
     texts = MODELS | {name: text for name, (text, _) in REFUSED.items()}
     write_corpus(tmp_path, texts)
     model = "pytorch/tosa-model/tosa-model"
     given = (f"{model}/zoo:nothing_given", f"{model}/zoo:constants_in_bf16", f"{model}+precise/zoo:constants_in_bf16")
-    report = house.run("pytorch/linalg-loops/x86_64/zoo:*", *given, catalog=tmp_path, code=1)
+    report = workspace.run("pytorch/linalg-loops/x86_64/zoo:*", *given, catalog=tmp_path, code=1)
     assert [report.tests.pop(each)["outcome"] for each in given] == ["pass", "pass", "pass"]
     found = {test["workload"].removeprefix("zoo:"): test for test in report.tests.values()}
     names = {name: name.removesuffix(".py").replace("/", ".").replace(" ", "_") for name in texts}
@@ -143,7 +143,7 @@ HARD = (
 )
 
 
-def test_bounds_of_programs_are_audited_calibrated_and_explained(house: House, tmp_path: Path) -> None:
+def test_bounds_of_programs_are_audited_calibrated_and_explained(workspace: Workspace, tmp_path: Path) -> None:
     models = {"mlp": MODELS["mlp.py"], "pair": MODELS["pair.py"], "hard": module(HARD)}
     write_corpus(tmp_path, models)
     suite = tmp_path / "matrix" / "suites" / "twice.yaml"
@@ -151,7 +151,7 @@ def test_bounds_of_programs_are_audited_calibrated_and_explained(house: House, t
     suite.write_text(SUITE)
     cell, more = "pytorch/linalg-loops/x86_64", ("--catalog", tmp_path, "--format", "json")
 
-    done = house("golden", "audit", f"{cell}/zoo:{{mlp,pair}}", "--seeds", "2", *more)
+    done = workspace("golden", "audit", f"{cell}/zoo:{{mlp,pair}}", "--seeds", "2", *more)
     assert done.code == 0, done.stdout + done.stderr
     summary = done.document["summary"]
     assert summary["caught"] >= 0.99 * summary["mattered"] > 50
@@ -159,7 +159,7 @@ def test_bounds_of_programs_are_audited_calibrated_and_explained(house: House, t
     derived = next(each for each in done.document["layers"] if each["layer"].endswith(", derived"))
     assert 0 < derived["used"] < 0.5
 
-    done = house("golden", "calibrate", f"{cell}/zoo:mlp", "--seeds", "10", *more)
+    done = workspace("golden", "calibrate", f"{cell}/zoo:mlp", "--seeds", "10", *more)
     assert done.code == 0, done.stdout + done.stderr
     (layer,) = done.document["layers"]
     assert layer["layer"].endswith(", derived")
@@ -167,15 +167,15 @@ def test_bounds_of_programs_are_audited_calibrated_and_explained(house: House, t
     assert (layer["proposed"], layer["bounds"], done.document["patch"]) == (None, {}, "")
     assert "no file has it" in layer["why_not"]
 
-    explained = house("golden", "explain", f"{cell}/zoo:hard", *more).document
+    explained = workspace("golden", "explain", f"{cell}/zoo:hard", *more).document
     for output in explained["outputs"]:
         assert output["element_bounds"]["rationale"].startswith("derived: "), output
         assert "sampled" in output["element_bounds"]["rationale"]
         assert output["oracle"].startswith("The same module in float64. It shares its author with the program")
-    told = house("explain", f"{cell}/zoo:hard", "--catalog", tmp_path).stdout
+    told = workspace("explain", f"{cell}/zoo:hard", "--catalog", tmp_path).stdout
     assert "matrix/sources/torch-module/source.yaml:1:1 expects" in told
 
-    report = house.run("twice", catalog=tmp_path)
+    report = workspace.run("twice", catalog=tmp_path)
     assert report.outcomes[f"{cell}/zoo:mlp~as-vectorized"] == "pass"
 
 
@@ -282,11 +282,11 @@ STUCK = {
 WIDER = "slice", "never", "weight"
 
 
-def test_what_is_too_large_is_scaled_where_it_does_the_same(house: House, tmp_path: Path) -> None:
+def test_what_is_too_large_is_scaled_where_it_does_the_same(workspace: Workspace, tmp_path: Path) -> None:
     write_corpus(tmp_path, {name: text for name, (text, _) in (SCALED | LOST | STUCK).items()})
     corpora = tmp_path / "matrix" / "corpora"
     cell = "pytorch/linalg-loops/x86_64"
-    report = house.run(f"{cell}/zoo:*", catalog=tmp_path, code=1)
+    report = workspace.run(f"{cell}/zoo:*", catalog=tmp_path, code=1)
     entries = {name: report.tests[f"{cell}/zoo:{name}"] for name in SCALED | LOST | STUCK}
     for name, (_, numbers) in SCALED.items():
         assert (entries[name]["outcome"], entries[name]["scaled"]) == ("pass", numbers), entries[name]
@@ -298,23 +298,23 @@ def test_what_is_too_large_is_scaled_where_it_does_the_same(house: House, tmp_pa
         )
     for name, (_, reason) in STUCK.items():
         assert (entries[name]["outcome"], entries[name]["reason"]) == ("import-failed", reason)
-    explained = house("explain", f"{cell}/zoo:window", "--catalog", tmp_path).stdout
+    explained = workspace("explain", f"{cell}/zoo:window", "--catalog", tmp_path).stdout
     assert "scaled: longest from 1024 to 128" in explained
-    explained = house("golden", "explain", f"{cell}/zoo:window", "--catalog", tmp_path).stdout
+    explained = workspace("golden", "explain", f"{cell}/zoo:window", "--catalog", tmp_path).stdout
     assert "\nScaled, because the program is too large for a test: longest from 1024 to 128\n" in explained
 
     for name in WIDER:
         served = re.findall(r"'(with: \{.*?\})'", entries[name]["reason"])
         (corpora / name).mkdir()
         (corpora / name / "corpus.yaml").write_text(CORPUS.replace(CORPUS.splitlines()[-1], *served))
-    report = house.run(f"{cell}/{{{','.join(f'{name}:{name}' for name in WIDER)}}}", catalog=tmp_path)
+    report = workspace.run(f"{cell}/{{{','.join(f'{name}:{name}' for name in WIDER)}}}", catalog=tmp_path)
     served = {name: report.tests[f"{cell}/{name}:{name}"] for name in WIDER}
     assert {name: (each["outcome"], each.get("scaled")) for name, each in served.items()} == {
         "slice": ("pass", None), "never": ("pass", None), "weight": ("pass", "N from 512 to 256"),
     }  # fmt: skip
 
 
-def test_near_a_zero_of_a_function_bounds_are_relative(house: House, tmp_path: Path) -> None:
+def test_near_a_zero_of_a_function_bounds_are_relative(workspace: Workspace, tmp_path: Path) -> None:
     texts = {
         name: module(f"return torch.{name}(x)").replace("rand(N, 8)", "randn(N, 8) * 1e-6")
         for name in ("expm1", "log1p")
@@ -323,7 +323,7 @@ def test_near_a_zero_of_a_function_bounds_are_relative(house: House, tmp_path: P
     texts["half"] = module("return torch.expm1(x)").replace(GIVEN, "[(torch.randn(N, 8) * 1e-4).half()]")
     write_corpus(tmp_path, texts)
     cells = [f"pytorch/{pipeline}/x86_64/zoo:{name}" for pipeline in ("linalg-loops", "tosa-loops") for name in texts]
-    outcomes = house.run(*cells, catalog=tmp_path, code=1).outcomes
+    outcomes = workspace.run(*cells, catalog=tmp_path, code=1).outcomes
     # TOSA has neither: its lowering makes exp - 1 and log(1 + x).
     assert outcomes == {cell: "mismatch" if "tosa" in cell else "pass" for cell in cells}
 
@@ -343,12 +343,12 @@ FAULTS = {
 }
 
 
-def test_known_faults_of_compilers_are_found(house: House, tmp_path: Path) -> None:
+def test_known_faults_of_compilers_are_found(workspace: Workspace, tmp_path: Path) -> None:
     write_corpus(
         tmp_path,
         {name: module(f"return {gives}").replace(GIVEN, f"[{given}]") for name, (gives, given, _) in FAULTS.items()},
     )
-    report = house.run("pytorch/{linalg,stablehlo,tosa}-loops/x86_64/zoo:*", catalog=tmp_path, code=1)
+    report = workspace.run("pytorch/{linalg,stablehlo,tosa}-loops/x86_64/zoo:*", catalog=tmp_path, code=1)
     assert report.outcomes == {
         f"pytorch/{dialect}-loops/x86_64/zoo:{name}": "mismatch" if dialect in wrong else "pass"
         for name, (_, _, wrong) in FAULTS.items()
@@ -360,16 +360,16 @@ def test_known_faults_of_compilers_are_found(house: House, tmp_path: Path) -> No
 OVERFLOW = module("return x * 300 / 300").replace(GIVEN, "[(torch.rand(N, 8) * 400).half()]")
 
 
-def test_what_is_right_where_pytorch_itself_overflows_passes(house: House, tmp_path: Path) -> None:
+def test_what_is_right_where_pytorch_itself_overflows_passes(workspace: Workspace, tmp_path: Path) -> None:
     write_corpus(tmp_path, {"overflow": OVERFLOW})
     cells = [f"pytorch/{cell}/zoo:overflow" for cell in ("torch-eager/torch-eager", "xla-cpu/xla-cpu")]
-    report = house.run(*cells, catalog=tmp_path)
+    report = workspace.run(*cells, catalog=tmp_path)
     assert report.outcomes == dict.fromkeys(cells, "pass")
 
 
-def test_what_programs_cannot_be_asked_is_said(house: House) -> None:
+def test_what_programs_cannot_be_asked_is_said(workspace: Workspace) -> None:
     onnx = "onnx/linalg-loops/x86_64/onnx-nodes:test_abs"
-    done = house("golden", "calibrate", onnx, "--seeds", "10")
+    done = workspace("golden", "calibrate", onnx, "--seeds", "10")
     assert done.code == 2
     assert "a program in the form onnx-node has a single set of inputs" in done.stderr
 
@@ -425,15 +425,17 @@ def own_dtype_models() -> dict[str, str]:
     return texts | {name: module(f"return x * torch.tensor({text})", n="8") for name, text in NUMBERS.items()}
 
 
-def test_pytorch_itself_is_inside_the_bounds_of_each_program_in_its_own_dtype(house: House, tmp_path: Path) -> None:
+def test_pytorch_itself_is_inside_the_bounds_of_each_program_in_its_own_dtype(
+    workspace: Workspace, tmp_path: Path
+) -> None:
     models = own_dtype_models() | dict(draw(9, seed=1))
     write_corpus(tmp_path, models)
-    report = house.run("pytorch/torch-eager/torch-eager/zoo:*", catalog=tmp_path)
+    report = workspace.run("pytorch/torch-eager/torch-eager/zoo:*", catalog=tmp_path)
     found = {test["workload"].removeprefix("zoo:"): test["metrics"]["error_used"] for test in report.tests.values()}
     assert found.keys() == models.keys()
     assert found["exact-False"] > 1e-3
     for name in NUMBERS:
-        done = house(
+        done = workspace(
             "golden",
             "explain",
             f"pytorch/torch-eager/torch-eager/zoo:{name}",

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mlir_matrix.catalog.corpora import names_in
-from support.house import REPOSITORY, House
+from support.workspace import REPOSITORY, Workspace
 
 CORPUS = REPOSITORY / "matrix" / "corpora" / "onnx-nodes"
 SOURCE = "matrix/sources/onnx-node/prepare.py"
@@ -41,9 +41,9 @@ RIGHT = ("castlike_FLOAT_to_BFLOAT16", "bitcast_scalar_float32_to_int32", "scan_
 BY_COMMAND = ("add_uint8", "constant", "nonzero_example")
 
 
-def test_outcomes_and_reasons(house: House) -> None:
+def test_outcomes_and_reasons(workspace: Workspace) -> None:
     names = ",".join(name.removeprefix("test_") for name in MEMBERS)
-    report = house.run(
+    report = workspace.run(
         f"onnx/linalg-loops/x86_64/onnx-nodes:test_{{{names}}}", f"{ONNXRUNTIME}{{{','.join(RIGHT)}}}", code=1
     )
     assert [report.tests[f"{ONNXRUNTIME}{name}"]["outcome"] for name in RIGHT] == ["pass"] * len(RIGHT)
@@ -59,8 +59,8 @@ def test_outcomes_and_reasons(house: House) -> None:
     assert found.keys() == MEMBERS.keys()
 
 
-def test_a_target_with_a_command_gets_the_inputs(house: House) -> None:
-    report = house.run(f"onnx/iree-vmvx/iree-local/onnx-nodes:test_{{{','.join(BY_COMMAND)}}}")
+def test_a_target_with_a_command_gets_the_inputs(workspace: Workspace) -> None:
+    report = workspace.run(f"onnx/iree-vmvx/iree-local/onnx-nodes:test_{{{','.join(BY_COMMAND)}}}")
     assert list(report.outcomes.values()) == ["pass"] * len(BY_COMMAND)
 
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from support.house import REPOSITORY, House
 from support.pages import blocks
+from support.workspace import REPOSITORY, Workspace
 
 #: A compiler and what runs its code: the code is a factor, a run multiplies each element by it.
 MINI = """\
@@ -93,8 +93,8 @@ def mini(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
-def test_a_compiler_without_python(house: House, mini: Path) -> None:
-    report = house.run(*(f"factor/mini/mini/{name}" for name in SOURCES), catalog=mini, code=1)
+def test_a_compiler_without_python(workspace: Workspace, mini: Path) -> None:
+    report = workspace.run(*(f"factor/mini/mini/{name}" for name in SOURCES), catalog=mini, code=1)
     found = {identifier.rpartition("/")[2]: test for identifier, test in report.tests.items()}
     assert {name: (test["outcome"], test["stage"]) for name, test in found.items()} == {
         "right": ("pass", "judge"), "wrong": ("mismatch", "judge"), "refused": ("codegen-failed", "codegen"),
@@ -104,21 +104,21 @@ def test_a_compiler_without_python(house: House, mini: Path) -> None:
     assert found["forgetful"]["reason"] == "mini: mini exits with 0 and does not write out"
 
 
-def test_a_tool_that_is_wrong_judges_nobody(house: House, mini: Path) -> None:
+def test_a_tool_that_is_wrong_judges_nobody(workspace: Workspace, mini: Path) -> None:
     importer = mini / "matrix/frameworks/factor/importer.py"
     importer.write_text(importer.read_text() + "    raise KeyError('format')\n")
-    report = house.run("factor/mini/mini/right", catalog=mini, code=3)
+    report = workspace.run("factor/mini/mini/right", catalog=mini, code=3)
     (test,) = report.tests.values()
     assert (test["outcome"], test["reason"]) == (
         "infra-error", "the tool matrix/frameworks/factor/importer.py raised KeyError: 'format' (line 6)",
     )  # fmt: skip
 
 
-def test_what_the_loader_says(house: House, mini: Path) -> None:
+def test_what_the_loader_says(workspace: Workspace, mini: Path) -> None:
     step = mini / "recipes/steps/mini/step.yaml"
     step.write_text(step.read_text().replace("[mini, compile,", "[minni, compile, '${inn}',") + "tool: passes\n")
     (mini / "matrix/frameworks/factor/importer.py").rename(mini / "matrix/frameworks/factor/import.py")
-    done = house("plan", "factor/**", "--catalog", mini)
+    done = workspace("plan", "factor/**", "--catalog", mini)
     assert done.code == 2
     lines = [line.strip().removeprefix("matrix: ").removeprefix(f"{mini}/") for line in done.stderr.splitlines()]
     assert lines == [
@@ -131,7 +131,7 @@ def test_what_the_loader_says(house: House, mini: Path) -> None:
     ]
 
 
-def test_a_build_of_ones_own(house: House, environments: Any, tmp_path: Path) -> None:
+def test_a_build_of_ones_own(workspace: Workspace, environments: Any, tmp_path: Path) -> None:
     """Debian's LLVM 19 as if built here: its programs find their libraries by themselves."""
     llvm, patchelf = environments.require("mlir@llvm=19.1.7"), environments.require("patchelf")
     prefix = environments.packages / next(each.folder_for("") for each in llvm.prefixes)
@@ -144,23 +144,23 @@ def test_a_build_of_ones_own(house: House, environments: Any, tmp_path: Path) ->
         made.chmod(0o755)
         path = ":".join(str(prefix / each) for each in libraries)
         subprocess.run([tool, "--force-rpath", "--set-rpath", path, made], check=True)
-    done = house("run", "mlir/math-poly/x86_64/asin", "--pin", f"llvm={tmp_path}", "--format", "json", "--quiet")
+    done = workspace("run", "mlir/math-poly/x86_64/asin", "--pin", f"llvm={tmp_path}", "--format", "json", "--quiet")
     (test,) = done.document["tests"]
     # Asin is wrong in 19.
     assert (done.code, test["outcome"]) == (1, "mismatch"), done.stderr
     assert test["pins"]["llvm"].startswith("19.1.7+own.")
 
 
-def test_executors_agree(fresh: Callable[[str], House], tmp_path: Path) -> None:
+def test_executors_agree(fresh: Callable[[str], Workspace], tmp_path: Path) -> None:
     """With a relative path of the catalog."""
     for block in blocks(REPOSITORY / "docs/writing-a-tool.md"):
         if title := block.option("title"):
             (tmp_path / title).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / title).write_text(block.text)
-    house, said = fresh("home"), []
+    workspace, said = fresh("home"), []
     for executor in ("local", "bazel"):
         words = ("--catalog", "formulas", "--executor", executor, "--format", "json", "--quiet")
-        done = house("run", "formula/stack/machine/line", *words, cwd=tmp_path)
+        done = workspace("run", "formula/stack/machine/line", *words, cwd=tmp_path)
         assert done.code == 0, done.stderr
         (test,) = json.loads(done.stdout)["tests"]
         said.append((test["outcome"], test["stage"], test["reason"]))

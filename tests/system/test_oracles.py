@@ -11,7 +11,7 @@ import pytest
 
 from support.downstream import Downstream
 from support.factors import COMPILER, compiler, factors
-from support.house import House
+from support.workspace import Workspace
 
 
 @pytest.fixture
@@ -27,31 +27,31 @@ def catalog(tmp_path: Path) -> Downstream:
     return made
 
 
-def asked(house: House, catalog: Downstream, test: str) -> Any:
-    done = house("explain", test, "--oracles", "--catalog", catalog.root, "--format", "json", "-q")
+def asked(workspace: Workspace, catalog: Downstream, test: str) -> Any:
+    done = workspace("explain", test, "--oracles", "--catalog", catalog.root, "--format", "json", "-q")
     assert done.code == 0, done.stderr
     return done.document
 
 
-def test_who_agrees_with_whom(house: House, catalog: Downstream) -> None:
-    right = asked(house, catalog, "factor/plain/times/doubled")
+def test_who_agrees_with_whom(workspace: Workspace, catalog: Downstream) -> None:
+    right = asked(workspace, catalog, "factor/plain/times/doubled")
     assert (right["conclusion"], right["summary"]) == (
         "nothing is suspected", {"oracles": 2, "with_test": 2, "with_reference": 2},
     )  # fmt: skip
-    wrong = asked(house, catalog, "factor/shifted/times/doubled")
+    wrong = asked(workspace, catalog, "factor/shifted/times/doubled")
     assert wrong["sentence"] == "the test is wrong: both oracles agree with the reference, none with the test"
     (output,) = wrong["outputs"]
     assert output["elements"][0] == {"index": [3], "values": {"test": 7.5, "A": 6.0, "B": 6.0, "reference": 6.0}}
     assert [pair["differ"] for pair in output["pairs"] if "test" in (pair["one"], pair["other"])] == [3, 3, 3]
-    suspected = asked(house, catalog, "factor/plain/times/misjudged")
+    suspected = asked(workspace, catalog, "factor/plain/times/misjudged")
     assert suspected["conclusion"] == "reference is suspected"
     assert [each["index"] for each in suspected["outputs"][0]["elements"]] == [[3]]
     # An oracle is no oracle for itself.
-    assert asked(house, catalog, "factor/other/times/doubled")["summary"]["oracles"] == 1
+    assert asked(workspace, catalog, "factor/other/times/doubled")["summary"]["oracles"] == 1
 
 
-def test_in_words(house: House, catalog: Downstream) -> None:
-    done = house("explain", "factor/shifted/times/misjudged", "--oracles", "--catalog", catalog.root, "-q")
+def test_in_words(workspace: Workspace, catalog: Downstream) -> None:
+    done = workspace("explain", "factor/shifted/times/misjudged", "--oracles", "--catalog", catalog.root, "-q")
     first, *lines = done.stdout.splitlines()
     assert first.endswith("undecided: both oracles agree with each other, but with neither the test nor the reference")
     assert lines == [
@@ -74,12 +74,12 @@ def test_in_words(house: House, catalog: Downstream) -> None:
     ]
 
 
-def test_what_has_no_oracles(house: House, catalog: Downstream, tmp_path: Path) -> None:
+def test_what_has_no_oracles(workspace: Workspace, catalog: Downstream, tmp_path: Path) -> None:
     for test, message in (
         ("mlir/bufferize/ir/*", "none of these tests runs and compares outputs with a golden"),
         ("mlir/linalg-loops/x86_64/dot", "no oracle takes the workload dot here; oracles: interpreter, "),
     ):
-        done = house("explain", test, "--oracles", "--catalog", catalog.root, "-q")
+        done = workspace("explain", test, "--oracles", "--catalog", catalog.root, "-q")
         assert (done.code, done.stdout) == (2, "")
         assert message in done.stderr
 
@@ -104,7 +104,7 @@ def run(action):
 SOURCE = "description: Doubles.\ngives: factor.txt\nmembers: ['*.any']\nenvironment: numpy\n"
 
 
-def test_programs_with_a_bound_of_each_element(house: House, catalog: Downstream) -> None:
+def test_programs_with_a_bound_of_each_element(workspace: Workspace, catalog: Downstream) -> None:
     """One oracle crashes: its outputs agree with nobody's. The test is 49 times over the bound of its second element."""
     catalog.write("matrix/sources/any/prepare.py", PREPARE)
     catalog.write("matrix/sources/any/source.yaml", SOURCE)
@@ -112,7 +112,7 @@ def test_programs_with_a_bound_of_each_element(house: House, catalog: Downstream
     catalog.write("zoo/double.any", "")
     crash = {"tool.py": "import os\n\n\ndef run(action):\n    os.abort()\n"}
     compiler(catalog, "crashing", files=crash, more="oracle: It tried.\n")
-    found = asked(house, catalog, "factor/shifted/times/zoo:double")
+    found = asked(workspace, catalog, "factor/shifted/times/zoo:double")
     assert found["sentence"] == "the test is wrong: both oracles agree with the reference, none with the test"
     (output,) = found["outputs"]
     assert {(pair["one"], pair["other"]): pair["differ"] for pair in output["pairs"]} == {
@@ -123,11 +123,11 @@ def test_programs_with_a_bound_of_each_element(house: House, catalog: Downstream
     assert [each.get("unusable", "") for each in found["witnesses"]] == [
         "", "", "crashing: SIGABRT while at stage codegen", "", "",
     ]  # fmt: skip
-    text = house("explain", found["id"], "--oracles", "--catalog", catalog.root, "-q").stdout
+    text = workspace("explain", found["id"], "--oracles", "--catalog", catalog.root, "-q").stdout
     assert "\ny, f32 4, a bound of each element: elements that differ" in text
     # Where nothing can be prepared, nothing is compared.
     catalog.write("matrix/sources/any/prepare.py", "from mlir_matrix.actions import api\n\n\ndef run(action):\n"
                   "    raise api.ActionFailed('no program')\n")  # fmt: skip
-    nothing = asked(house, catalog, "factor/plain/times/zoo:double")
+    nothing = asked(workspace, catalog, "factor/plain/times/zoo:double")
     assert (nothing["conclusion"], nothing["outputs"], nothing["summary"]["oracles"]) == ("undecided", [], 0)
     assert nothing["witnesses"][0]["unusable"] == "no program"

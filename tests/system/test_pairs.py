@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support import pairs
-from support.house import House
+from support.workspace import Workspace
 
 #: Programs of one run.
 BATCH = 10
@@ -26,10 +26,12 @@ def programs(count: int) -> tuple[pairs.Program, ...]:
     return tuple(pairs.compose(count, SEED))
 
 
-def test_composed_programs_are_right(first: int, house: House, tmp_path: Path, pytestconfig: pytest.Config) -> None:
+def test_composed_programs_are_right(
+    first: int, workspace: Workspace, tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
     chosen = programs(pytestconfig.getoption("--pairs"))[first : first + BATCH]
     pairs.write(tmp_path / "catalog", chosen)
-    report = house.run("pairs", catalog=tmp_path / "catalog", code=None)
+    report = workspace.run("pairs", catalog=tmp_path / "catalog", code=None)
     assert report.finished.code == 0, f"{report.told()}\nthe programs: --catalog {tmp_path / 'catalog'}"
     ran = [outcome for outcome in report.outcomes.values() if outcome != "unsupported"]
     # What cannot be lowered is known by the operation; more than half can.

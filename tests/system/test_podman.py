@@ -16,8 +16,8 @@ from support.agreement import Came, check_agreement
 from support.agreement import run as run_by
 from support.contained import Aftermath, apart, attempt, check_ended, left, run, served
 from support.daemon import Daemon, unsupported
-from support.house import House, new_home
 from support.podman import podmand
+from support.workspace import Workspace, new_home
 
 pytestmark = pytest.mark.skipif(bool(unsupported()), reason=unsupported())
 #: Of what programs try one of each kind: what they take, where they reach, what they leave.
@@ -42,13 +42,13 @@ def daemon(podman: Daemon) -> Daemon:
 
 
 @pytest.fixture(scope="module")
-def containers(daemon: Daemon, tmp_path_factory: pytest.TempPathFactory) -> House:
+def containers(daemon: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """A home with it."""
     return served(tmp_path_factory.mktemp("containers"), daemon)
 
 
 def test_executors_agree(
-    containers: House, local: Came, broken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, daemon: Daemon
+    containers: Workspace, local: Came, broken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, daemon: Daemon
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", daemon.host)
     home = apart(containers, tmp_path / "home").folders
@@ -59,7 +59,7 @@ def test_executors_agree(
 
 
 @pytest.fixture(scope="module")
-def aftermath(containers: House, tmp_path_factory: pytest.TempPathFactory) -> Aftermath:
+def aftermath(containers: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Aftermath:
     """Of one run with all of them at once."""
     folder = tmp_path_factory.mktemp("hostile")
     # It takes its time to make a thousand processes while other tests run.
@@ -76,25 +76,25 @@ def test_nothing_is_left(aftermath: Aftermath, daemon: Daemon) -> None:
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_ended(how: signal.Signals, own: House, daemon: Daemon, tmp_path: Path) -> None:
+def test_ended(how: signal.Signals, own: Workspace, daemon: Daemon, tmp_path: Path) -> None:
     """At once, with what it runs. What a killed run could not remove the next one does."""
     check_ended(how, own, tmp_path / "catalog", daemon)
 
 
 def test_images(daemon: Daemon, tmp_path: Path) -> None:
     """They are those that Docker has, by the same IDs; one that is gone is told."""
-    house = House(new_home(tmp_path / "home"), more={"DOCKER_HOST": daemon.host})
-    assert house("container", "build", "filecheck", "--quiet").code == 0
-    (image,) = house("container", "list", "filecheck", "--format", "json").document["images"]
+    workspace = Workspace(new_home(tmp_path / "home"), more={"DOCKER_HOST": daemon.host})
+    assert workspace("container", "build", "filecheck", "--quiet").code == 0
+    (image,) = workspace("container", "list", "filecheck", "--format", "json").document["images"]
     assert image["state"] == "present"
-    assert house("container", "verify", "filecheck").stdout == "1 image compared; 0 differ from their lock files\n"
+    assert workspace("container", "verify", "filecheck").stdout == "1 image compared; 0 differ from their lock files\n"
     daemon.docker("rmi", "--force", image["tag"])
-    done = house("container", "verify", "filecheck")
+    done = workspace("container", "verify", "filecheck")
     assert done.code == 3
     assert done.stdout.splitlines()[0] == f"{image['tag']}: is absent"
 
 
-def test_an_older_one(containers: House, tmp_path: Path) -> None:
+def test_an_older_one(containers: Workspace, tmp_path: Path) -> None:
     own = apart(containers, tmp_path / "home")
     with podmand(open_session(pins=[OLDER]), tmp_path / "podman") as daemon:
         report = run(replace(own, more={"DOCKER_HOST": daemon.host}), "mlir/linalg-loops/x86_64/mlp")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 
 from support.downstream import Downstream
-from support.house import House
+from support.workspace import Workspace
 
 UNWRITTEN = """\
 func.func @main(%x: tensor<4xf32>) -> tensor<4xi32> {
@@ -33,7 +33,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 """
 
 
-def test_what_was_never_written_does_not_pass(house: House, environments: Any, tmp_path: Path) -> None:
+def test_what_was_never_written_does_not_pass(workspace: Workspace, environments: Any, tmp_path: Path) -> None:
     """Under the first poison both give what their goldens have: 0xffffffff is -1, and NaN is dropped."""
     for name in ("mlir", "zig"):
         environments.require(name)
@@ -46,7 +46,7 @@ def test_what_was_never_written_does_not_pass(house: House, environments: Any, t
         stream = io.BytesIO()
         numpy.save(stream, golden)
         catalog.write(f"golden/{name}/y.npy", stream.getvalue())
-    report = house.run("mlir/linalg-loops/x86_64/{unwritten,maximum}", code=1, catalog=catalog.root)
+    report = workspace.run("mlir/linalg-loops/x86_64/{unwritten,maximum}", code=1, catalog=catalog.root)
     told = {test["workload"]: (test["outcome"], test["reason"]) for test in report.tests.values()}
     what = "elements of out/y.npy depend on memory that nothing has written: element 0 has the bits"
     assert told == {

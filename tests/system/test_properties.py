@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from support.downstream import Downstream
-from support.house import House, Report
+from support.workspace import Report, Workspace
 
 DOCUMENT = """\
 description: Somebody's program.
@@ -54,8 +54,8 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def report(house: House, catalog: Path) -> Report:
-    return house.run("laws", code=1, catalog=catalog)
+def report(workspace: Workspace, catalog: Path) -> Report:
+    return workspace.run("laws", code=1, catalog=catalog)
 
 
 def test_each_property_is_a_test(report: Report) -> None:
@@ -82,39 +82,44 @@ def test_what_does_not_hold_is_said(report: Report) -> None:
     assert same["diagnostics"].startswith("--- pytorch/linalg-loops/x86_64\n+++ this\n")
 
 
-def test_what_is_kept_and_how_it_is_repeated(house: House, report: Report, catalog: Path) -> None:
+def test_what_is_kept_and_how_it_is_repeated(workspace: Workspace, report: Report, catalog: Path) -> None:
     assert report.tests
-    done = house("run", "laws", "--catalog", catalog, "--quiet")
+    done = workspace("run", "laws", "--catalog", catalog, "--quiet")
     assert done.code == 1
     assert f"tools/matrix run --catalog {catalog} laws '{CELL}/shifted~linear'" in done.stdout
-    folder = house.failure(f"{CELL}/shifted~same")
+    folder = workspace.failure(f"{CELL}/shifted~same")
     assert (folder / "diagnostics.txt").read_text().startswith("--- pytorch/")
     assert json.loads((folder / "result.json").read_text())["property"] == "same"
-    script = house.failure(f"{CELL}/centred~rows") / "repeat.sh"
+    script = workspace.failure(f"{CELL}/centred~rows") / "repeat.sh"
     again = subprocess.run(
-        ["sh", str(script)], env={**os.environ, **house.env}, capture_output=True, text=True, timeout=300, check=False
+        ["sh", str(script)],
+        env={**os.environ, **workspace.env},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert again.returncode == 1, again.stderr
     assert "1 test: 1 mismatch" in again.stdout
 
 
-def test_ci_systems_see_it(house: House, report: Report, catalog: Path) -> None:
-    path = house.home / "laws.xml"
-    assert house("run", "laws", "--catalog", catalog, "--junit", path, "--quiet").code == 1
+def test_ci_systems_see_it(workspace: Workspace, report: Report, catalog: Path) -> None:
+    path = workspace.home / "laws.xml"
+    assert workspace("run", "laws", "--catalog", catalog, "--junit", path, "--quiet").code == 1
     names = {case.get("name") for case in ElementTree.parse(path).getroot().iter("testcase")}
     assert names == {name.rsplit("/", 1)[1] for name in report.tests}
 
 
-def test_a_property_can_be_asked_for_and_explained(house: House, report: Report, catalog: Path) -> None:
+def test_a_property_can_be_asked_for_and_explained(workspace: Workspace, report: Report, catalog: Path) -> None:
     assert report.tests
-    found = house.run("**~rows", code=1, catalog=catalog)
+    found = workspace.run("**~rows", code=1, catalog=catalog)
     assert {f"{CELL}/centred~rows", f"{CELL}/shifted~rows"} <= found.tests.keys()
-    text = house("explain", f"{CELL}/shifted~same", "--catalog", catalog).stdout
+    text = workspace("explain", f"{CELL}/shifted~same", "--catalog", catalog).stdout
     assert "Property: the IR at linalg is that of pytorch/linalg-loops/x86_64" in text
     assert "Compared with pytorch/linalg-loops/x86_64/shifted" in text
 
 
-def test_our_own_hold(house: House) -> None:
-    report = house.run("properties")
+def test_our_own_hold(workspace: Workspace) -> None:
+    report = workspace.run("properties")
     assert len(report.tests) > 200
     assert set(report.outcomes.values()) == {"pass"}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from support.house import REPOSITORY, House, Report, wait_until
+from support.workspace import REPOSITORY, Report, Workspace, wait_until
 
 FRAMEWORKS = ("pytorch", "jax", "onnx", "mlir")
 PIPELINES = ("linalg-loops", "linalg-vectorized", "linalg-named", "tosa-loops", "stablehlo-loops")
@@ -64,7 +64,7 @@ def test_what_is_not_run_has_a_reason(smoke: Report) -> None:
             assert not test["cached"]
 
 
-def test_again_everything_is_cached(smoke: Report, warm: House) -> None:
+def test_again_everything_is_cached(smoke: Report, warm: Workspace) -> None:
     again = warm.run()
     assert again.outcomes == smoke.outcomes
     assert again.executed == 0
@@ -73,10 +73,10 @@ def test_again_everything_is_cached(smoke: Report, warm: House) -> None:
     assert again.document["summary"]["cached"] == len(ran)
 
 
-def test_again_no_framework_is_needed(smoke: Report, warm: House, tmp_path: Path) -> None:
+def test_again_no_framework_is_needed(smoke: Report, warm: Workspace, tmp_path: Path) -> None:
     """With the action cache alone, no package installed and none to be had, there is nothing left to import."""
     nowhere = {"PIP_INDEX_URL": "http://127.0.0.1:9/", "PIP_NO_INDEX": "1"}
-    bare = House(tmp_path / "home", cache=warm.actions, more=nowhere)
+    bare = Workspace(tmp_path / "home", cache=warm.actions, more=nowhere)
     again = bare.run()
     assert again.outcomes == smoke.outcomes
     assert again.executed == 0
@@ -84,7 +84,7 @@ def test_again_no_framework_is_needed(smoke: Report, warm: House, tmp_path: Path
 
 
 @pytest.mark.parametrize(("name", "arguments"), [("results", ("run",)), ("plan", ("plan",))])
-def test_documents_have_their_schema(warm: House, name: str, arguments: tuple[str, ...]) -> None:
+def test_documents_have_their_schema(warm: Workspace, name: str, arguments: tuple[str, ...]) -> None:
     schema = warm("schema", name).document
     Draft202012Validator.check_schema(schema)
     document = warm(*arguments, "--format", "json").document
@@ -96,7 +96,7 @@ def test_documents_have_their_schema(warm: House, name: str, arguments: tuple[st
     assert not Draft202012Validator(schema).is_valid(document)
 
 
-def test_the_plan_agrees_with_the_results(smoke: Report, warm: House) -> None:
+def test_the_plan_agrees_with_the_results(smoke: Report, warm: Workspace) -> None:
     plan = warm.plan()
     assert {test["id"] for test in plan["tests"] if test["selected"] or "outcome" in test} == set(smoke.tests)
     seen: set[str] = set()
@@ -106,19 +106,19 @@ def test_the_plan_agrees_with_the_results(smoke: Report, warm: House) -> None:
     assert str(REPOSITORY) not in str(plan["actions"])
 
 
-def test_kept_results_are_those_of_the_cache(warm: House, copied: House) -> None:
+def test_kept_results_are_those_of_the_cache(warm: Workspace, copied: Workspace) -> None:
     """Byte for byte, in every form, until anything changes; then the cache is asked again."""
-    house = House(copied.home, root=copied.root)
+    workspace = Workspace(copied.home, root=copied.root)
     kept, tests = (
-        house.actions / "unchanged",
+        workspace.actions / "unchanged",
         ("mlir/{linalg-loops,tosa-loops}/x86_64/m*", "pytorch/linalg-loops/*/mlp"),
     )
     report, known = copied.root.parent / "junit.xml", set(kept.glob("*"))
     events = report.with_name("events")
 
     def told() -> list[object]:
-        table = house("run", *tests, "--junit", report, "--events", events)
-        document = house("run", *tests, "--format", "json").document
+        table = workspace("run", *tests, "--junit", report, "--events", events)
+        document = workspace("run", *tests, "--format", "json").document
         # When actions and cells start differs between runs.
         timed = ("started", "cell")
         lines = [line for line in map(json.loads, events.read_text().splitlines()) if line["event"] not in timed]
@@ -129,7 +129,7 @@ def test_kept_results_are_those_of_the_cache(warm: House, copied: House) -> None
         del document["run"]
         return [table, document, report.read_bytes()]
 
-    house("run", *tests)
+    workspace("run", *tests)
     before = told()
     # A file that was changed a moment ago is not trusted.
     assert wait_until(lambda: set(kept.glob("*")) - known or not told())
@@ -137,7 +137,7 @@ def test_kept_results_are_those_of_the_cache(warm: House, copied: House) -> None
     suite = copied.root / "matrix" / "suites" / "smoke.yaml"
     text = suite.read_text()
     suite.write_text(text.replace("description: ", "description; ", 1))
-    assert house("run", *tests).code == 2
+    assert workspace("run", *tests).code == 2
     suite.write_text(text)
     assert told() == before
     for file in set(kept.glob("*")) - known:

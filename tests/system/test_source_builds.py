@@ -32,8 +32,8 @@ from mlir_matrix.results.results import TestResult
 from mlir_matrix.results.run_plan import run_plan
 from support.downstream import Downstream
 from support.histories import Made, make_history, mlir_files, plain_files, write_catalog
-from support.house import REPOSITORY, House, new_home
 from support.machine import needs
+from support.workspace import REPOSITORY, Workspace, new_home
 
 pytestmark = needs("git", "cmake", "ninja")
 
@@ -132,16 +132,16 @@ def commit(repository: Path, body: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     """A home with the user's packages, since the prefix is large; what these tests build there is removed."""
-    made = House(new_home(tmp_path_factory.mktemp("builder") / "home"))
+    made = Workspace(new_home(tmp_path_factory.mktemp("builder") / "home"))
     remove(made)
     yield made
     remove(made)
 
 
-def remove(house: House) -> None:
-    for folder in (house.home / "packages").glob("mlir-count-*"):
+def remove(workspace: Workspace) -> None:
+    for folder in (workspace.home / "packages").glob("mlir-count-*"):
         shutil.rmtree(folder)
 
 
@@ -159,7 +159,7 @@ def removed_after(session: Session, component: str, names: list[str]) -> Iterato
 
 
 @pytest.fixture(scope="module")
-def catalog(tmp_path_factory: pytest.TempPathFactory, house: House) -> Path:
+def catalog(tmp_path_factory: pytest.TempPathFactory, workspace: Workspace) -> Path:
     """Somebody's catalog: the tool at two commits, and what it needs, which is there."""
     folder = tmp_path_factory.mktemp("tool")
     made = Downstream(folder / "catalog")
@@ -168,67 +168,67 @@ def catalog(tmp_path_factory: pytest.TempPathFactory, house: House) -> Path:
     first, second = commit(repository, OPERATIONS), commit(repository, KINDS)
     text = COMPONENT.format(repository=repository, first=first, second=second)
     made.write("toolchains/components/mlir-count.yaml", text)
-    done = house("toolchain", "fetch", "mlir-dev", "--quiet", "--catalog", made.root)
+    done = workspace("toolchain", "fetch", "mlir-dev", "--quiet", "--catalog", made.root)
     if done.code == 3 and " does not have pool/" in done.stderr:
-        assert house("toolchain", "lock", "mlir-dev@19.1.7", "--catalog", made.root).code == 0
-        done = house("toolchain", "fetch", "mlir-dev", "--quiet", "--catalog", made.root)
+        assert workspace("toolchain", "lock", "mlir-dev@19.1.7", "--catalog", made.root).code == 0
+        done = workspace("toolchain", "fetch", "mlir-dev", "--quiet", "--catalog", made.root)
     assert done.code == 0, done.stderr
     return made.root
 
 
-def program(house: House, catalog: Path, release: str) -> Path:
+def program(workspace: Workspace, catalog: Path, release: str) -> Path:
     """The path of the tool that people are told; it is built where it is not there."""
-    done = house("toolchain", "fetch", f"mlir-count@{release}", "--quiet", "--catalog", catalog)
+    done = workspace("toolchain", "fetch", f"mlir-count@{release}", "--quiet", "--catalog", catalog)
     assert done.code == 0, done.stderr
-    done = house("toolchain", "which", f"mlir-count@{release}", "--catalog", catalog)
+    done = workspace("toolchain", "which", f"mlir-count@{release}", "--catalog", catalog)
     assert done.code == 0, done.stderr
     return Path(done.stdout.strip())
 
 
-def built(house: House, catalog: Path, release: str) -> Path:
+def built(workspace: Workspace, catalog: Path, release: str) -> Path:
     """The tool itself, in its package."""
-    packages = house.folders.packages
-    return packages / program(house, catalog, release).relative_to(packages).parts[0] / "bin/mlir-count"
+    packages = workspace.folders.packages
+    return packages / program(workspace, catalog, release).relative_to(packages).parts[0] / "bin/mlir-count"
 
 
-def counted(house: House, catalog: Path, release: str, module: Path) -> str:
+def counted(workspace: Workspace, catalog: Path, release: str, module: Path) -> str:
     """What the tool says of a module, run without a PATH."""
-    words = [program(house, catalog, release), str(module)]
+    words = [program(workspace, catalog, release), str(module)]
     return subprocess.run(words, capture_output=True, text=True, check=True, env={"PATH": "/usr/bin:/bin"}).stdout
 
 
-def test_two_commits(house: House, catalog: Path, tmp_path: Path) -> None:
+def test_two_commits(workspace: Workspace, catalog: Path, tmp_path: Path) -> None:
     """Both are built, say what their sources say, and are not built again."""
     module = tmp_path / "module.mlir"
     module.write_text(MODULE)
-    done = house("toolchain", "fetch", "mlir-count@*", "--catalog", catalog)
+    done = workspace("toolchain", "fetch", "mlir-count@*", "--catalog", catalog)
     assert done.code == 0, done.stderr
     assert "building       mlir-count 0.1.0" in done.stderr
     # The module itself, the function, two additions and the return.
-    assert counted(house, catalog, "0.1.0", module) == "MLIR 19.1.7: 5 operations\n"
-    assert counted(house, catalog, "0.2.0", module) == "MLIR 19.1.7: 4 kinds\n"
-    tools = [built(house, catalog, release) for release in ("0.1.0", "0.2.0")]
+    assert counted(workspace, catalog, "0.1.0", module) == "MLIR 19.1.7: 5 operations\n"
+    assert counted(workspace, catalog, "0.2.0", module) == "MLIR 19.1.7: 4 kinds\n"
+    tools = [built(workspace, catalog, release) for release in ("0.1.0", "0.2.0")]
     before = [each.stat().st_mtime_ns for each in tools]
-    again = house("toolchain", "fetch", "mlir-count@*", "--catalog", catalog)
+    again = workspace("toolchain", "fetch", "mlir-count@*", "--catalog", catalog)
     assert (again.code, again.stderr) == (0, "")
     assert [each.stat().st_mtime_ns for each in tools] == before
-    assert house("toolchain", "verify", "mlir-count@*", "--catalog", catalog).code == 0
+    assert workspace("toolchain", "verify", "mlir-count@*", "--catalog", catalog).code == 0
 
 
-def test_it_runs_on_what_it_was_built_with(house: House, catalog: Path) -> None:
+def test_it_runs_on_what_it_was_built_with(workspace: Workspace, catalog: Path) -> None:
     """The prefix's loader and libraries, not the machine's: those may be older, or not be there."""
-    folder = built(house, catalog, "0.1.0").parents[1]
+    folder = built(workspace, catalog, "0.1.0").parents[1]
     *words, path = command(folder, "mlir-count")
     done = subprocess.run([*words, "--list", path], capture_output=True, text=True, check=True, env={})
     places = [line.split(" => ")[1].split(" (")[0] for line in done.stdout.splitlines() if " => " in line]
     assert len(places) > 5
-    root = os.path.realpath(house.home / "packages")
+    root = os.path.realpath(workspace.home / "packages")
     assert not [place for place in places if not os.path.realpath(place).startswith(f"{root}/mlir-dev-")]
     assert any("libMLIR" in place for place in places)
     assert b"Debian 12" in (folder / "bin" / "mlir-count").read_bytes(), "the prefix's compiler has built it"
 
 
-def test_on_a_later_debian(house: House, catalog: Path, tmp_path: Path) -> None:
+def test_on_a_later_debian(workspace: Workspace, catalog: Path, tmp_path: Path) -> None:
     """Whose C library and loader are in other folders, and whose compiler keeps its plugins beside its programs."""
     module = tmp_path / "module.mlir"
     module.write_text(MODULE)
@@ -237,18 +237,18 @@ def test_on_a_later_debian(house: House, catalog: Path, tmp_path: Path) -> None:
     for lock in (later / "toolchains" / "locks").iterdir():
         lock.unlink()
     Downstream(later).write("toolchains/components/mlir-dev.yaml", LATER)
-    done = house("toolchain", "lock", "mlir-dev", "--catalog", later)
+    done = workspace("toolchain", "lock", "mlir-dev", "--catalog", later)
     assert done.code == 0, done.stderr
-    assert counted(house, later, "0.1.0", module) == "MLIR 22.1.8: 5 operations\n"
+    assert counted(workspace, later, "0.1.0", module) == "MLIR 22.1.8: 5 operations\n"
 
 
-def test_damage_is_repaired(house: House, catalog: Path) -> None:
+def test_damage_is_repaired(workspace: Workspace, catalog: Path) -> None:
     """By building it again from the mirror: the repository may be gone."""
-    damaged, repository = built(house, catalog, "0.1.0"), catalog.parent / "repository"
+    damaged, repository = built(workspace, catalog, "0.1.0"), catalog.parent / "repository"
     damaged.write_bytes(b"")
     repository.rename(repository.with_name("away"))
     try:
-        done = house("toolchain", "fetch", "mlir-count@0.1.0", "--catalog", catalog)
+        done = workspace("toolchain", "fetch", "mlir-count@0.1.0", "--catalog", catalog)
     finally:
         repository.with_name("away").rename(repository)
     assert done.code == 0, done.stderr
@@ -256,9 +256,9 @@ def test_damage_is_repaired(house: House, catalog: Path) -> None:
     assert damaged.stat().st_size > 10_000
 
 
-def test_an_action_runs_it(house: House, catalog: Path, tmp_path: Path) -> None:
+def test_an_action_runs_it(workspace: Workspace, catalog: Path, tmp_path: Path) -> None:
     """As a program of an environment, by the words of its worker's command line alone."""
-    folder = built(house, catalog, "0.2.0").parents[1]
+    folder = built(workspace, catalog, "0.2.0").parents[1]
     (tmp_path / "module.mlir").write_text(MODULE)
     code = (
         "import subprocess; from mlir_matrix.actions import contract; from mlir_matrix.actions.runtime import programs;"
@@ -279,10 +279,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 
 @pytest.fixture(scope="module")
-def bisected(house: House, catalog: Path, made: Made) -> tuple[Session, CommitSource]:
+def bisected(workspace: Workspace, catalog: Path, made: Made) -> tuple[Session, CommitSource]:
     """A session with the catalog of the tool, and how its commits are built."""
     write_catalog(Downstream(catalog), made, "mlir-number")
-    session = session_of([REPOSITORY, catalog], house.folders)
+    session = session_of([REPOSITORY, catalog], workspace.folders)
     return session, find_source(session.catalog, "mlir-number")
 
 
@@ -301,7 +301,7 @@ def run(session: Session, names: list[str]) -> list[TestResult]:
     return [{each.id: each for each in done.results}[name] for name in names]
 
 
-def test_commits_of_a_history(bisected: tuple[Session, CommitSource], made: Made, house: House) -> None:
+def test_commits_of_a_history(bisected: tuple[Session, CommitSource], made: Made, workspace: Workspace) -> None:
     """Built one after the other in one folder, then run as the program of a step; one cannot be built."""
     session, source = bisected
     repository = open_repository(source.repository, session.home.cache, ["main"])
@@ -314,13 +314,13 @@ def test_commits_of_a_history(bisected: tuple[Session, CommitSource], made: Made
     session, names = with_commits(session, source, repository, asked)
     assert names == [f"1.0.0+git.{each[:12]}" for each in asked]
     with removed_after(session, "mlir-number", names):
-        check_builds(session, house, names)
+        check_builds(session, workspace, names)
 
 
-def check_builds(session: Session, house: House, names: list[str]) -> None:
+def check_builds(session: Session, workspace: Workspace, names: list[str]) -> None:
     before, after, broken = names
     assert not built_in(session, [before])
-    (folder,) = (house.home / "builds").iterdir()
+    (folder,) = (workspace.home / "builds").iterdir()
     (kept,) = folder.rglob("main.cpp.o")
     compiled = kept.stat().st_mtime_ns
     assert not built_in(session, [after])
@@ -335,19 +335,19 @@ def check_builds(session: Session, house: House, names: list[str]) -> None:
     results = run(session, [f"mlir/mlir-number/ir/four@mlir-number={name}" for name in names])
     assert [each.outcome for each in results] == ["pass", "mismatch", "infra-error"]
     assert "it cannot be built" in results[-1].reason
-    said = house("toolchain", "gc", "--dry-run").stdout
+    said = workspace("toolchain", "gc", "--dry-run").stdout
     assert f"would be removed: build folder {folder.name}" in said
     assert f"would be removed: mlir-number-{before}-" in said
 
 
 def test_bisect_searches_a_history(
-    house: House, catalog: Path, bisected: tuple[Session, CommitSource], made: Made
+    workspace: Workspace, catalog: Path, bisected: tuple[Session, CommitSource], made: Made
 ) -> None:
     """The culprit among merges, and commits that cannot be built; a second bisection builds nothing."""
     ends = ("--good", made.ids[0][:10], "--bad", "main")
     words = ("bisect", "mlir/mlir-number/ir/four", "--catalog", catalog, *ends, "--format", "json")
     try:
-        done = house(*words)
+        done = workspace(*words)
         assert done.code == 0, done.stderr
         (found,) = done.document["tests"]
         (change,) = found["changes"]
@@ -360,23 +360,23 @@ def test_bisect_searches_a_history(
         assert seen[culprit] + seen[change["before"]] >= 4
         assert f"| {culprit} " in Path(found["report"]).read_text()
         assert done.stderr.count("building       mlir-number") <= 18
-        again = house(*words)
+        again = workspace(*words)
         assert "building" not in again.stderr
         assert again.document["tests"][0]["changes"] == found["changes"]
     finally:
-        for each in (house.home / "packages").glob("mlir-number-*+git.*"):
+        for each in (workspace.home / "packages").glob("mlir-number-*+git.*"):
             shutil.rmtree(each)
-    fixed = house(*words[:4], "--good", "main", "--bad", made.ids[0], "--quiet")
+    fixed = workspace(*words[:4], "--good", "main", "--bad", made.ids[0], "--quiet")
     assert fixed.code == 2
     assert f"--good main comes after --bad {made.ids[0]}; swap them" in fixed.stderr
 
 
-def test_by_the_machines_compiler(tmp_path: Path, house: House) -> None:
+def test_by_the_machines_compiler(tmp_path: Path, workspace: Workspace) -> None:
     """A program that a command builds needs the machine's libraries: actions see these."""
     made = make_history(tmp_path / "plain", 4, plain_files(), culprit=2, seed=4)
     catalog = Downstream(tmp_path / "theirs")
     test = write_catalog(catalog, made, "plain-number")
-    session = session_of([REPOSITORY, catalog.root], house.folders)
+    session = session_of([REPOSITORY, catalog.root], workspace.folders)
     source = find_source(session.catalog, "plain-number")
     repository = open_repository(source.repository, session.home.cache, [])
     session, names = with_commits(session, source, repository, made.ids)
@@ -389,7 +389,7 @@ def test_by_the_machines_compiler(tmp_path: Path, house: House) -> None:
 def test_llvm_itself(tmp_path: Path) -> None:
     """Shown, not built: that takes hours."""
     home = new_home(tmp_path / "home")
-    session = session_of([REPOSITORY], House(home).folders)
+    session = session_of([REPOSITORY], Workspace(home).folders)
     source = find_source(session.catalog, "llvm")
     lines = list(plan_of_commands(session, source, "llvmorg-21.1.0", "llvmorg-22.1.0"))
     words = [shlex.split(line) for line in lines if not line.startswith("#")]

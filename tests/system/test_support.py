@@ -7,21 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from mlir_matrix.schema.export import adapter
-from support.house import House
+from support.workspace import Workspace
 
 TESTS = "pytorch/{tosa,linalg}-loops/x86_64/{mlp,topk}"
 
 
-def support(house: House, *arguments: str | Path) -> Any:
-    done = house("report", "support", *arguments, "--format", "json", "--quiet")
+def support(workspace: Workspace, *arguments: str | Path) -> Any:
+    done = workspace("report", "support", *arguments, "--format", "json", "--quiet")
     assert done.code == 0, done.stderr
     document = json.loads(done.stdout)
     adapter("support").validate_python(document)
     return document
 
 
-def test_workloads_and_operators(house: House, tmp_path: Path) -> None:
-    document = support(house, TESTS, "jax/tosa-loops/x86_64/m[l]p")
+def test_workloads_and_operators(workspace: Workspace, tmp_path: Path) -> None:
+    document = support(workspace, TESTS, "jax/tosa-loops/x86_64/m[l]p")
     answers = {entry["test"]: entry["answer"] for entry in document["entries"]}
     assert answers == {
         "pytorch/tosa-loops/x86_64/mlp": "yes", "pytorch/tosa-loops/x86_64/topk": "fails",
@@ -29,11 +29,11 @@ def test_workloads_and_operators(house: House, tmp_path: Path) -> None:
         "jax/tosa-loops/x86_64/mlp": "cannot",
     }  # fmt: skip
     results = tmp_path / "results.json"
-    house.run(TESTS, "--results", results)
-    assert support(house, "--results", results)["entries"] == [
+    workspace.run(TESTS, "--results", results)
+    assert support(workspace, "--results", results)["entries"] == [
         entry for entry in document["entries"] if entry["framework"] == "pytorch"
     ]
-    found = support(house, TESTS, "--operator", "sort", "--operator", "aten.mm")["entries"]
+    found = support(workspace, TESTS, "--operator", "sort", "--operator", "aten.mm")["entries"]
     assert {(entry["name"], entry["pipeline"]): (entry["answer"], entry["test"]) for entry in found} == {
         ("torch.aten.mm", "tosa-loops"): ("yes", "pytorch/tosa-loops/x86_64/mlp"),
         ("torch.aten.mm", "linalg-loops"): ("yes", "pytorch/linalg-loops/x86_64/mlp"),
@@ -42,7 +42,7 @@ def test_workloads_and_operators(house: House, tmp_path: Path) -> None:
     }
 
 
-def test_what_is_refused(house: House, tmp_path: Path) -> None:
+def test_what_is_refused(workspace: Workspace, tmp_path: Path) -> None:
     broken = tmp_path / "results.json"
     broken.write_text("{}")
     for arguments, message in (
@@ -51,6 +51,6 @@ def test_what_is_refused(house: House, tmp_path: Path) -> None:
         (("--results", broken, "--by", "operator"), "--results has no operators"),
         (("mlir/bufferize/ir/*",), "only IR tests of steps, which are on no path"),
     ):
-        done = house("report", "support", *arguments, "--quiet")
+        done = workspace("report", "support", *arguments, "--quiet")
         assert (done.code, done.stdout) == (2, "")
         assert message in done.stderr

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.house import House, Report, new_home
+from support.workspace import Report, Workspace, new_home
 
 #: Workloads without functions of libm, whose every rounding is that of an operation.
 EXACT = "{matmul,exp,dot,conv2d,layernorm,transpose}"
@@ -34,43 +34,45 @@ def run(action: Action) -> None:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> House:
-    return House(new_home(tmp_path_factory.mktemp("targets") / "home"))
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    return Workspace(new_home(tmp_path_factory.mktemp("targets") / "home"))
 
 
-def outputs_of(house: House, target: str, workloads: str = EXACT) -> tuple[Report, set[frozenset[tuple[str, str]]]]:
+def outputs_of(
+    workspace: Workspace, target: str, workloads: str = EXACT
+) -> tuple[Report, set[frozenset[tuple[str, str]]]]:
     """Run workloads on a target. Return the report, and the digests of what the kernels that it executed returned."""
-    before = house.kept().keys()
-    report = house.run(f"mlir/linalg-loops/{target}/{workloads}")
+    before = workspace.kept().keys()
+    report = workspace.run(f"mlir/linalg-loops/{target}/{workloads}")
     assert set(report.outcomes.values()) == {"pass"}, report.told()
-    made = [entry["outputs"] for key, entry in house.kept().items() if key not in before]
+    made = [entry["outputs"] for key, entry in workspace.kept().items() if key not in before]
     return report, {frozenset(outputs.items()) for outputs in made if any(name.startswith("out-") for name in outputs)}
 
 
-def test_every_cpu_computes_the_same_bits_and_costs_its_own_actions(house: House) -> None:
+def test_every_cpu_computes_the_same_bits_and_costs_its_own_actions(workspace: Workspace) -> None:
     """Without contraction and without libm, nothing is left that two machines would round differently."""
     first, *others = TARGETS
-    report, expected = outputs_of(house, first)
+    report, expected = outputs_of(workspace, first)
     assert len(expected) == len(report.tests) == EXACT.count(",") + 1
     for target in others:
-        report, found = outputs_of(house, target)
+        report, found = outputs_of(workspace, target)
         assert found == expected, target
         # Object, link and run of each workload, and the driver and C library of the triple: results are judged already.
         kinds = {name.rpartition("-")[0].partition("/")[0] for name in report.actions}
         assert kinds <= {"object-llc", "link", "run", "driver", "runtime"}, target
         assert report.executed <= 3 * len(report.tests) + 2
-    again, _ = outputs_of(house, "aarch64-sve512")
+    again, _ = outputs_of(workspace, "aarch64-sve512")
     kinds = {name.rpartition("-")[0].partition("/")[0] for name in again.actions}
     assert kinds == {"run"}, "the same code for vectors of another length, in another emulator"
 
 
-def test_contraction_is_another_target_with_other_bits(house: House) -> None:
-    _, (apart, *_) = outputs_of(house, "riscv64", "depthwise_conv2d")
-    _, (fused, *_) = outputs_of(house, "riscv64+contract", "depthwise_conv2d")
+def test_contraction_is_another_target_with_other_bits(workspace: Workspace) -> None:
+    _, (apart, *_) = outputs_of(workspace, "riscv64", "depthwise_conv2d")
+    _, (fused, *_) = outputs_of(workspace, "riscv64+contract", "depthwise_conv2d")
     assert fused != apart
     test = "mlir/linalg-loops/riscv64+contract/matmul"
-    assert "fp-contract = fast (set at matrix/targets/riscv64/target.yaml:" in house("explain", test).stdout
-    stated = house("golden", "explain", test).stdout
+    assert "fp-contract = fast (set at matrix/targets/riscv64/target.yaml:" in workspace("explain", test).stdout
+    stated = workspace("golden", "explain", test).stdout
     assert "contraction = fast, by target riscv64+contract (matrix/targets/riscv64/target.yaml:" in stated
 
 
@@ -84,20 +86,20 @@ def catalog(tmp_path: Path) -> Path:
     return tmp_path / "catalog"
 
 
-def test_what_nothing_here_can_run_is_compiled_and_checked(house: House, catalog: Path) -> None:
+def test_what_nothing_here_can_run_is_compiled_and_checked(workspace: Workspace, catalog: Path) -> None:
     test = "mlir/linalg-loops/s390x/matmul"
-    report = house.run(test, "--catalog", catalog)
+    report = workspace.run(test, "--catalog", catalog)
     assert report.outcomes == {test: "pass"}
     assert report.tests[test]["compile_only"] is True
-    text = house("run", test, "--catalog", catalog).stdout
+    text = workspace("run", test, "--catalog", catalog).stdout
     assert "compiled and checked, not run" in text
     assert "1 test: 1 pass (1 compiled only)" in text
     (catalog / "matrix/targets/s390x/header.check").write_text("// CHECK: machine 183\n")
-    report = house.run(test, "--catalog", catalog, code=1)
+    report = workspace.run(test, "--catalog", catalog, code=1)
     assert report.outcomes == {test: "mismatch"}
     for verb in (("golden", "explain"), ("golden", "audit")):
-        refused = house(*verb, test, "--catalog", catalog)
+        refused = workspace(*verb, test, "--catalog", catalog)
         assert refused.code == 2, refused.stderr
     (catalog / "matrix/targets/s390x/run.py").unlink()
-    report = house.run(test, "--catalog", catalog, code=1)
+    report = workspace.run(test, "--catalog", catalog, code=1)
     assert "is not UTF-8 text" in report.tests[test]["reason"]

@@ -19,34 +19,34 @@ from mlir_matrix.environments.interpreter import SUPPORTED, own
 from mlir_matrix.environments.lockfiles.debian import debian_lock_file, read_debian_lock
 from mlir_matrix.environments.lockfiles.wheels import lock_file, read_lock, read_pins, write_lock
 from support.downstream import tree
-from support.house import REPOSITORY, ROOMS, House, wait_until
+from support.fake_index import NOWHERE, FakeIndex, open_index
 from support.machine import needs, program
-from support.shop import NOWHERE, Shop, open_shop
+from support.workspace import REPOSITORY, ROOMS, Workspace, wait_until
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Shop]:
-    with open_shop(tmp_path) as made:
+def index(tmp_path: Path) -> Iterator[FakeIndex]:
+    with open_index(tmp_path) as made:
         yield made
 
 
-def test_lock_wheels(shop: Shop) -> None:
+def test_lock_wheels(index: FakeIndex) -> None:
     """The closure with its sizes, for each interpreter; the same again."""
-    locks = shop.catalog / "toolchains" / "locks"
+    locks = index.catalog / "toolchains" / "locks"
     path = lock_file(locks, "thing", own().tag)
     path.unlink()
-    assert shop("lock", "thing", "--format", "json").document["summary"] == {"locks": len(SUPPORTED)}
+    assert index("lock", "thing", "--format", "json").document["summary"] == {"locks": len(SUPPORTED)}
     (found,) = read_lock(path)
-    assert found == shop.wheel
-    size = (shop.server.root / "wheels" / "thing-1.0-py3-none-any.whl").stat().st_size
+    assert found == index.wheel
+    size = (index.server.root / "wheels" / "thing-1.0-py3-none-any.whl").stat().st_size
     assert (found.size, read_pins(path)) == (size, "thing==1.0")
     assert len(list(locks.glob("thing-*"))) == len(SUPPORTED), "one for each interpreter"
     before = path.read_bytes()
     assert before.startswith(b"# Made by: matrix toolchain lock thing\n")
-    assert f"toolchains/locks/{path.name}: 1 package" in shop("lock", "thing", "--python", own().tag).stdout
+    assert f"toolchains/locks/{path.name}: 1 package" in index("lock", "thing", "--python", own().tag).stdout
     assert path.read_bytes() == before
-    shutil.rmtree(shop.server.root / "wheels")
-    failed = shop("lock", "thing", "--python", own().tag, code=3)
+    shutil.rmtree(index.server.root / "wheels")
+    failed = index("lock", "thing", "--python", own().tag, code=3)
     assert "thing is not locked for" in failed.stderr
     assert "No matching distribution" in failed.stderr
     assert path.read_bytes() == before
@@ -61,7 +61,7 @@ def test_lock_packages(tmp_path: Path) -> None:
     path = debian_lock_file(root / "toolchains" / "locks", "llvm", "15.0.6")
     before = read_debian_lock(path)
     path.unlink()
-    done = House(tmp_path / "home", root=root)("toolchain", "lock", "llvm@15.0.6")
+    done = Workspace(tmp_path / "home", root=root)("toolchain", "lock", "llvm@15.0.6")
     assert done.code == 0, done.stderr
     found = read_debian_lock(path)
     assert (found.component, found.release, found.programs) == (before.component, before.release, before.programs)
@@ -70,24 +70,24 @@ def test_lock_packages(tmp_path: Path) -> None:
     assert llvm[0] == llvm[1]
 
 
-def test_fetch(shop: Shop) -> None:
+def test_fetch(index: FakeIndex) -> None:
     """All of it, once: the second time nothing is asked for and nothing changes."""
-    done = shop("fetch", "both", "tool@2.0")
+    done = index("fetch", "both", "tool@2.0")
     assert "2 packages installed: thing 1.0, tool 2.0" in done.stdout
-    assert shop.installed() == {shop.prefix.name, shop.site.name}
-    before, asked = tree(shop.house.home), len(shop.server.requests)
-    assert asked == len(shop.lock.packages)
-    assert shop("fetch", "both").stdout == done.stdout
-    assert len(shop.server.requests) == asked
-    assert {name: what for name, what in tree(shop.house.home).items() if ".locks" not in name} == {
+    assert index.installed() == {index.prefix.name, index.site.name}
+    before, asked = tree(index.workspace.home), len(index.server.requests)
+    assert asked == len(index.lock.packages)
+    assert index("fetch", "both").stdout == done.stdout
+    assert len(index.server.requests) == asked
+    assert {name: what for name, what in tree(index.workspace.home).items() if ".locks" not in name} == {
         name: what for name, what in before.items() if ".locks" not in name
     }
 
 
-def test_fetch_from_a_colleague(shop: Shop, tmp_path: Path) -> None:
+def test_fetch_from_a_colleague(index: FakeIndex, tmp_path: Path) -> None:
     """Where nobody else can be reached, and only if told so."""
-    shop("fetch", "both")
-    offline = shop.elsewhere(tmp_path / "mine", MATRIX_DEB_MIRROR=NOWHERE, PIP_FIND_LINKS="")
+    index("fetch", "both")
+    offline = index.elsewhere(tmp_path / "mine", MATRIX_DEB_MIRROR=NOWHERE, PIP_FIND_LINKS="")
     failed = offline("fetch", "both", code=3)
     assert "thing 1.0 is not on the package indexes" in failed.stderr
     assert re.search(
@@ -95,69 +95,69 @@ def test_fetch_from_a_colleague(shop: Shop, tmp_path: Path) -> None:
     )
     assert "Name a mirror that can be reached in apt's configuration or in MATRIX_DEB_MIRROR, or name" in failed.stderr
     assert offline.installed() == set()
-    offline("fetch", "both", "--from", shop.house.home)
-    assert offline.installed() == shop.installed()
+    offline("fetch", "both", "--from", index.workspace.home)
+    assert offline.installed() == index.installed()
     assert (
         subprocess.run([offline.prefix / ".matrix/bin/say", "x"], capture_output=True, check=True).stdout
         == b"said say x\n"
     )
     # And again from what is now its own.
-    shutil.rmtree(offline.house.home / "packages")
+    shutil.rmtree(offline.workspace.home / "packages")
     offline("fetch", "both")
-    assert offline.installed() == shop.installed()
+    assert offline.installed() == index.installed()
 
 
-def test_what_would_be_fetched(shop: Shop) -> None:
-    said = shop("fetch", "both", "--dry-run").stdout.splitlines()
-    packages = shop.house.home / "packages"
+def test_what_would_be_fetched(index: FakeIndex) -> None:
+    said = index("fetch", "both", "--dry-run").stdout.splitlines()
+    packages = index.workspace.home / "packages"
     assert sorted(said) == [f"# {unit}: download and install it in {packages}" for unit in ("thing 1.0", "tool 2.0")]
     assert not packages.exists()
 
 
-def test_a_colleagues_copy_that_is_damaged(shop: Shop, tmp_path: Path) -> None:
+def test_a_colleagues_copy_that_is_damaged(index: FakeIndex, tmp_path: Path) -> None:
     """Is not used, and that is said: who thinks that nothing is fetched any more would not know why it is."""
-    shop("fetch", "both")
-    theirs = shop.artifact("tool")
+    index("fetch", "both")
+    theirs = index.artifact("tool")
     theirs.write_bytes(theirs.read_bytes()[:-1])
-    mine = shop.elsewhere(tmp_path / "mine")
-    said = mine("fetch", "both", "--from", shop.house.home).stderr
+    mine = index.elsewhere(tmp_path / "mine")
+    said = mine("fetch", "both", "--from", index.workspace.home).stderr
     found = digest_bytes(theirs.read_bytes())
     assert f"matrix: --from: {theirs} is ignored: its sha256 is {found}" in said
     assert f"expected {theirs.name}\n" in said
-    assert mine.installed() == shop.installed()
+    assert mine.installed() == index.installed()
 
 
-def test_fetch_after_a_kill(shop: Shop) -> None:
+def test_fetch_after_a_kill(index: FakeIndex) -> None:
     """Goes on with what had arrived; nothing half done was there, and nothing is left over."""
-    shop.server.hold = threading.Event()
-    parts = shop.house.home / "artifacts"
-    with shop.house.start("toolchain", "fetch", "tool", "--quiet", "--catalog", shop.catalog) as process:
-        assert shop.server.reached.wait(120)
+    index.server.hold = threading.Event()
+    parts = index.workspace.home / "artifacts"
+    with index.workspace.start("toolchain", "fetch", "tool", "--quiet", "--catalog", index.catalog) as process:
+        assert index.server.reached.wait(120)
         assert wait_until(lambda: any(path.stat().st_size for path in parts.glob("*.part")))
         os.killpg(process.pid, signal.SIGKILL)
-    assert not shop.prefix.exists()
-    shop.server.hold.set()
-    shop.server.hold = None
-    shop("fetch", "tool")
-    assert any(given for _, given in shop.server.requests), "it was begun anew"
-    assert shop.installed() == {shop.prefix.name}
+    assert not index.prefix.exists()
+    index.server.hold.set()
+    index.server.hold = None
+    index("fetch", "tool")
+    assert any(given for _, given in index.server.requests), "it was begun anew"
+    assert index.installed() == {index.prefix.name}
     assert list(parts.glob("*.part")) == []
-    assert "1 package" in shop("verify", "tool").stdout
+    assert "1 package" in index("verify", "tool").stdout
 
 
-def test_two_at_once(shop: Shop) -> None:
+def test_two_at_once(index: FakeIndex) -> None:
     """Each is served; each file is fetched by one of them."""
-    words = ("toolchain", "fetch", "both", "--quiet", "--catalog", shop.catalog)
-    with shop.house.start(*words) as one, shop.house.start(*words) as other:
+    words = ("toolchain", "fetch", "both", "--quiet", "--catalog", index.catalog)
+    with index.workspace.start(*words) as one, index.workspace.start(*words) as other:
         said = [process.communicate(timeout=120) for process in (one, other)]
     assert (one.returncode, other.returncode) == (0, 0), said
-    assert len(shop.server.requests) == len(shop.lock.packages)
-    assert shop.installed() == {shop.prefix.name, shop.site.name}
+    assert len(index.server.requests) == len(index.lock.packages)
+    assert index.installed() == {index.prefix.name, index.site.name}
 
 
-def test_list(shop: Shop) -> None:
+def test_list(index: FakeIndex) -> None:
     def rows() -> dict[str, dict[str, object]]:
-        document = shop("list", "tool", "thing", "--format", "json").document
+        document = index("list", "tool", "thing", "--format", "json").document
         assert document["schema"] == "mlir-matrix/toolchain/v1"
         return {f"{row['component']} {row['release']}": row for row in document["releases"]}
 
@@ -167,72 +167,72 @@ def test_list(shop: Shop) -> None:
         "thing 1.0": ("pypi", True, True, "missing"),
     }  # fmt: skip
     assert before["tool 2.0"]["bytes"] == {
-        "fetch": shop.lock.size,
-        "to_fetch": shop.lock.size,
-        "disk": shop.lock.installed,
+        "fetch": index.lock.size,
+        "to_fetch": index.lock.size,
+        "disk": index.lock.installed,
     }
-    shop("fetch", "both")
+    index("fetch", "both")
     assert {row["state"] for row in rows().values()} == {"unavailable", "installed"}
-    shutil.rmtree(shop.house.home / "packages")
+    shutil.rmtree(index.workspace.home / "packages")
     assert {row["state"] for row in rows().values()} == {"unavailable", "downloaded"}
     # Where a lock does not know sizes, too.
     write_lock(
-        lock_file(shop.catalog / "toolchains" / "locks", "thing", own().tag),
-        [shop.wheel],
+        lock_file(index.catalog / "toolchains" / "locks", "thing", own().tag),
+        [index.wheel],
         made_by="us",
         pins={"thing": "1.0"},
     )
     assert rows()["thing 1.0"]["state"] == "downloaded"
-    assert "tool" in shop("list").stdout
+    assert "tool" in index("list").stdout
 
 
-def test_which(shop: Shop) -> None:
+def test_which(index: FakeIndex) -> None:
     """A path that runs as it stands, and what to do where there is none yet."""
-    assert "tool 2.0 is not installed; matrix toolchain fetch tool@2.0" in shop("which", "say", code=3).stderr
-    shop("fetch", "both")
+    assert "tool 2.0 is not installed; matrix toolchain fetch tool@2.0" in index("which", "say", code=3).stderr
+    index("fetch", "both")
     for tool, said in (
         ("say@2.0", "said say --version\n"),
         ("say", "said say --version\n"),
         ("hello", "hello, --version\n"),
     ):
-        path = shop("which", tool).stdout.removesuffix("\n")
+        path = index("which", tool).stdout.removesuffix("\n")
         done = subprocess.run([path, "--version"], capture_output=True, text=True, check=True, env={}, cwd="/")
         assert done.stdout == said
 
 
-def test_a_pattern_of_releases(shop: Shop) -> None:
+def test_a_pattern_of_releases(index: FakeIndex) -> None:
     """What it names and has no lock is left out, and told."""
-    done = shop("fetch", "tool@*")
+    done = index("fetch", "tool@*")
     assert (
         "tool@1.0 is left out: tool@1.0 has no lock file; make one with: matrix toolchain lock tool@1.0" in done.stderr
     )
-    assert shop.prefix.is_dir()
-    assert shop("fetch", "tool@{2,7}").stderr == ""
+    assert index.prefix.is_dir()
+    assert index("fetch", "tool@{2,7}").stderr == ""
 
 
-def test_which_looks_where_programs_are(shop: Shop) -> None:
+def test_which_looks_where_programs_are(index: FakeIndex) -> None:
     """Not in a wheel that is pinned, where programs come as packages; in what is asked for, even so."""
-    tools = shop.catalog / "toolchains"
+    tools = index.catalog / "toolchains"
     component = tools / "components" / "tool.yaml"
     wheel = '  - {release: "3.0", provider: pypi, distributions: {thing: "1.0"}}\n'
     component.write_text(component.read_text() + wheel)
     (tools / "known-good.yaml").write_text('pins: {tool: "3.0"}\nenvironments: {both: {tool: "2.0"}}\n')
-    assert "tool 2.0 is not installed; matrix toolchain fetch tool@2.0" in shop("which", "say", code=3).stderr
-    shop("fetch", "both")
-    assert shop("which", "say").stdout == shop("which", "say@2.0").stdout
+    assert "tool 2.0 is not installed; matrix toolchain fetch tool@2.0" in index("which", "say", code=3).stderr
+    index("fetch", "both")
+    assert index("which", "say").stdout == index("which", "say@2.0").stdout
     for arguments in (("say@3.0",), ("say", "--pin", "tool=3.0")):
-        assert "tool 3.0 has no program say" in shop("which", *arguments, code=2).stderr
+        assert "tool 3.0 has no program say" in index("which", *arguments, code=2).stderr
 
 
 def test_which_in_the_repository(tmp_path: Path) -> None:
     """Where nothing is fetched: what to fetch has the program. The machine's own interpreter is there already."""
-    house = House(tmp_path / "home")
-    done = house("toolchain", "which", "mlir-opt")
+    workspace = Workspace(tmp_path / "home")
+    done = workspace("toolchain", "which", "mlir-opt")
     assert done.code == 3
     assert re.search(r"llvm \S+ is not installed; matrix toolchain fetch llvm@[0-9.]+$", done.stderr.strip())
     name = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     program(name)
-    done = house("toolchain", "which", name)
+    done = workspace("toolchain", "which", name)
     assert done.code == 0, done.stderr
     said = subprocess.run([done.stdout.strip(), "--version"], capture_output=True, text=True, check=True).stdout
     assert said.startswith(f"Python {name.removeprefix('python')}.")
@@ -263,8 +263,8 @@ def test_which_in_the_repository(tmp_path: Path) -> None:
         (("gc", "everything"), 2, "everything"),
     ],
 )
-def test_what_cannot_be_done(shop: Shop, arguments: tuple[str, ...], code: int, words: str) -> None:
-    done = shop(*arguments, code=code)
+def test_what_cannot_be_done(index: FakeIndex, arguments: tuple[str, ...], code: int, words: str) -> None:
+    done = index(*arguments, code=code)
     assert words in done.stderr
     assert done.stdout == ""
-    assert not (shop.house.home / "packages").exists() or shop.installed() == set()
+    assert not (index.workspace.home / "packages").exists() or index.installed() == set()

@@ -11,24 +11,24 @@ from typing import Any
 import pytest
 
 from support import rolling
-from support.house import Finished, House
+from support.fake_index import open_rolling
 from support.machine import program
-from support.shop import open_rolling
+from support.workspace import Finished, Workspace
 
 
 @pytest.fixture
-def roller(tmp_path: Path, environments: Any) -> Iterator[House]:
+def roller(tmp_path: Path, environments: Any) -> Iterator[Workspace]:
     with open_rolling(tmp_path, environments, rolling.files("1.0", "2.0", "3.0")) as made:
         yield made
 
 
-def roll(roller: House, *components: str, code: int, suite: str = "smoke") -> Finished:
+def roll(roller: Workspace, *components: str, code: int, suite: str = "smoke") -> Finished:
     done = roller("toolchain", "roll", "--quiet", *components, "--suite", suite)
     assert done.code == code, (done.code, done.stdout, done.stderr)
     return done
 
 
-def test_roll(roller: House) -> None:
+def test_roll(roller: Workspace) -> None:
     """The newest breaks a test, the one before it is green; under the pins of the patch nothing is left to propose."""
     assert roller.root is not None
     known = roller.root / "toolchains" / "known-good.yaml"
@@ -55,7 +55,7 @@ def test_roll(roller: House) -> None:
     assert f"  lower-failed {rolling.TESTS[1]}: " in again.stderr
 
 
-def test_what_is_not_tried(roller: House) -> None:
+def test_what_is_not_tried(roller: Workspace) -> None:
     assert roller.root is not None
     (roller.root / "toolchains/components/tool.yaml").write_text(rolling.component("tool", "1.0", rolling.UNLOCKED))
     done = roll(roller, "tool", code=3)

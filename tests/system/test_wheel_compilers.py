@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from support.house import REPOSITORY, House
+from support.workspace import REPOSITORY, Workspace
 
 #: Cells of a framework, a pipeline and a target, each with what changes its program before the compiler takes it.
 CELLS = {
@@ -67,22 +67,22 @@ def write(catalog: Path, path: str, text: str) -> None:
     (catalog / path).write_text(text)
 
 
-def test_right_programs_pass(house: House) -> None:
-    outcomes = house.run(*(f"{cell}/mlp" for cell in CELLS), "pytorch/torch-eager/torch-eager/mlp").outcomes
+def test_right_programs_pass(workspace: Workspace) -> None:
+    outcomes = workspace.run(*(f"{cell}/mlp" for cell in CELLS), "pytorch/torch-eager/torch-eager/mlp").outcomes
     assert set(outcomes.values()) == {"pass"}
     assert len(outcomes) == len(CELLS) + 1
 
 
-def test_what_they_take_differs(house: House) -> None:
+def test_what_they_take_differs(workspace: Workspace) -> None:
     """Of programs at the edge each cell is as the suite frontier has it; XLA's executable finds LAPACK in another process."""
     cells = ("jax/xla-cpu/xla-cpu", "pytorch/torch-eager/torch-eager")
-    report = house.run("frontier", *(f"{cell}/frontier_{{qr,custom_op}}" for cell in cells))
+    report = workspace.run("frontier", *(f"{cell}/frontier_{{qr,custom_op}}" for cell in cells))
     assert not report.surprises()
     assert report.outcomes["jax/xla-cpu/xla-cpu/frontier_qr"] == "pass"
     assert set(report.outcomes.values()) == {"pass", "codegen-failed", "lower-failed"}
 
 
-def test_what_is_wrong_comes_out(house: House, tmp_path: Path) -> None:
+def test_what_is_wrong_comes_out(workspace: Workspace, tmp_path: Path) -> None:
     """Another operator is a mismatch. What the compiler does not know, and a bad parameter, is its failure."""
     for name, text in SPOIL.items():
         write(tmp_path, f"recipes/steps/spoil/{name}", text)
@@ -104,11 +104,11 @@ def test_what_is_wrong_comes_out(house: House, tmp_path: Path) -> None:
     level = "description: x\nentry: {onnx: []}\nsteps: [{step: onnxruntime, with: {level: fast}}]\n"
     write(tmp_path, "recipes/pipelines/fast.yaml", level)
     wrong["onnx/fast/onnxruntime-cpu/mlp"] = "codegen-failed"
-    report = house.run(*wrong, code=1, catalog=tmp_path)
+    report = workspace.run(*wrong, code=1, catalog=tmp_path)
     assert report.outcomes == wrong
 
 
-def test_an_old_jaxlib_takes_the_same_programs(house: House, tmp_path: Path) -> None:
+def test_an_old_jaxlib_takes_the_same_programs(workspace: Workspace, tmp_path: Path) -> None:
     """A name that it does not have yet is no failure of its compiler; nor is a flag, at which it would abort."""
     places = {"recipes/steps/xla-cpu": "recipes/steps/xla-old", "matrix/targets/xla-cpu": "matrix/targets/xla-old"}
     older = {
@@ -128,5 +128,5 @@ def test_an_old_jaxlib_takes_the_same_programs(house: House, tmp_path: Path) -> 
     assert replaced == set(older)
     pipeline = "description: x\nentry: {stablehlo: []}\nsteps: [xla-old]\n"
     write(tmp_path, "recipes/pipelines/xla-old.yaml", pipeline)
-    report = house.run("jax/xla-old/xla-old/mlp", catalog=tmp_path)
+    report = workspace.run("jax/xla-old/xla-old/mlp", catalog=tmp_path)
     assert set(report.outcomes.values()) == {"pass"}, report.told()

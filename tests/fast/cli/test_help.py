@@ -18,7 +18,7 @@ from mlir_matrix.cli.verbs import Verb, VerbGroup
 from mlir_matrix.plan.request import Request
 from mlir_matrix.run.commands import run_command as run
 from mlir_matrix.run.unchanged import UnchangedRuns
-from support.house import REPOSITORY
+from support.workspace import REPOSITORY
 
 
 def verbs() -> Iterator[tuple[str, Verb | VerbGroup]]:

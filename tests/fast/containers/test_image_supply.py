@@ -26,9 +26,9 @@ from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.worker_pool import PoolContext
 from mlir_matrix.execute.worker_process import Preload
 from mlir_matrix.plan.request import Limits
+from support.artifact_store import fill, made_of
 from support.fake_containers import Fake
-from support.house import wait_until
-from support.shelf import fill, made_of
+from support.workspace import wait_until
 
 GOOD, BAD, ODD = made_of("good"), made_of("bad"), made_of("odd")
 

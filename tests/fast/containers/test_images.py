@@ -19,10 +19,10 @@ from mlir_matrix.containers.images import ensure, find, pull, push
 from mlir_matrix.containers.layers import PACKAGES
 from mlir_matrix.containers.spec import ImageSpec, draw
 from mlir_matrix.environments.resolve import ResolvedEnvironment
-from support.shelf import fill, made_of
+from support.artifact_store import fill, made_of
 
 
-class Shelf:
+class ArtifactStore:
     """What a daemon does with images, without one."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Shelf:
 
 @pytest.fixture
 def daemon() -> Any:
-    return Shelf()
+    return ArtifactStore()
 
 
 def installed(home: Home, *names: str) -> ResolvedEnvironment:

@@ -14,7 +14,7 @@ from mlir_matrix.base.paths import Home
 from mlir_matrix.catalog.models.toolchains import Containers
 from mlir_matrix.containers.images import archive
 from mlir_matrix.containers.spec import ImageSpec, draw
-from support.shelf import fill, made_of
+from support.artifact_store import fill, made_of
 
 
 def drawn(home: Home, *names: str) -> list[ImageSpec]:

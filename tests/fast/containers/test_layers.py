@@ -17,7 +17,7 @@ from mlir_matrix.containers.layers import known, measure, root_layer, root_membe
 from mlir_matrix.containers.tar import Member, pack
 from mlir_matrix.environments.installed.integrity import damaged_files
 from mlir_matrix.environments.package import Package
-from support.shelf import fill, made_of
+from support.artifact_store import fill, made_of
 
 
 def units(home: Home, **how: bool) -> list[tuple[Package, str]]:

@@ -13,7 +13,7 @@ from mlir_matrix.base.paths import Home
 from mlir_matrix.catalog.models.toolchains import Containers
 from mlir_matrix.containers.spec import can_draw, draw, in_order, is_measured, tag_of
 from mlir_matrix.environments.installed.integrity import remove
-from support.shelf import fill, made_of
+from support.artifact_store import fill, made_of
 
 PLAIN = Containers()
 

@@ -16,7 +16,7 @@ from mlir_matrix.containers.images import archive
 from mlir_matrix.containers.spec import ImageSpec, draw
 from mlir_matrix.containers.tar import digest_of, members, pack, text
 from mlir_matrix.containers.verify import changed_files, differences, doubts
-from support.shelf import fill, made_of
+from support.artifact_store import fill, made_of
 
 
 @pytest.fixture

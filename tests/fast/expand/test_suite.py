@@ -18,7 +18,7 @@ from mlir_matrix.expand.expansion import Expansion
 from mlir_matrix.expand.recipes import Unsupported
 from mlir_matrix.expand.routes import Connector
 from mlir_matrix.expand.suite import everything, expand
-from support import brute
+from support import reference_evaluator
 from support.catalogs import STEPS, catalog, entry
 from support.catalogs import suite as make_suite
 
@@ -106,8 +106,8 @@ def expansion(text: str) -> Expansion:
 def test_expansion_agrees_with_brute_force(data: dict[str, Any], glob: str) -> None:
     suite = make_suite("s", "\n".join(f"{key}: {json.dumps(value)}" for key, value in data.items()))
     try:
-        expected = brute.evaluate(CATALOG, suite)
-    except brute.NothingError:
+        expected = reference_evaluator.evaluate(CATALOG, suite)
+    except reference_evaluator.NothingError:
         with pytest.raises(CatalogError, match=r"^suites/s\.yaml:\d+:\d+: "):
             expand(CATALOG, suite)
         return
@@ -126,7 +126,7 @@ def test_expansion_agrees_with_brute_force(data: dict[str, Any], glob: str) -> N
     assert [test.id for test in found.tests(patterns, excluded=True)] == [name for name in expected if matches(name)]
 
 
-def check(test: Any, verdict: brute.Verdict) -> None:
+def check(test: Any, verdict: reference_evaluator.Verdict) -> None:
     """One test of the expansion against what brute force says about it."""
     suffix = f"@{test.pins}" if test.pins else ""
     assert test.id == f"{test.framework}/{test.pipeline}/{test.target}/{test.called}{suffix}"
@@ -480,7 +480,7 @@ def test_everything_holds_all_tests_and_the_default_suites_expectations_of_what_
         "expect: [{tests: ['pytorch/**'], outcome: mismatch, reason: known}]"
     )
     found = everything(catalog({"smoke": smoke}))
-    assert list(found.ids()) == brute.everything(CATALOG)
+    assert list(found.ids()) == reference_evaluator.everything(CATALOG)
     expected = {test.id for test in found.tests() if test.expectation}
     pipelines = ("linalg-loops", "linalg-tiled", "tosa-loops")
     assert expected == {
@@ -507,7 +507,7 @@ def test_everything_with_pins_has_the_default_suites_expectations_of_them() -> N
         "expect: [{tests: ['jax/*-loops/x86_64/mlp@llvm=18'], outcome: mismatch, reason: known}]"
     )
     found = everything(catalog({"smoke": smoke}), varied=("", "llvm=18", "llvm=22"))
-    assert found.count() == 3 * len(brute.everything(CATALOG))
+    assert found.count() == 3 * len(reference_evaluator.everything(CATALOG))
     assert [test.id for test in found.tests() if test.expectation] == ["jax/linalg-loops/x86_64/mlp@llvm=18"]
 
 

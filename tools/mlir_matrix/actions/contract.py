@@ -84,7 +84,7 @@ class WorkRequest:
     """What a worker is to execute: actions, in one process, one after the other, until one fails.
 
     Each but the last is answered when it is done, and the process then waits for ``proceed``: the next one may be in the cache.
-    Going on at once took 10 % more CPU time in a cold run of smoke, in which half of all such jobs end early.
+    Going on at once took 6 % more CPU time in a cold run of smoke, in which half of all such jobs end early.
 
     It is a line of JSON, as the answers are, and as Bazel's persistent workers have them. A request of Bazel has one action, and
     its layout as its only argument (``runtime/bazel_layout``).

@@ -23,7 +23,7 @@ from mlir_matrix.expand.checks import tests
 from mlir_matrix.expand.checks.validate import validate
 from mlir_matrix.expand.select import choose
 from mlir_matrix.expand.suite import everything
-from support.house import REPOSITORY
+from support.workspace import REPOSITORY
 
 MLP = "matrix/workloads/mlp/workload.yaml"
 SMOKE = "matrix/suites/smoke.yaml"

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from mlir_matrix.actions import contract
 from mlir_matrix.actions.api import Action, MachineFailed
 from mlir_matrix.actions.runtime.source import load
-from support.house import REPOSITORY
+from support.workspace import REPOSITORY
 
 #: lit leaves the ends of pipes to the garbage collector.
 pytestmark = [

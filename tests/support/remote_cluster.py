@@ -114,7 +114,7 @@ class Worker:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Farm:
+class RemoteCluster:
     """A service that executes."""
 
     #: As ``--remote_executor`` has it.
@@ -125,15 +125,15 @@ class Farm:
 
 
 def unsupported() -> str:
-    """Why no farm can run on this machine; empty where one can."""
+    """Why no cluster can run on this machine; empty where one can."""
     code = f"import ctypes, sys; sys.exit(ctypes.CDLL(None).unshare({_NEWUSER | 0x20000 | 0x20000000}) != 0)"
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, check=False)
     return "this kernel or container allows no user namespaces" if done.returncode else ""
 
 
 @contextmanager
-def farm(session: Session, folder: Path, *, pools: Sequence[str] = POOLS) -> Iterator[Farm]:
-    """A farm with a worker in each of some pools; actions see nothing of the machine."""
+def cluster(session: Session, folder: Path, *, pools: Sequence[str] = POOLS) -> Iterator[RemoteCluster]:
+    """A cluster with a worker in each of some pools; actions see nothing of the machine."""
     roots = {}
     for name in _PREFIXES:
         environment, root = prefix_of(session, name)
@@ -152,7 +152,7 @@ def farm(session: Session, folder: Path, *, pools: Sequence[str] = POOLS) -> Ite
             workers[pool] = _worker(roots["buildbox"], pool, address, folder, short, logs)
             stack.callback(workers[pool].stop)
             workers[pool].start()
-        yield Farm(url=f"grpc://{address}", workers=workers, logs=logs)
+        yield RemoteCluster(url=f"grpc://{address}", workers=workers, logs=logs)
 
 
 def _start_buildgrid(session: Session, folder: Path, database: str, logs: Path, stack: ExitStack) -> str:

@@ -66,7 +66,7 @@ class Finished:
 
 
 @dataclass(frozen=True)
-class House:
+class Workspace:
     """Somebody's folders, and the command line as they call it."""
 
     home: Path

@@ -16,8 +16,8 @@ from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.lockfiles.debian import DebianRelease, debian_lock_file, write_debian_lock
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage, lock_file, write_lock
 from support import debs, rolling, wheelhouse
-from support.house import Finished, House
 from support.loopback import Behaviour, serve
+from support.workspace import Finished, Workspace
 
 FILES = {
     "components/tool.yaml": """\
@@ -43,41 +43,41 @@ NOWHERE = "http://127.0.0.1:9"
 
 
 @dataclass(frozen=True)
-class Shop:
+class FakeIndex:
     """Somebody's home, their catalog, and where what it names is to be had."""
 
-    house: House
+    workspace: Workspace
     catalog: Path
     server: Behaviour
     lock: DebianRelease
     wheel: WheelPackage
 
     def __call__(self, verb: str, *arguments: str | Path, code: int = 0) -> Finished:
-        done = self.house("toolchain", verb, *arguments, "--catalog", self.catalog)
+        done = self.workspace("toolchain", verb, *arguments, "--catalog", self.catalog)
         assert done.code == code, (done.code, done.stdout, done.stderr)
         return done
 
     @property
     def prefix(self) -> Path:
-        return self.house.home / "packages" / self.lock.folder
+        return self.workspace.home / "packages" / self.lock.folder
 
     @property
     def site(self) -> Path:
-        return self.house.home / "packages" / self.wheel.folder_for(own().tag)
+        return self.workspace.home / "packages" / self.wheel.folder_for(own().tag)
 
     def artifact(self, unit: str) -> Path:
         value = self.wheel.hashes[0] if unit == "thing" else self.lock.packages[-1].sha256
-        return self.house.home / "artifacts" / value
+        return self.workspace.home / "artifacts" / value
 
     def installed(self) -> set[str]:
-        return {path.name for path in (self.house.home / "packages").iterdir()} - {".locks"}
+        return {path.name for path in (self.workspace.home / "packages").iterdir()} - {".locks"}
 
-    def elsewhere(self, home: Path, **more: str) -> Shop:
-        return replace(self, house=House(home, more={**self.house.more, **more}))
+    def elsewhere(self, home: Path, **more: str) -> FakeIndex:
+        return replace(self, workspace=Workspace(home, more={**self.workspace.more, **more}))
 
 
 @contextmanager
-def open_shop(folder: Path) -> Iterator[Shop]:
+def open_index(folder: Path) -> Iterator[FakeIndex]:
     """Locked, and nothing fetched."""
     catalog, www = folder / "catalog", folder / "www"
     locks = catalog / "toolchains" / "locks"
@@ -103,11 +103,11 @@ def open_shop(folder: Path) -> Iterator[Shop]:
         }  # fmt: skip
         sized = replace(made, size=(wheels / "thing-1.0-py3-none-any.whl").stat().st_size, installed=1000)
         write_lock(lock_file(locks, "thing", own().tag), [sized], made_by="us", pins={"thing": "1.0"})
-        yield Shop(House(folder / "home", more=more), catalog, server, lock, made)
+        yield FakeIndex(Workspace(folder / "home", more=more), catalog, server, lock, made)
 
 
 @contextmanager
-def open_rolling(folder: Path, environments: Any, texts: Mapping[str, str]) -> Iterator[House]:
+def open_rolling(folder: Path, environments: Any, texts: Mapping[str, str]) -> Iterator[Workspace]:
     """A home for a catalog of :mod:`rolling`: all that is there is what judges, which is real."""
     judging = environments.require("filecheck")
     (folder / "home" / "packages").mkdir(parents=True)
@@ -117,7 +117,7 @@ def open_rolling(folder: Path, environments: Any, texts: Mapping[str, str]) -> I
     rolling.write(folder / "catalog", texts, debs.Mirror(folder / "www"))
     with serve(folder / "www") as server:
         more = {"MATRIX_DEB_MIRROR": server.address, "no_proxy": "*", "PYTHONPYCACHEPREFIX": str(find_home().bytecode)}
-        yield House(folder / "home", root=folder / "catalog", more=more)
+        yield Workspace(folder / "home", root=folder / "catalog", more=more)
 
 
 def flip(path: Path) -> None:

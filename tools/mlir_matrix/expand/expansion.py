@@ -129,7 +129,11 @@ class Expansion:
 
     def ids(self, selector: Sequence[TestPattern] | None = None) -> Iterator[str]:
         """Return the identifiers of the tests that the suite selects, unsupported ones included."""
-        return (str(cell_tests.test(called)) for cell_tests in self._kept(selector) for called in cell_tests.column)
+        for cell_tests in self._kept(selector):
+            # A suite may have a million tests: what a cell shares is written once.
+            begin = f"{cell_tests.framework}/{cell_tests.pipeline}/{cell_tests.target}/"
+            end = with_pins("", cell_tests.pins)
+            yield from [f"{begin}{called}{end}" for called in cell_tests.column]
 
     def tests(self, selector: Sequence[TestPattern] | None = None, *, excluded: bool = False) -> Iterator[Test]:
         """Return the tests that the suite selects; with ``excluded``, also those left out, each in its place."""
@@ -223,9 +227,10 @@ class Expansion:
         """Return the route or the step of a test of the cell, and its property."""
         if test.is_ir:
             return self.connector.step_alone(test.pipeline, test.pins), None
-        test = test._replace(called=test.workload)
-        route = self.connector.route(*test)
         stated = cell_tests.product.suite_property
+        if stated is not None:
+            test = test._replace(called=test.workload)
+        route = self.connector.route(*test)
         if stated is None or isinstance(route, Unsupported):
             return route, None
         found = resolve_property(self.connector, stated, test, route)

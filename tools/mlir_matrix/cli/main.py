@@ -32,6 +32,8 @@ VERBS: Mapping[str, LazyVerb | LazyGroup] = {
     ),
     "list": LazyVerb("List workloads, pipelines, steps, suites, components, …", "browse.commands:list_command"),
     "show": LazyVerb("Show one of them: its file, and where it is used.", "browse.commands:show_command"),
+    "ir": LazyVerb("Print the IR of a test after a step.", "ir.commands:ir_command"),
+    "step": LazyVerb("Run one step on a file.", "ir.commands:step_command"),
     "compare": LazyVerb("Compare the numbers in two files or folders.", "compare.commands:compare_command"),
     "golden": LazyGroup(
         "Manage expected outputs and numeric tolerances.",

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from mlir_matrix.bisect.log import LAST, Log, bisections
 from mlir_matrix.cli.main import VERBS, matrix
@@ -127,3 +128,9 @@ def test_the_command_that_repeats_says_all_that_was_chosen(words: tuple[str, ...
 def test_the_command_that_repeats_has_no_defaults_and_no_words_about_speed() -> None:
     chosen = request("--executor", "local", "--timeout", "120", "--jobs", "3", "--fail-fast", "smoke")
     assert shlex.split(repeat_command(chosen)("a/b/c/d")) == ["tools/matrix", "run", "a/b/c/d"]
+
+
+@pytest.mark.parametrize("words", [(), ("run",), ("golden", "update")])
+def test_help_is_a_verb_too(words: tuple[str, ...]) -> None:
+    asked, option = (CliRunner().invoke(matrix, [*each]) for each in (("help", *words), (*words, "--help")))
+    assert (asked.exit_code, asked.output) == (0, option.output)

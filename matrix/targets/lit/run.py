@@ -63,7 +63,7 @@ _WORD = r"[\w+][\w+.-]*"
 
 
 class Failures:
-    """Hears from lit of each command that failed, in place of what could update the test."""
+    """Collects the commands that failed, in lit's hook for updating tests."""
 
     def __init__(self) -> None:
         #: Of the last attempt. Each has ``command``, ``exitCode`` (negative: a signal) and ``stderr``.
@@ -92,7 +92,7 @@ def run(action: Action) -> None:
     own = [(rf"%{re.escape(name)}\b", value) for name, value in known]
     own += [(pattern(name), shlex.join(words)) for name, words in tools.items()]
     failures = Failures()
-    # Of all that lit can do, its internal shell alone.
+    # Only lit's internal shell is used.
     settings = LitConfig(
         "lit", path=[], diagnostic_level="error", useValgrind=False, valgrindLeakCheck=False, valgrindArgs=[],
         noExecute=False, debug=False, isWindows=False, order="lexical", params={"output_limit": LONGEST},
@@ -147,7 +147,7 @@ def substitutions(catalog: str, more: str) -> dict[str, str]:
 
 
 def link_libraries() -> None:
-    """Make LLVM's libraries for programs that mlir-runner runs, which are called by their version, available by their names."""
+    """Link LLVM's runtime libraries, whose file names have versions, under plain names in ``lib``."""
     os.mkdir(LIBRARIES)
     words = command_of("mlir-opt")
     places = [os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(words[-1]))), "lib")]
@@ -218,8 +218,8 @@ def execute(test: Test, settings: LitConfig, own: Sequence[tuple[str, str]], tex
 def mentioned(known: Iterable[tuple[str, str]], text: str) -> list[tuple[str, str]]:
     """Leave out substitutions that no directive can mean: lit compiles an expression for each, which takes longer than the rest.
 
-    ``text`` has the directives, and what they have in place of other substitutions. A percent sign may be such, too, so it does
-    not count.
+    ``text``: the directives and the values of our substitutions. The percent sign of a name is ignored, because a
+    substitution can produce it.
     """
     known = list(known)
     while True:
@@ -282,7 +282,7 @@ def report(path: str, failed: Any, line: str, tools: Mapping[str, list[str]], lo
         name = next((each.name for each in signal.Signals if each == -code), f"signal {-code}")
         reason = f"{name} in {program} (RUN line {line})"
         stage = STAGES.get(program, "lower")
-        # Of a test that takes too long, whose programs are told to abort, this is all that is known.
+        # If a test exceeds its time, its programs are aborted, and only this line says where.
         print(f"{reason}\n{log}")
         write_verdict(path, "crashed", stage=stage, reason=reason, diagnostics=log, signal=name)
     elif absent:

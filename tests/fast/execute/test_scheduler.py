@@ -227,6 +227,7 @@ class World:
         self.environments: dict[str, ResolvedEnvironment | UnavailableEnvironment] = {"here": HERE}
         self.tools: dict[str, str] = {}
         self.places: dict[str, str] = {}
+        self.params: dict[str, dict[str, str]] = {}
         self.pool: FakePool | None = None
 
     def graph(self, text: str) -> tuple[Graph, dict[str, str]]:
@@ -240,7 +241,7 @@ class World:
                 tool=self.tools.get(name, "passes"),
                 stage="lower",
                 environment=self.places.get(name, "here"),
-                params={"passes": name.rstrip("'"), "test": self.folder.name},
+                params={"passes": name.rstrip("'"), "test": self.folder.name, **self.params.get(name, {})},
                 inputs=inputs,
                 outputs={"ir": "ir.mlir"},
             )
@@ -426,7 +427,7 @@ def test_job_ends_where_another_run_has_the_next_action(world: World) -> None:
     assert ran.pool.cancelled == ["b"]
 
 
-@pytest.mark.parametrize("why", ["foreign", "tool", "environment", "one"])
+@pytest.mark.parametrize("why", ["foreign", "tool", "environment", "one", "first", "backend", "first backend"])
 def test_actions_that_have_a_process_of_their_own(world: World, why: str) -> None:
     world.environments["other"] = OTHER
     if why == "foreign":
@@ -435,16 +436,36 @@ def test_actions_that_have_a_process_of_their_own(world: World, why: str) -> Non
         world.places = {"b": "other"}
     elif why == "tool":
         world.tools = {"b": "run"}
+    elif why == "first":
+        world.tools = {"a": "python_file"}
+    elif why == "backend":
+        world.params = {"b": {"backend": "programs"}}
+    elif why == "first backend":
+        world.params = {"a": {"backend": "programs"}}
     ran = world.run("a b<a", most_actions=1 if why == "one" else 8)
     assert (ran.ends, ran.sent) == ("a:ok* b:ok*", ["a", "b"])
 
 
 def test_large_outputs_are_hashed_aside(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next action is then in a job of its own, and the end of the worker does not lose what it had done."""
+    """The job goes on after its outputs are hashed."""
     monkeypatch.setattr(folders, "LARGE", 3)
     ran = world.run("a b<a c<b", jobs=1, most_actions=8, a="ok=large", b="ok=large too")
     assert (ran.ends, ran.sent) == ("a:ok* b:ok* c:ok*", ["a b c"])
     assert world.store.read_blob(ran.done["b"].result.outputs["ir"]).startswith(b"large too")
+
+
+def test_process_ends_while_it_waits(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its report and its end come at once."""
+    original = FakeWorker.say
+
+    def say(worker: FakeWorker, job: Job, *, more: bool = False, trouble: str = "") -> None:
+        original(worker, job, more=more, trouble=trouble)
+        if more:
+            original(worker, job)
+
+    monkeypatch.setattr(FakeWorker, "say", say)
+    ran = world.run("a b<a", jobs=1, most_actions=8)
+    assert (ran.ends, ran.sent) == ("a:ok* b:ok*", ["a", "b"])
 
 
 def test_worker_ends_while_outputs_are_hashed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

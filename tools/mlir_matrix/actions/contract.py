@@ -94,8 +94,9 @@ class WorkRequest:
     #: Where the actions run: the next one's request and inputs take the place of the last one's.
     folder: str = "."
     arguments: Sequence[str] = ()
-    #: Whether the process of this request, which is known, goes on with the next action, or ends.
+    #: Go on with the next action of this request, whose process waits.
     proceed: bool = False
+    #: End that process.
     cancel: bool = False
 
     def to_line(self) -> bytes:

@@ -11,7 +11,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -40,7 +40,6 @@ _ME = f"{os.getpid()}-{time.time_ns()}"
 
 
 #: Writes bytes to the path of a file.
-Writer = Callable[[str, bytes], None]
 
 
 class LostBlob(FileNotFoundError):
@@ -72,8 +71,7 @@ class Result:
 class ActionCache:
     """Blobs and results under one folder."""
 
-    def __init__(self, folder: Path, writer: Writer | None = None) -> None:
-        """Open a cache. ``writer`` creates files on the same disk atomically."""
+    def __init__(self, folder: Path) -> None:
         self._blobs = str(folder / "blobs")
         #: Results: the file of a key is in a subfolder named by the key's first two digits.
         self.results = str(folder / f"results-v{_FORMAT}")
@@ -84,7 +82,6 @@ class ActionCache:
         self._checked: dict[str, Identity] = {}
         #: Digests and identities of large files for take_file(), by path.
         self._hashed: dict[str, tuple[str, Identity]] = {}
-        self._writer = writer or self._write
         self._size = str(folder / "size")
         self._added = 0
         self._uses = use_log(str(folder / "uses"))
@@ -238,7 +235,7 @@ class ActionCache:
         }
         data = json.dumps(entry, separators=(",", ":")).encode()
         self._added += len(data)
-        self._writer(self._result_path(key), data + b"\n" + _check(key, data))
+        self._write(self._result_path(key), data + b"\n" + _check(key, data))
 
     def _write(self, path: str, data: bytes) -> None:
         # All in one folder: creating files in many folders is several times slower.

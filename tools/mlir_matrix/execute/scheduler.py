@@ -21,7 +21,7 @@ from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.actions.runtime.child import failure
 from mlir_matrix.actions.runtime.collect import DamagedFolderError, remove_folder
 from mlir_matrix.actions.runtime.running import BUSY
-from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.errors import DiskFullError, InfrastructureError
 from mlir_matrix.base.events import Listener, Note, Tick, ignore
 from mlir_matrix.base.paths import Home
 from mlir_matrix.environments.fetch.artifacts import Artifacts
@@ -456,15 +456,18 @@ class Scheduler:
 
     def _take_answers(self, worker: WorkerHandle) -> None:
         answers, alive = worker.receive()
+        # A process may end while it waits for ``proceed``: its report and its end may come at once.
+        ended = {id(job) for job, answer in answers if not answer.more}
         for job, answer in answers:
             missing = answer.not_isolated
             if missing and missing not in self._not_isolated:
                 self._not_isolated.add(missing)
                 self._listener(Note(f"actions are not fully isolated (docs/isolation.md): {missing}"))
-            if job.hashing:
+            if job.hashing or job.lost:
                 # Its process has ended while it waited.
                 job.lost = True
                 continue
+            job.lost = answer.more and id(job) in ended
             large = large_outputs(job.folder, job.task.action) if job.task is not None else []
             if large:
                 job.hashing = True
@@ -481,7 +484,10 @@ class Scheduler:
         more = answer.more and not job.lost
         job.task, job.hashing = None, False
         if task is None:
-            self._end_job(job)
+            if more:
+                self._pool.cancel(job)
+            else:
+                self._end_job(job)
             return
         self._retries.forget_losses(job.environment.digest)
         try:
@@ -501,7 +507,7 @@ class Scheduler:
         elif is_first or done.result.outcome["outcome"] in ("ok", Outcome.TIMED_OUT):
             self._finish_task(task, done)
         else:
-            # A failure is a verdict only of a process of its own.
+            # A failure other than a time-out is a verdict only of a process of its own.
             self._ready.push(task.prepared.key, task.environment.digest, like=task.action.id)
         if more:
             self._proceed(job)
@@ -509,15 +515,17 @@ class Scheduler:
     def _proceed(self, job: Job) -> None:
         """Go on with the next action of a job. End the job if that is in the cache, executed elsewhere, or not ready."""
         self._next.pop(job.actions[job.at].id, None)
-        task = job.task
+        task, sent = job.task, False
         try:
             if task is not None and not large_inputs(task.prepared, self._store):
                 self._pool.proceed(job, task)
-                self._listener(ActionStarted(task.action))
-                return
+                sent = True
         except OSError:
-            # A lost input, for example: the job that no other action has own meets it again.
+            # A lost input, for example: the action meets it again as the first one of a job.
             pass
+        if task is not None and sent:
+            self._listener(ActionStarted(task.action))
+            return
         if task is not None:
             self._ready.push(task.prepared.key, task.environment.digest, like=task.action.id)
         job.task = None
@@ -528,7 +536,14 @@ class Scheduler:
         self._pool.release(job)
 
     def _finish_task(self, task: Task, done: Done) -> None:
-        check_room(self._home, task.action, done.result.outcome)
+        try:
+            check_room(self._home, task.action, done.result.outcome)
+        except DiskFullError:
+            if not self._running:
+                raise
+            # An action that still runs may have filled the disk: try this one alone.
+            self._retries.add(task)
+            return
         del self._tasks[task.prepared.key]
         ready = self._settle(task.action, done)
         for twin in task.twins:

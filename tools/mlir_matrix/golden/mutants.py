@@ -15,7 +15,7 @@ from typing import cast
 from mlir_matrix.actions.contract import Role
 from mlir_matrix.actions.outcomes import Stage
 from mlir_matrix.actions.params import AuditParams, MutateParams
-from mlir_matrix.actions.runtime.prepared import EXPECTED, INTERFACE, RESULTS, SOUND, of_draw
+from mlir_matrix.actions.runtime.prepared import EXPECTED, INTERFACE, RESULTS, of_draw
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import Workload
 from mlir_matrix.expand.expansion import Test
@@ -219,7 +219,7 @@ class Auditor:
                 sound = self._chains.run(test, self._chains.compile(test), draw=draw)
                 ran.add(actual := self._chains.run(test, kernel, draw=draw))
                 files[of_draw(RESULTS, draw)] = Produced(actual, RESULTS)
-                files[of_draw(SOUND, draw)] = Produced(sound, RESULTS)
+                files[of_draw(Role.SOUND, draw)] = Produced(sound, RESULTS)
         return files, ran
 
     def _bounds_of(self, workload: Entry[Workload], draws: tuple[int, ...]) -> dict[str, Input]:

@@ -3,9 +3,9 @@
 The same API ships as ``mlir`` (llvm/eudsl's distribution), and inside ``torch_mlir``, ``iree.compiler`` and
 ``jaxlib.mlir``. Two of them in one process collide in nanobind's type registry, so a process takes one and keeps it.
 
-Creating a context with its hundred dialects takes as long as the work of an action. ``preload`` creates one without threads, which
-each forked child then uses. Nothing else uses it, so a child starts with an unused context. An action that continues another one
-in its process uses its context again, if that has loaded no further dialects and has no resources.
+Creating a context with its hundred dialects takes as long as the work of an action. ``preload`` creates one without threads,
+which each forked child then uses. Nothing else uses it, so a child starts with an unused context. The next action of a job
+uses the context again, if the one before loaded no further dialects and had no resources.
 """
 
 from __future__ import annotations

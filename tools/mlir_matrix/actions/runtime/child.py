@@ -1,4 +1,4 @@
-"""Run one action in a forked process: read the request, run the tool, write the outcome.
+"""Run the actions of a job in a forked process: read each request, run the tool, write the outcome.
 
 The outcome file has the outcome of the action: ``ok``, or a failure with its reason. Failures of the code under test are cached
 like any other output, so their text must be equal in each run: addresses are removed, and paths are relative.

@@ -21,8 +21,6 @@ from mlir_matrix.actions.contract import Action, Role, write_json
 from mlir_matrix.actions.params import SignatureParams
 
 INTERFACE, ARGUMENTS, EXPECTED, RESULTS = "interface", "arguments", "expected", "results"
-#: In an audit: the results of the kernel without a mutation.
-SOUND = "sound"
 ABOUT = "about.json"
 #: The text for bounds that differ between elements.
 OWN = "of each element"

@@ -58,7 +58,7 @@ class Running:
     memory_mb: int
     #: When its limit was last checked; before the first check, when it started.
     looked: float
-    #: How many actions it has, the current one included.
+    #: How many actions are left, the current one included.
     actions: int = 1
     #: Where the child reports the end of an action, and waits until it may go on; None for a child that runs one action.
     line: socket.socket | None = None

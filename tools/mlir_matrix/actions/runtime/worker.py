@@ -296,7 +296,7 @@ class Worker:
             task.line = None
 
     def _used(self, task: Running, user: float, system: float, rss: int) -> dict[str, float]:
-        """Return time and memory of an action, from the times of its process."""
+        """Return the time of an action, from the times of its process, and the memory of all actions of the process so far."""
         return {
             "wall_s": round(time.monotonic() - task.started, 6),
             "user_s": round(user - task.before[0], 6),

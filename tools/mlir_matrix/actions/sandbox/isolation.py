@@ -93,7 +93,7 @@ def enter(declared: Sequence[str] | None = None, *, network: bool = False) -> Sp
     if contained():
         shield(True)
         return None
-    # Namespaces need /proc, and the first process in them is a shell.
+    # Namespaces need /proc. The first process is a shell where ``root.build`` cannot write a program for it.
     possible = all(map(os.path.exists, (_OWN_PROCESSES, root.SHELL)))
     # Before the new namespace: inside, the kernel may list mapped files under other names.
     paths = root.bound(declared) if declared is not None else None

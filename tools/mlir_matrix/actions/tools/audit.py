@@ -34,7 +34,7 @@ from mlir_matrix.actions.numerics.criteria import Criteria
 from mlir_matrix.actions.numerics.dtypes import FLOATS, Array
 from mlir_matrix.actions.params import AuditParams
 from mlir_matrix.actions.params import JudgedOutput as Spec
-from mlir_matrix.actions.runtime.prepared import EXPECTED, INTERFACE, OWN, RESULTS, SOUND, of_draw
+from mlir_matrix.actions.runtime.prepared import EXPECTED, INTERFACE, OWN, RESULTS, of_draw
 from mlir_matrix.actions.tools import judge
 
 
@@ -99,7 +99,7 @@ class _Draw:
         inputs = action.inputs
         if "bounds" in action.params:
             bundles = {name: inputs[of_draw(name, draw)] for name in (INTERFACE, EXPECTED)}
-            names = {Role.ACTUAL: of_draw(RESULTS, draw), Role.SOUND: of_draw(SOUND, draw)}
+            names = {Role.ACTUAL: of_draw(RESULTS, draw), Role.SOUND: of_draw(Role.SOUND, draw)}
             results = {role: inputs[name] for role, name in names.items() if name in inputs}
             opened = Action(params=action.params, inputs=bundles, outputs={})
             self.specs, self._files = judge.of_program(opened, results, Path(f"opened-{draw}"))

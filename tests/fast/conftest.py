@@ -19,7 +19,11 @@ def _watch(event: str, arguments: tuple[Any, ...]) -> None:
         program = os.fsdecode(arguments[0] or arguments[1][0])
         if not os.path.basename(program).startswith("python"):
             _broken.append(f"starts {program}")
-    elif event == "socket.connect" and isinstance(arguments[1], tuple):
+    elif event in ("os.exec", "os.posix_spawn", "os.system"):
+        program = os.fsdecode(arguments[0])
+        if not os.path.basename(program).startswith("python"):
+            _broken.append(f"starts {program}")
+    elif event in ("socket.connect", "socket.sendto") and isinstance(arguments[1], tuple):
         host = arguments[1][0]
         if host not in ("127.0.0.1", "localhost", "::1"):
             _broken.append(f"connects to {host}")

@@ -102,6 +102,14 @@ def test_what_is_wrong_has_its_place(folder: Path, text: str, message: str) -> N
     assert str(caught.value).startswith(f"{file}:{message.format(folder=folder)}"[:90])
 
 
+def test_a_target_alone_is_that_of_the_default_suite(folder: Path) -> None:
+    assert read_project(written(folder / FILE, "target: x86_64")).tests == ("smoke", "*/*/x86_64/*")
+
+
+def test_a_project_may_only_set_pins(folder: Path) -> None:
+    assert read_project(written(folder / FILE, "pins: {llvm: '22'}")).catalogs == ()
+
+
 @verb("probe")
 @options.tests
 @options.catalog
@@ -122,7 +130,9 @@ def probe(
 
 
 def test_a_command_takes_what_it_is_not_given(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = "suite: nightly\npins: {llvm: '22', torch: '2'}\nlimits: {timeout: 3, jobs: 2}\nmachine: mine\n"
+    text = (
+        "catalogs: [.]\nsuite: nightly\npins: {llvm: '22', torch: '2'}\nlimits: {timeout: 3, jobs: 2}\nmachine: mine\n"
+    )
     written(folder / FILE, text)
     monkeypatch.chdir(folder)
 
@@ -133,5 +143,6 @@ def test_a_command_takes_what_it_is_not_given(folder: Path, monkeypatch: pytest.
     (folder / "more").mkdir()
     words = ("--catalog", ".", "--catalog", "more", "--pin", "llvm=19", "--timeout", "120", "-j", "1", "--machine", "x")
     assert call("smoke", *words) == "('smoke',) ['suites', 'more'] ('torch=2', 'llvm=19') 120 1 x"
+    assert call("--machine", "none").endswith(" 2")
     monkeypatch.setenv("MATRIX_PROJECT", "off")
     assert call("-j", "1") == "() [] () 120 1"

@@ -34,7 +34,7 @@ from mlir_matrix.catalog.pins import read_pins
 from mlir_matrix.catalog.releases import find
 from mlir_matrix.cli import options
 from mlir_matrix.cli.output import note, show, warn
-from mlir_matrix.cli.verbs import Verb, option_words
+from mlir_matrix.cli.verbs import ARGUMENTS, Verb, option_words
 from mlir_matrix.environments.source.repository import Repository, open_repository
 
 if TYPE_CHECKING:
@@ -78,7 +78,6 @@ class Continued(Verb):
             if os.path.isdir(ctx.obj.folder):
                 # Folders in its arguments are relative to its working folder.
                 os.chdir(ctx.obj.folder)
-        ctx.meta["arguments"] = list(args)
         return super().parse_args(ctx, args)
 
 
@@ -268,7 +267,11 @@ def bisect_command(
     Exit code: 0 each test has a known result at two points or more; 3 some test has not.
     """
     past = context.obj if isinstance(context.obj, Past) else None
-    asked = _Asked(current, tests, how, context.meta["arguments"], past, ends)
+    arguments = context.meta[ARGUMENTS]
+    if past is None:
+        # The report repeats a bisection anywhere, also where no project is.
+        arguments = [*options.project_words(context), *arguments]
+    asked = _Asked(current, tests, how, arguments, past, ends)
     if "=" in ends.good + ends.bad:
         found = _bisect_pins(asked)
     elif not (component := _component_of_commits(asked)):
@@ -304,8 +307,11 @@ class _Asked:
 def _bisect_releases(asked: _Asked) -> list[Reported]:
     current, ends = asked.session, asked.ends
     chosen = ends.component or default_component(current.catalog, asked.tests)
-    if chosen in current.pins.overrides:
+    if chosen in options.given_pins(click.get_current_context()):
         raise UsageError(f"--pin {chosen}=…: a bisection of {chosen} chooses its releases; use --good and --bad")
+    # A pin of the project is that of other runs.
+    overrides = {name: release for name, release in current.pins.overrides.items() if name != chosen}
+    current = replace(current, pins=replace(current.pins, overrides=overrides))
     if option := ends.of_commits:
         raise UsageError(f"{option} is about commits; name a repository with --repo, or commits as --good and --bad")
     axis = make_axis(
@@ -316,6 +322,7 @@ def _bisect_releases(asked: _Asked) -> list[Reported]:
         bindings=ends.bindings,
         fixed=asked.how.find == "fixed",
     )
+    asked = replace(asked, session=current)
     return asked.run(of_releases(current, axis, tests_on(current, asked.tests, axis)))
 
 

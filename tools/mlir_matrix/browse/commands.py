@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from mlir_matrix.base.errors import UsageError
-from mlir_matrix.base.names import did_you_mean, is_glob, name_glob, printable
+from mlir_matrix.base.names import did_you_mean, name_glob, printable
 from mlir_matrix.browse.documents import ListedEntry, Listing, NamingEntry, ShownEntries, ShownEntry
 from mlir_matrix.browse.references import KINDS, count_by_suite, entries_of, references
 from mlir_matrix.browse.report import count_lines, entry_lines, listing_lines
@@ -46,7 +46,7 @@ def list_command(words: tuple[str, ...], current: Session, form: str) -> int:
     if not entries:
         known = [name for kind in kinds for name in entries_of(catalog, kind)]
         what = " or ".join(printable(word) for word in (globs or words))
-        hint = did_you_mean(globs[0], known, listed=False) if globs else ""
+        hint = did_you_mean(globs[0], [*known, *KINDS], listed=False) if globs else ""
         raise UsageError(f"no entry of the catalogs is named {what}{hint}")
     document = Listing(schema="mlir-matrix/listing/v1", summary=_count(entries), entries=entries)
     lines = listing_lines(entries) if words else count_lines(document["summary"])
@@ -67,6 +67,7 @@ def show_command(name: str, current: Session, form: str) -> int:
     """
     catalog = current.catalog
     kind, _, rest = name.partition("/")
+    kind = _PLURALS.get(kind, kind)
     kinds = [kind] if rest and kind in KINDS else list(KINDS)
     wanted = rest if rest and kind in KINDS else name
     found = [(each, entries_of(catalog, each)[wanted]) for each in kinds if wanted in entries_of(catalog, each)]
@@ -95,6 +96,9 @@ def show_command(name: str, current: Session, form: str) -> int:
     return 0
 
 
+_PLURALS = {singular: plural for plural, singular in KINDS.items()}
+
+
 def _complete_kind(incomplete: str) -> list[str]:
     return [kind for kind in KINDS if kind.startswith(incomplete)]
 
@@ -103,12 +107,9 @@ def _split(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
     """Return the kinds to list, and the globs on names."""
     if not words:
         return list(KINDS), []
-    plurals = {singular: plural for plural, singular in KINDS.items()}
-    kind = plurals.get(words[0], words[0])
+    kind = _PLURALS.get(words[0], words[0])
     if kind in KINDS:
         return [kind], words[1:]
-    if not is_glob(words[0]) and len(words) == 1 and did_you_mean(words[0], KINDS, listed=False):
-        raise UsageError(f"no kind {printable(words[0])}{did_you_mean(words[0], KINDS)}")
     return list(KINDS), words
 
 

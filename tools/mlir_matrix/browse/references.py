@@ -10,6 +10,7 @@ from mlir_matrix.base.names import SEGMENT_NAMES
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import Pipeline, SourceForm, Target, Tool, Workload, used_steps
 from mlir_matrix.catalog.models.machines import Machine
+from mlir_matrix.catalog.models.suites import Suite
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.expand.select import choose
 
@@ -66,7 +67,7 @@ def entries_of(catalog: Catalog, kind: str) -> Mapping[str, Entry[Any]]:
 
 
 def references(catalog: Catalog) -> Iterator[Reference]:
-    """Yield all references between entries, but those of suites, which name others by globs."""
+    """Yield all references between entries, except those by globs, as in blocks of suites."""
     for user_kind in KINDS:
         for name, entry in entries_of(catalog, user_kind).items():
             for kind, named, keys in _named_by(entry.document):
@@ -90,7 +91,7 @@ def count_by_suite(catalog: Catalog, kind: str, name: str, pins: Pins) -> dict[s
 
 
 def _named_by(document: Any) -> Iterator[Named]:
-    """Yield what a file names."""
+    """Yield the entries that a file names."""
     if not isinstance(document, SourceForm):
         yield from _in_keys(document)
     if isinstance(document, Pipeline):
@@ -99,6 +100,8 @@ def _named_by(document: Any) -> Iterator[Named]:
         yield from (("steps", use.name, use.keys) for use in used_steps(document.steps, "steps"))
     elif isinstance(document, Target):
         yield from (("steps", use.name, use.keys) for use in used_steps(document.codegen, "codegen"))
+    elif isinstance(document, Suite):
+        yield from (("suites", suite, ("suites", at)) for at, suite in enumerate(document.suites))
     elif isinstance(document, Machine):
         yield from (("suites", suite, ("wants", "suites", at)) for at, suite in enumerate(document.wants.suites))
     if isinstance(document, (Tool, Workload)):

@@ -66,7 +66,8 @@ _PARENTS: Mapping[str, frozenset[str] | None] = {
     "recipes": frozenset(),
     "toolchains": None,
 }
-_FOLDERS = (*_PARENTS, "containers", "golden")
+#: The folders of a catalog.
+FOLDERS = (*_PARENTS, "containers", "golden")
 
 
 def load(roots: Sequence[Path]) -> Catalog:
@@ -121,13 +122,13 @@ class _Loader:
             self.problems.add(where, "this catalog folder is given twice")
             return
         self._roots.add(root.real)
-        if not any(os.path.lexists(path / name) for name in _FOLDERS):
-            self.problems.add(where, f"holds no catalog: none of {', '.join(f'{name}/' for name in _FOLDERS)} is here")
+        if not any(os.path.lexists(path / name) for name in FOLDERS):
+            self.problems.add(where, f"holds no catalog: none of {', '.join(f'{name}/' for name in FOLDERS)} is here")
         for name in sorted(os.listdir(path)):
             # A project may have folders of its own, tools/ among them: only close misspellings are refused.
-            is_other = name not in _FOLDERS and (path / name).is_dir()
-            if is_other and difflib.get_close_matches(name, _FOLDERS, 1, cutoff=0.85):
-                self.problems.add(f"{where}/{name}", f"unknown folder{did_you_mean(name, _FOLDERS)}")
+            is_other = name not in FOLDERS and (path / name).is_dir()
+            if is_other and difflib.get_close_matches(name, FOLDERS, 1, cutoff=0.85):
+                self.problems.add(f"{where}/{name}", f"unknown folder{did_you_mean(name, FOLDERS)}")
         self._read(root)
 
     def _read(self, root: Root) -> None:

@@ -44,7 +44,7 @@ NO_PROJECT = FoundProject()
 def find_project_file(start: Path) -> Path | None:
     """Return the file of a folder's project: what ``MATRIX_PROJECT`` names, else the nearest ``matrix.yaml`` above, if any.
 
-    The search ends at the home folder. Raise UsageError for a file that is missing, or that another user could change.
+    The search ends at the home folder. Raise UsageError for a file that is missing, or that belongs to another user.
     """
     named = os.environ.get(VARIABLE, "")
     if named == "off":
@@ -69,7 +69,10 @@ def find_project_file(start: Path) -> Path | None:
 
 def _upward(start: Path) -> Iterator[Path]:
     """Yield a folder and those around it, up to the home folder or the root."""
-    home = Path.home().resolve()
+    try:
+        home = Path.home().resolve()
+    except RuntimeError:
+        home = None
     for folder in (start, *start.parents):
         yield folder
         if folder == home:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
-from mlir_matrix.catalog.load import read_document
+from mlir_matrix.base.paths import repository
+from mlir_matrix.catalog.catalog import DEFAULT_SUITE
+from mlir_matrix.catalog.load import FOLDERS, read_document
 from mlir_matrix.catalog.messages import Problems
 from mlir_matrix.catalog.models.project import Project
 from mlir_matrix.catalog.pins import is_folder
 from mlir_matrix.catalog.project import FoundLimits, FoundProject
+from mlir_matrix.catalog.yaml_reader import Source
 
 
 def read_project(path: Path) -> FoundProject:
@@ -19,29 +23,47 @@ def read_project(path: Path) -> FoundProject:
     problems.raise_if_any()
     assert found is not None
     source, project = found
-    folder = path.parent
-    catalogs: dict[str, Path] = {}
-    for index, name in enumerate(project.catalogs):
-        catalog = Path(os.path.normpath(folder / os.path.expanduser(name)))
-        if not catalog.is_dir():
-            problems.add(source.file, f"there is no folder '{catalog}'", source.place("catalogs", index))
-        elif catalogs.setdefault(os.path.realpath(catalog), catalog) is not catalog:
-            problems.add(source.file, f"the folder '{name}' is named twice", source.place("catalogs", index))
-    pins = []
-    for component, wanted in project.pins.items():
-        value = wanted
-        if is_folder(wanted):
-            value = os.path.normpath(folder / os.path.expanduser(wanted))
-            if not os.path.isdir(value):
-                message = f"there is no folder '{value}'; build {component} there again, or pin a release"
-                problems.add(source.file, message, source.place("pins", component))
-        pins.append(f"{component}={value}")
+    catalogs = tuple(_catalogs(source, project, path.parent, problems))
+    pins = tuple(_pins(source, project, path.parent, problems))
     problems.raise_if_any()
     machine = project.machine or ""
     if "/" in machine or machine.endswith(".yaml"):
-        machine = os.path.normpath(folder / machine)
-    tests = [project.suite] if project.suite else []
+        machine = _below(path.parent, machine)
+    tests = [project.suite or DEFAULT_SUITE] if project.suite or project.target else []
     if project.target:
         tests.append(f"*/*/{project.target}/*")
-    limits = FoundLimits(**project.limits.model_dump())
-    return FoundProject(tuple(catalogs.values()), tuple(tests), tuple(pins), machine, limits)
+    return FoundProject(catalogs, tuple(tests), pins, machine, FoundLimits(**project.limits.model_dump()))
+
+
+def _catalogs(source: Source, project: Project, folder: Path, problems: Problems) -> Iterator[Path]:
+    """Yield the folders of catalogs. Our own one is always there."""
+    is_default = "catalogs" not in project.model_fields_set
+    known: set[str] = set()
+    for index, name in enumerate(project.catalogs):
+        catalog = Path(_below(folder, name))
+        if is_default and not any((catalog / each).is_dir() for each in FOLDERS):
+            # A project may only set pins.
+            continue
+        real = os.path.realpath(catalog)
+        if not catalog.is_dir():
+            problems.add(source.file, f"there is no folder '{catalog}'", source.place("catalogs", index))
+        elif real in known:
+            problems.add(source.file, f"the folder '{name}' is named twice", source.place("catalogs", index))
+        elif real != os.path.realpath(repository()):
+            yield catalog
+        known.add(real)
+
+
+def _pins(source: Source, project: Project, folder: Path, problems: Problems) -> Iterator[str]:
+    for component, wanted in project.pins.items():
+        value = wanted
+        if is_folder(wanted):
+            value = _below(folder, wanted)
+            if not os.path.isdir(value):
+                message = f"there is no folder '{value}'; build {component} there again, or pin a release"
+                problems.add(source.file, message, source.place("pins", component))
+        yield f"{component}={value}"
+
+
+def _below(folder: Path, name: str) -> str:
+    return os.path.normpath(folder / os.path.expanduser(name))

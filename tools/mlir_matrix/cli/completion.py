@@ -31,7 +31,7 @@ _RELEASE = re.compile(r"^\s*(?:- )?\{?release: *['\"]?([^'\",}\s]+)", re.MULTILI
 
 
 def names_in(*folders: str) -> Completer:
-    """Return what completes the names in folders of the catalogs."""
+    """Return a function that completes the names in folders of the catalogs."""
 
     def complete(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
         return [name for folder in folders for name in _beginning(incomplete, _names(context, folder))]
@@ -49,7 +49,6 @@ def complete_tests(context: click.Context, _parameter: click.Parameter, incomple
         return []
     names = _beginning(last, _names(context, _SEGMENTS[segment]))
     more = "/" if segment + 1 < len(_SEGMENTS) else ""
-    # Several files complete a word to the next slash, after which a shell is to add no space.
     found = [CompletionItem(f"{begin}{slash}{name}{more}") for name in names]
     return ([] if slash else [CompletionItem(name) for name in _beginning(last, _names(context, SUITES))]) + found
 

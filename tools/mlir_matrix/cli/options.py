@@ -13,6 +13,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial, wraps
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -22,11 +23,12 @@ from click.core import ParameterSource
 
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.names import DEVICE_PATTERN, DEVICE_RULE, printable
-from mlir_matrix.base.paths import launcher
+from mlir_matrix.base.paths import launcher, repository
 from mlir_matrix.base.text import catalog_options
 from mlir_matrix.catalog.project import FILE, NO_PROJECT, FoundProject, find_project_file
 from mlir_matrix.cli.completion import MACHINES, complete_pin, complete_tests, names_in
 from mlir_matrix.cli.output import warn_left_out
+from mlir_matrix.cli.verbs import ARGUMENTS
 from mlir_matrix.environments.source.permissions import Permissions
 from mlir_matrix.plan.request import EXECUTORS, ExecutorOptions, Limits, SelectionOptions
 
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
 
     from mlir_matrix.environments.session import Session
     from mlir_matrix.plan.request import Request
+
+#: ``--machine none``: no machine, whatever the project says.
+NO_MACHINE = "none"
 
 F = TypeVar("F", bound=Callable[..., object])
 T = TypeVar("T")
@@ -83,11 +88,11 @@ class Option:
         self, parameter: str, *names: str, found_in: Callable[[Request], object] | None = None, **attributes: Any
     ) -> None:
         """Define an option. ``found_in`` returns its value from a request, if the option affects outcomes of tests."""
-        self.parameter, self._names = parameter, names
+        self.parameter, self.names = parameter, names
         self._found_in, self._attributes = found_in, attributes
 
     def __call__(self, function: F) -> F:
-        return click.option(self.parameter, *self._names, **self._attributes)(function)
+        return click.option(self.parameter, *self.names, **self._attributes)(function)
 
     def repeated(self, request: Request) -> list[str]:
         """Return the words that set the option to the value of a request; none for the default."""
@@ -96,7 +101,11 @@ class Option:
             values = list(value)
         else:
             values = [] if value in (None, self._attributes.get("default")) else [value]
-        return [word for each in values for word in (self._names[0], _spelled(each))]
+            context = click.get_current_context(silent=True)
+            if value is not None and context and getattr(project_of(context).limits, self.parameter, None) is not None:
+                # The project has another default.
+                values = [value]
+        return [word for each in values for word in (self.names[0], _spelled(each))]
 
 
 def _spelled(value: object) -> str:
@@ -170,6 +179,8 @@ def _shard(_context: click.Context, _parameter: click.Parameter, value: str | No
 def _machine(context: click.Context, _parameter: click.Parameter, value: str | None) -> str:
     if value == "":
         raise UsageError("--machine: the name of the machine is empty")
+    if value == NO_MACHINE:
+        return ""
     return value or project_of(context).machine
 
 
@@ -201,6 +212,27 @@ def project_of(context: click.Context) -> FoundProject:
     return found
 
 
+def given_pins(context: click.Context) -> set[str]:
+    """Return the components that the command line pins."""
+    words = context.meta.get(ARGUMENTS, ())
+    pins = [word for name, word in pairwise(words) if name == pin.names[0]]
+    pins += [word.partition("=")[2] for word in words if word.startswith(f"{pin.names[0]}=")]
+    return {word.partition("=")[0] for word in pins}
+
+
+def project_words(context: click.Context) -> list[str]:
+    """Return the options of the project that the command line does not give, for a command that runs anywhere."""
+    project = project_of(context)
+    words = [word for folder in project.catalogs for word in (catalog.names[0], str(folder))]
+    given = given_pins(context)
+    words += [word for each in project.pins if each.partition("=")[0] not in given for word in (pin.names[0], each)]
+    for option in (_TIMEOUT, _MEMORY):
+        limit = getattr(project.limits, option.parameter)
+        if limit is not None and context.get_parameter_source(option.parameter) == ParameterSource.DEFAULT:
+            words += [option.names[0], f"{limit:g}"]
+    return words
+
+
 def _tests(context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     return value or project_of(context).tests
 
@@ -208,7 +240,7 @@ def _tests(context: click.Context, _parameter: click.Parameter, value: tuple[str
 def _catalogs(context: click.Context, _parameter: click.Parameter, value: tuple[Path, ...]) -> tuple[Path, ...]:
     """Add what is given to the catalogs of the project, which may be given again."""
     own = project_of(context).catalogs
-    known = {os.path.realpath(folder) for folder in own}
+    known = {os.path.realpath(folder) for folder in (repository(), *own)}
     return (*own, *(folder for folder in value if os.path.realpath(folder) not in known))
 
 
@@ -364,7 +396,7 @@ machine = Option(
     callback=_machine,
     shell_complete=names_in(MACHINES),
     metavar="NAME|FILE",
-    help="Select and order the tests of a machine: one of matrix/machines/, or a file.",
+    help="Select and order the tests of a machine: one of matrix/machines/, or a file; 'none' for that of matrix.yaml.",
 )
 history = Option(
     "history",

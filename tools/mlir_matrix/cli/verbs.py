@@ -12,12 +12,21 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 
+#: The key of a context's ``meta`` that has the words of the command line after the verb.
+ARGUMENTS = "arguments"
+
+
 class Verb(click.Command):
     """A command whose help ends with examples."""
 
     def __init__(self, *arguments: Any, examples: Sequence[str] = (), **more: Any) -> None:
         super().__init__(*arguments, **more)
         self.examples = tuple(examples)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Keep the words of the command line for verbs that repeat them."""
+        ctx.meta[ARGUMENTS] = list(args)
+        return super().parse_args(ctx, args)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         _write_examples(formatter, self.examples)

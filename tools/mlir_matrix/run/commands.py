@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import DiskFullError, InfrastructureError, UsageError
@@ -21,14 +22,14 @@ from mlir_matrix.base.names import is_glob
 from mlir_matrix.base.paths import find_home, launcher, repository
 from mlir_matrix.base.text import now
 from mlir_matrix.cli import options
-from mlir_matrix.cli.output import report_trim, used_pins, warn
-from mlir_matrix.cli.verbs import verb
+from mlir_matrix.cli.output import note, report_trim, used_pins, warn
+from mlir_matrix.cli.verbs import ARGUMENTS, option_words, verb
 from mlir_matrix.history.spool import Spool
 from mlir_matrix.plan.request import EVERYTHING, Request, SelectionOptions
 from mlir_matrix.results.event_log import EventLog
 from mlir_matrix.results.results import NOT_RUN, exit_code, to_document
 from mlir_matrix.results.run_info import RunInfo
-from mlir_matrix.run.last_run import FailedTests, failed_in, last_failed, remember
+from mlir_matrix.run.last_run import failed_in, last_failed, remember
 from mlir_matrix.run.unchanged import KeptRun, UnchangedRuns
 
 if TYPE_CHECKING:
@@ -116,11 +117,7 @@ def run_command(
     """
     on_stdout = _writes_events_to_stdout(events, form)
     if failed or failed_file:
-        again = _failed_before(failed_file)
-        if not again.ids:
-            click.echo("nothing to run: all was as expected")
-            return 0
-        request = again.into(request, click.get_current_context().command)
+        return _run_failed(failed_file)
     about = _describe(request) if form == "json" or results or events else None
     annotations = _annotations(form, request) if form in ("buildbot", "github") else None
     log = EventLog(events)
@@ -131,7 +128,7 @@ def run_command(
         if about and (form == "json" or results)
         else ""
     )
-    remember(find_home().state, run.results)
+    remember(find_home().state, run, whole=request.keep_going)
     # Files come first: the reader of stdout may have closed it.
     writers: list[Callable[[], object]] = [partial(log.ended, run)]
     if results is not None:
@@ -176,13 +173,28 @@ def _writes_events_to_stdout(events: Path | None, form: str) -> bool:
     return on_stdout
 
 
-def _failed_before(file: Path | None) -> FailedTests:
-    """Return what failed in the run of a file, or in the last one here."""
+def _run_failed(file: Path | None) -> int:
+    """Run what failed in the run of a file, or in the last one, with its options and those of this command."""
+    context = click.get_current_context()
+    command, given = context.command, context.meta[ARGUMENTS]
+    if context.get_parameter_source("tests") == ParameterSource.COMMANDLINE:
+        raise UsageError("--failed selects the tests; name no others")
     if file is None:
-        return last_failed(find_home().state)
-    from mlir_matrix.results.merge import read_results  # imports the models
+        found = last_failed(find_home().state)
+    else:
+        from mlir_matrix.results.merge import read_results  # imports the models
 
-    return failed_in(read_results(file)["tests"])
+        document = read_results(file)
+        found = failed_in(document["tests"], interrupted=document["interrupted"])
+    if found.cut_short:
+        note("that run ended early: tests that it did not reach are left out")
+    if not found.ids:
+        note("nothing to run: all was as expected")
+        return 0
+    words = found.words(command, option_words(command, given, without={"failed", "failed_file"}))
+    with command.make_context(str(context.info_name), words, parent=context.parent) as again:
+        code: int = command.invoke(again)
+    return code
 
 
 def _annotations(form: str, request: Request) -> Annotations:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from rich.markup import escape
 
 from mlir_matrix.base.layout import columns, not_run
+from mlir_matrix.base.names import TestId
 from mlir_matrix.base.text import counted, megabytes
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session
@@ -41,9 +42,12 @@ def _tests(tests: Sequence[Test]) -> list[str]:
 
 
 def _cells(tests: Sequence[Test]) -> Iterator[str]:
-    cells: dict[str, Counter[str]] = defaultdict(Counter)
+    by_place: dict[tuple[str, str, str, str], Counter[str]] = defaultdict(Counter)
     for test in tests:
-        cells[test.identity.row][_state(test)] += 1
+        by_place[test.framework, test.pipeline, test.target, test.pins][_state(test)] += 1
+    cells: dict[str, Counter[str]] = defaultdict(Counter)
+    for (framework, pipeline, target, pins), counts in by_place.items():
+        cells[TestId(framework, pipeline, target, "", pins).row] += counts
     others = sorted({state for counts in cells.values() for state in counts} - {"run"})
     rows = [
         (

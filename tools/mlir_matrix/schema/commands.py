@@ -83,7 +83,7 @@ def new_command(kind: str, name: str, into: Path | None) -> None:
     """
     if not is_name(name):
         raise UsageError(why_not_a_name(name))
-    catalogs = project_of(click.get_current_context()).catalogs
+    catalogs = () if into else project_of(click.get_current_context()).catalogs
     folder = into or (catalogs[0] if catalogs else Path())
     template = repository() / "tools" / "new" / kind
     contents = {
@@ -92,8 +92,10 @@ def new_command(kind: str, name: str, into: Path | None) -> None:
         if path.is_file() and path.parent.name != "__pycache__"
     }
     for path in contents:
-        if os.path.lexists(path):
-            raise UsageError(f"{path} exists; nothing was written")
+        taken = [path, *(root / path.relative_to(folder) for root in (repository(), *catalogs))]
+        for each in taken:
+            if os.path.lexists(each):
+                raise UsageError(f"{each} exists; nothing was written")
     for path, text in contents.items():
         write_text(path, text)
         click.echo(f"wrote {path}")

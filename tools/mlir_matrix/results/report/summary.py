@@ -41,7 +41,7 @@ def print_summary(
         left_out: Lines about tests without results.
         verbose: Begin with a line for each test that ran, and list every reason why others did not.
         slowest: How many of the slowest tests to list.
-        pattern: The tests were selected by a pattern, so who asked knows that it matches what is unsupported.
+        pattern: If True, count unsupported tests in one line, without their reasons.
         stderr: Print to stderr.
     """
     lines: list[str | Text] = []
@@ -133,7 +133,7 @@ def _cells(results: Sequence[TestResult], *, most_idle: int) -> list[str]:
         rows.append((escape(cell), f"[green]{passed}[/]" if passed else "[dim]–[/]", ", ".join(others)))
     if hidden:
         tests = sum(len(cells[cell]) for cell in hidden)
-        note = f"[dim]{counted(tests, 'test')} unsupported[/]"
+        note = f"[dim]{counted(tests, 'test')} unsupported; reasons: --verbose[/]"
         rows.append((counted(len(hidden), "more cell"), "[dim]–[/]", note))
     return columns(("cell", "pass", "other outcomes"), rows, right=(1,))
 

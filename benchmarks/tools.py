@@ -43,7 +43,7 @@ def perform(worker: WorkerProcess, folder: Path, tool: str) -> None:
         inputs = {"tool": "in/tool.py"}
     request = {"tool": tool, "stage": "import", "params": PARAMS, "inputs": inputs, "outputs": {"x": "out/x.npy"}}
     (folder / "action.json").write_text(json.dumps(request))
-    worker.send(str(folder), None, timeout_s=60, memory_mb=4096)
+    worker.send(worker.request(str(folder), None, timeout_s=60, memory_mb=4096))
     while not worker.receive()[0]:
         pass
     assert (folder / "out/x.npy").stat().st_size > 64 * 64 * 4, (folder / "outcome.json").read_text()

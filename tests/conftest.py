@@ -209,7 +209,7 @@ class Environments:
             scratch.mkdir()
             worker = start_worker(environment, Preload({tool}, set()), **places, scratch=scratch)
             self._workers[environment.name, tool] = worker
-        worker.send(str(folder), None, timeout_s=600, memory_mb=8192)
+        worker.send(worker.request(str(folder), None, timeout_s=600, memory_mb=8192))
         answers: list[Any] = []
         alive = True
         while alive and not answers:

@@ -80,10 +80,13 @@ class Durations:
         self._seconds[group_of(report.nodeid)] += report.duration
 
     def pytest_sessionfinish(self) -> None:
-        """Write the file, the longest group first."""
+        """Write the file, the longest group first. Groups that did not run keep their shares."""
+        shares: Counter[str] = Counter(json.loads(_DURATIONS.read_text(encoding="utf-8")))
+        covered = sum(shares[group] for group in self._seconds) or 1.0
         total = self._seconds.total()
-        shares = {group: round(seconds / total, 4) for group, seconds in self._seconds.most_common()}
-        _DURATIONS.write_text(json.dumps(shares, indent=1) + "\n", encoding="utf-8")
+        shares.update({group: covered * seconds / total - shares[group] for group, seconds in self._seconds.items()})
+        rounded = {group: round(share, 4) for group, share in shares.most_common()}
+        _DURATIONS.write_text(json.dumps(rounded, indent=1) + "\n", encoding="utf-8")
 
 
 def mark(items: list[pytest.Item]) -> None:

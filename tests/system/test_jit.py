@@ -77,7 +77,7 @@ def test_what_the_plan_runs(workspace: Workspace) -> None:
 def test_by_default_there_is_no_runner(workspace: Workspace) -> None:
     done = workspace("run", "mlir/linalg-loops/x86_64-jit/dot")
     assert done.code == 2
-    assert "target x86_64-jit runs kernels by programs of a release, and llvm 24.0.0+torch-mlir." in done.stderr
+    assert "target x86_64-jit runs kernels by programs of a release, but llvm 24.0.0+torch-mlir." in done.stderr
     assert "has only Python bindings; pin another release" in done.stderr
 
 

@@ -36,7 +36,7 @@ def test_a_new_catalog(tmp_path: Path) -> None:
     session = session_of([repository(), folder], home=None)  # type: ignore[arg-type]
     tests = choose(session.catalog, ["nightly"]).tests()
     assert {test.workload for test in tests if test.selected} == {"axpy"}
-    assert said.endswith(f"try: cd '{folder}' && matrix run\n")
+    assert said.endswith(f"try: cd '{folder}' && {Path.cwd()}/tools/matrix run\n")
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert f"{len(files) - 1} files written" in said
     assert not [path for path in files if b"@VERSION@" in path.read_bytes()]
@@ -83,7 +83,7 @@ def test_a_new_entry_can_run_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
             assert found, path
             assert (path.parent / found[1]).is_file()
     (words,) = said[-1:]
-    test = shlex.split(words.removeprefix("try: matrix run "))[0]
+    test = shlex.split(words.partition(" run ")[2])[0]
     session = session_of([repository(), tmp_path], home=None)  # type: ignore[arg-type]
     assert [found.selected for found in choose(session.catalog, [test]).tests()] in ([True], [True, True])
     with pytest.raises(UsageError, match="exists; nothing was written"):
@@ -93,6 +93,6 @@ def test_a_new_entry_can_run_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_new_entry_goes_where_it_is_told(tmp_path: Path) -> None:
     said = CliRunner().invoke(new_command, ["suite", "mine", "--into", str(tmp_path)], catch_exceptions=False).output
     assert (tmp_path / "matrix/suites/mine.yaml").is_file()
-    assert said.endswith(f"try: matrix run mine --catalog {tmp_path}\n")
+    assert said.endswith(f"try: tools/matrix run mine --catalog {tmp_path}\n")
     with pytest.raises(UsageError, match=r"'\.\./x' is not a name"):
         CliRunner().invoke(new_command, ["suite", "../x", "--into", str(tmp_path)], catch_exceptions=False)

@@ -233,6 +233,11 @@ def project_words(context: click.Context) -> list[str]:
     return words
 
 
+def suite_of_project(default: str) -> str:
+    """Return the suite of the project, else the default one."""
+    return next(iter(project_of(click.get_current_context()).tests), default)
+
+
 def _tests(context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     return value or project_of(context).tests
 

@@ -64,7 +64,7 @@ def build_command(names: tuple[str, ...], push: bool, quiet: bool, form: str, cu
     registry = current.catalog.containers.registry
     if push and not registry:
         raise UsageError("--push: no registry is set; add «registry: HOST:PORT/FOLDER» to containers/images.yaml")
-    environments, errors = chosen(current, names or (DEFAULT_SUITE,))
+    environments, errors = chosen(current, names or (options.suite_of_project(DEFAULT_SUITE),))
     daemon, packages = connect(), current.home.packages
     present = {each.name: _present(current, each, daemon) or _pulled(current, each, daemon) for each in environments}
     absent = [each for each in environments if present[each.name] is None]
@@ -157,7 +157,7 @@ def list_command(names: tuple[str, ...], form: str, current: Session) -> None:
     image is stale if its lock file or its contents changed.
     """
     daemon = connect()
-    environments, reasons = chosen(current, names or (DEFAULT_SUITE,))
+    environments, reasons = chosen(current, names or (options.suite_of_project(DEFAULT_SUITE),))
     ours = daemon.images(LABEL_FORMAT)
     if not names:
         known = {environment.name for environment in environments}
@@ -219,7 +219,7 @@ def verify_command(names: tuple[str, ...], form: str, current: Session) -> int:
 
     Exit code: 0 no image differs; 3 an image is absent or differs.
     """
-    environments, reasons = chosen(current, names or (DEFAULT_SUITE,))
+    environments, reasons = chosen(current, names or (options.suite_of_project(DEFAULT_SUITE),))
     daemon = connect()
     images: list[VerifiedImage] = [
         {"environment": each.name, "tag": tag_of(each), "differences": _wrong(current, each, daemon)}

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.digest import digest_bytes, digest_value
 from mlir_matrix.base.fingerprint import Fingerprint, machine_identity
-from mlir_matrix.base.paths import find_home, repository
+from mlir_matrix.base.paths import find_home, launcher, repository
 from mlir_matrix.execute.use_log import add_uses, is_of_today
 from mlir_matrix.plan.request import ExecutorOptions, Request
 from mlir_matrix.results.results import Run, TestResult
@@ -64,7 +64,8 @@ class UnchangedRuns:
         self._cache = str(home.actions)
         self._folder = f"{self._cache}/unchanged"
         # ascii(), because names of files and arguments need not be UTF-8.
-        words = ascii([sys.executable, str(home.cache), self._roots, request.words()])
+        # Results name the command that repeats each of them.
+        words = ascii([sys.executable, launcher(), str(home.cache), self._roots, request.words()])
         self._file = f"{self._folder}/{digest_value(words)}.json"
         self._sources = Fingerprint()
         self._state = ""

@@ -13,7 +13,7 @@ from mlir_matrix import __version__
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.files import write_file, write_text
 from mlir_matrix.base.names import is_name, why_not_a_name
-from mlir_matrix.base.paths import repository
+from mlir_matrix.base.paths import launcher, repository
 from mlir_matrix.base.text import catalog_options, counted
 from mlir_matrix.cli.completion import SCHEMAS, names_in
 from mlir_matrix.cli.options import project_of
@@ -52,8 +52,11 @@ def init_command(folder: Path) -> None:
             raise UsageError(f"{folder / name} exists; nothing was written")
     for name, data in contents.items():
         write_file(folder / name, data)
-    enter = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))} && "
-    click.echo(f"{folder}: {counted(len(contents), 'file')} written; try: {enter}matrix run")
+    program, enter = launcher(), ""
+    if folder.resolve() != Path.cwd():
+        enter = f"cd {shlex.quote(str(folder))} && "
+        program = os.path.abspath(program) if os.sep in program else program
+    click.echo(f"{folder}: {counted(len(contents), 'file')} written; try: {enter}{shlex.quote(program)} run")
 
 
 #: By kind that ``matrix new`` writes: the tests of a new entry that run at once.
@@ -100,7 +103,7 @@ def new_command(kind: str, name: str, into: Path | None) -> None:
         write_text(path, text)
         click.echo(f"wrote {path}")
     known = {os.path.realpath(catalog) for catalog in (repository(), *catalogs)}
-    words = ["matrix", "run", _TRY[kind].replace("NAME", name)]
+    words = [launcher(), "run", _TRY[kind].replace("NAME", name)]
     if os.path.realpath(folder) not in known:
         words += catalog_options([folder])
     click.echo(f"try: {shlex.join(words)}")

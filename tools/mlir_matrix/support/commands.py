@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from mlir_matrix.actions.outcomes import Outcome, Stage
 from mlir_matrix.base.errors import InfrastructureError, UsageError
@@ -84,7 +85,10 @@ def support_command(
     if documents:
         if wanted or by == "operator":
             raise UsageError("--results has no operators; leave it out, and results come from the action cache")
-        results = _read(documents, _spelled_out(current, tests))
+        context = click.get_current_context()
+        # The suite of a project is what runs, and no filter on results.
+        given = tests if context.get_parameter_source("tests") == ParameterSource.COMMANDLINE else ()
+        results = _read(documents, _spelled_out(current, given))
     else:
         plan = plan_tests(current, (test for test in select_tests(current, tests, executor.devices) if not test.is_ir))
         if not plan.tests:

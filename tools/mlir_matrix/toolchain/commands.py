@@ -85,7 +85,9 @@ def fetch_command(
     for other in others:
         if not other.is_dir():
             raise UsageError(f"--from {other}: there is no such folder")
-    environments, errors = resolve_names(current, names or (DEFAULT_SUITE,), note, sealed=sealed)
+    environments, errors = resolve_names(
+        current, names or (options.suite_of_project(DEFAULT_SUITE),), note, sealed=sealed
+    )
     if not dry_run:
         errors += fetch(current, environments, others, partial(shown, quiet=quiet), note)
     warn(*errors)

@@ -118,13 +118,14 @@ def test_each_test_has_a_line_and_the_slowest_come_last(capsys: pytest.CaptureFi
 
 def test_what_a_pattern_matches_and_cannot_run_is_counted_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     left = [
-        replace(result(name, ""), pipeline=name, outcome="unsupported", stage="", reason=f"no {name}") for name in "bcd"
+        replace(result(name, ""), pipeline=name, outcome="unsupported", stage="", reason=f"no {name}")
+        for name in "bcdf"
     ]
     run = Run(results=[result("a", 0.1), *left, replace(result("e", ""), outcome="skipped", stage="", reason="no GPU")])
     print_summary(run, {}, pattern=True)
     text = capsys.readouterr().out
-    assert "3 more cells" in text
-    assert "3 tests unsupported" in text
+    assert "4 more cells" in text
+    assert "4 tests unsupported; reasons: --verbose" in text
     assert "not run\n  1 skipped: no GPU\n" in text
     assert "no b" not in text
     print_summary(run, {}, pattern=True, verbose=True)

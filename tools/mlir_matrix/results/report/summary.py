@@ -17,6 +17,8 @@ _COLOURS = {"pass": "green", "unsupported": "dim", "skipped": "yellow"}
 _SHOWN = 10
 #: Up to so many cells without any supported test are listed; more are counted.
 _IDLE = 20
+#: The same under a pattern, which may match many; also the most reasons of unsupported tests that are then listed.
+_FEW = 3
 _DIAGNOSTIC_LINES = 12
 #: A passing test that uses at least this share of its bound is close to failing.
 _CLOSE = 0.75
@@ -70,9 +72,9 @@ def _each_test(results: Iterable[TestResult]) -> list[str]:
 
 def _lines(run: Run, pins: Mapping[str, str], slowest: int, *, brief: bool) -> Iterator[str | Text]:
     results = run.results
-    yield from _cells(results, most_idle=0 if brief else _IDLE)
+    yield from _cells(results, most_idle=_FEW if brief else _IDLE)
     left = [result for result in results if result.outcome in NOT_RUN]
-    if brief:
+    if brief and len({result.reason for result in left}) > _FEW:
         left = [result for result in left if result.outcome != Outcome.UNSUPPORTED]
     yield from not_run((result.outcome, result.reason) for result in left)
     yield from section("close to failing", _close(results), _NAMED)

@@ -15,13 +15,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
 from _bayesect import Bayesect
 from _timing import verdict
 
-from mlir_matrix.bisect.search.history import GraphHistory, LinearHistory, history
+from mlir_matrix.bisect.search.history import History, LinearHistory, history
 from mlir_matrix.bisect.search.search import FLAKY, ProbeVerdict, Search
 
 JOBS = (1, 2, 4, 8)
@@ -192,7 +193,7 @@ def times_hold() -> list[bool]:
     ]
 
 
-def longest_step(name: str, searched: LinearHistory | GraphHistory, prior: Sequence[float] | None) -> bool:
+def longest_step(name: str, searched: History[Any], prior: Sequence[float] | None) -> bool:
     """Search a history for some culprits, certainly and flakily, and compare the longest step with what it may take."""
     chance, longest, size = random.Random(5), 0.0, len(searched)
     for jobs, rates in product((1, 8), (None, FLAKY)):

@@ -14,6 +14,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -90,7 +91,7 @@ def _texts() -> list[bool]:
             lines = (" ".join(f"{number:.12g}" for number in row) for row in numbers.reshape(-1, 10).tolist())
             path.write_text("\n".join(lines) + "\n")
         how = CompareOptions(rules=rules(atol=1e-6, rtol=1e-6))
-        contenders = {"compare": partial(_compare_texts, paths, how)}
+        contenders: dict[str, Callable[[], object]] = {"compare": partial(_compare_texts, paths, how)}
         source = os.environ.get("FPCMP_SOURCE")
         if source:
             contenders["fpcmp"] = partial(
@@ -106,7 +107,8 @@ def _texts() -> list[bool]:
 
 
 def _compare_texts(paths: tuple[Path, Path], how: CompareOptions) -> None:
-    assert compare_texts(*(path.read_bytes() for path in paths), how)
+    left, right = (path.read_bytes() for path in paths)
+    assert compare_texts(left, right, how)
 
 
 def _built(source: str, folder: str) -> str:

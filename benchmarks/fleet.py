@@ -82,7 +82,7 @@ def selecting(folder: Path, runs: int) -> bool:
         actions = partial(timed_actions, plan_tests(session, tests))
         choose_for(box, tests, catalog=found, pins=session.pins, history=history, date=TIME, actions=actions)
 
-    times = medians({"choose": pick, "plan": partial(session.plan, tests)}, runs)
+    times = medians({"choose": pick, "plan": partial(plan_tests, session, tests)}, runs)
     print(f"     {len(tests):,} tests: choose {times['choose']:.2f} s, plan {times['plan']:.2f} s")
     return verdict("choose / plan", times["choose"] / times["plan"], 2.5, at_most=True)
 

@@ -29,7 +29,7 @@ import psycopg
 from _matrix import LAUNCHER, ROOT, matrix
 from _timing import medians, verdict
 
-from mlir_matrix.actions.outcomes import Outcome
+from mlir_matrix.actions.outcomes import Outcome, Stage
 from mlir_matrix.base.paths import find_home
 from mlir_matrix.history.questions import Questions, changed
 from mlir_matrix.history.record import record
@@ -61,7 +61,7 @@ def results(day: int) -> list[TestResult]:
         made.append(
             TestResult(
                 id=f"framework-{number % 5}/pipeline-{number % 20}/x86_64/workload-{number}", framework="", pipeline="", target="",
-                workload="", outcome=Outcome("mismatch" if fails else "pass"), stage="judge", expected=not fails,
+                workload="", outcome=Outcome("mismatch" if fails else "pass"), stage=Stage.JUDGE, expected=not fails,
                 reason="5 of 44 elements are wrong" if fails else "", duration_s=(0.1 + number % 7) * chance.lognormvariate(0, 0.1),
                 pins=pins[number % 10], environments=environments[number % 10],
                 metrics={"error_used": chance.random() if number % 20 == 0 else 0.25, "max_ulp": 2.0},

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from _matrix import LAUNCHER, ROOT, matrix
 from _timing import verdict
@@ -41,7 +42,7 @@ def main() -> int:
     return 0 if all(holds) else 1
 
 
-def _seconds(runs: int, cache: Path) -> tuple[float, list[dict[str, object]]]:
+def _seconds(runs: int, cache: Path) -> tuple[float, list[dict[str, Any]]]:
     """Start runs at once; the seconds until all have ended, and their results documents."""
     command = [LAUNCHER, "run", *TESTS, "--quiet", "--format", "json", "--cache-dir", str(cache)]
     begin = time.perf_counter()

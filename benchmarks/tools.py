@@ -59,8 +59,14 @@ def main() -> int:
         contenders: dict[str, Callable[[], object]] = {}
         for tool in ("inputs", "python_file"):
             (scratch / tool).mkdir()
-            places = {"store": session.home.packages, "bytecode": session.home.bytecode, "scratch": scratch / tool}
-            worker = start_worker(environment, Preload({tool, "inputs"}, set()), **places)
+            home = session.home
+            worker = start_worker(
+                environment,
+                Preload({tool, "inputs"}, set()),
+                store=home.packages,
+                bytecode=home.bytecode,
+                scratch=scratch / tool,
+            )
             workers.append(worker)
             contenders[tool] = partial(perform, worker, scratch / tool / "action", tool)
         times = medians(contenders, RUNS)

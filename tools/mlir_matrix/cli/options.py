@@ -23,7 +23,7 @@ from click.core import ParameterSource
 
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.names import DEVICE_PATTERN, DEVICE_RULE, printable
-from mlir_matrix.base.paths import launcher, repository
+from mlir_matrix.base.paths import launcher
 from mlir_matrix.base.text import catalog_options
 from mlir_matrix.catalog.project import FILE, NO_PROJECT, FoundProject, find_project_file
 from mlir_matrix.cli.completion import MACHINES, complete_pin, complete_tests, names_in
@@ -245,7 +245,7 @@ def _tests(context: click.Context, _parameter: click.Parameter, value: tuple[str
 def _catalogs(context: click.Context, _parameter: click.Parameter, value: tuple[Path, ...]) -> tuple[Path, ...]:
     """Add what is given to the catalogs of the project, which may be given again."""
     own = project_of(context).catalogs
-    known = {os.path.realpath(folder) for folder in (repository(), *own)}
+    known = {os.path.realpath(folder) for folder in own}
     return (*own, *(folder for folder in value if os.path.realpath(folder) not in known))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -61,6 +62,7 @@ def observed(*arguments: str, form: str = "json") -> Report:
         done = subprocess.run(
             [*command, "run", "--quiet", "--format", form, *arguments],
             cwd=ROOT, capture_output=True, text=True, timeout=1800, check=False,
+            env={**os.environ, "MATRIX_LAUNCHER": LAUNCHER},
         )  # fmt: skip
         if done.returncode not in (0, 1):
             raise SystemExit(f"matrix run {' '.join(arguments)} ended with {done.returncode}:\n{done.stderr[-2000:]}")

@@ -14,9 +14,9 @@ A profile (Linux 6.18, two cores, 28 packages; medians of 150 runs of each part 
     no privileges (0.05) and the filter of system calls (0.16)          0.35
 
 Each part is a few system calls, so 1 ms cannot be reached without giving one of them up. This benchmark has colder caches
-(3.3 ms above a fork of 2.3), and the machine may have other load: so the ratio is bound, which is 1.7 in the profile and 2.4
-to 2.5 here, with 77 packages. With a shell as the first process, 3.5 ms were above the fork. The mounts are prepared once per worker; to keep a
-namespace of mounts for the next action would save 0.02 ms of copying.
+(3.3 ms above a fork of 2.3), and the machine may have other load. So the ratio is bound, which is 1.7 in the profile and 2.4
+to 2.5 here, with 77 packages. With a shell as the first process, 3.5 ms were above the fork. The mounts are prepared once
+per worker; to keep a namespace of mounts for the next action would save 0.02 ms of copying.
 """
 
 from __future__ import annotations

@@ -15,12 +15,9 @@ _broken: list[str] = []
 
 def _watch(event: str, arguments: tuple[Any, ...]) -> None:
     """Note programs and other machines. An audit hook sees them wherever they are started; an exception could be caught."""
-    if event == "subprocess.Popen":
+    if event in ("subprocess.Popen", "os.exec", "os.posix_spawn", "os.system"):
+        # Popen may leave the program to the first word.
         program = os.fsdecode(arguments[0] or arguments[1][0])
-        if not os.path.basename(program).startswith("python"):
-            _broken.append(f"starts {program}")
-    elif event in ("os.exec", "os.posix_spawn", "os.system"):
-        program = os.fsdecode(arguments[0])
         if not os.path.basename(program).startswith("python"):
             _broken.append(f"starts {program}")
     elif event in ("socket.connect", "socket.sendto") and isinstance(arguments[1], tuple):

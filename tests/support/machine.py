@@ -15,6 +15,11 @@ from pathlib import Path
 import pytest
 
 _TOOLS = Path(__file__).resolve().parents[2] / "tools"
+#: Who is attacked: the user of the tests, and an ordinary user, by number.
+WHO = [
+    pytest.param(None, id="self"),
+    pytest.param(1000, id="user", marks=pytest.mark.skipif(os.getuid() != 0, reason="only root can become a user")),
+]
 
 
 #: Debian's packages of programs, where they have another name.

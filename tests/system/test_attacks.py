@@ -27,11 +27,10 @@ from mlir_matrix.environments.lockfiles.wheels import lock_file, write_lock
 from support import wheelhouse
 from support.downstream import Downstream
 from support.hostile import GOOD
-from support.machine import interpreter_of_all
+from support.machine import WHO, interpreter_of_all
 from support.workspace import Workspace, new_home
 
 BOOTSTRAP = Path(__file__).parents[2] / "tools" / "mlir_matrix" / "actions" / "runtime" / "bootstrap.py"
-USER = 1000
 GONE, REFUSED, DENIED = "No such file or directory", "Operation not permitted", "Permission denied"
 READ_ONLY, FULL, ABSENT = "Read-only file system", "No space left on device", "Function not implemented"
 PRELUDE = """#!PYTHON
@@ -327,12 +326,6 @@ class Target:
         self.server.close()
         self.local.close()
         shutil.rmtree(self.folder)
-
-
-WHO = [
-    pytest.param(None, id="self"),
-    pytest.param(USER, id="user", marks=pytest.mark.skipif(os.getuid() != 0, reason="only root can become a user")),
-]
 
 
 @pytest.fixture(scope="module", params=WHO)

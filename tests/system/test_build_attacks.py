@@ -22,7 +22,7 @@ from mlir_matrix.actions.sandbox.isolation import NOTHING_HELD, PROCESSES
 from mlir_matrix.environments.installed.prefix import read_prefix
 from support.build_attacks import ATTACKS, END, FOREVER, PRELUDE
 from support.downstream import processes
-from support.machine import interpreter_of_all, needs
+from support.machine import WHO, interpreter_of_all, needs
 
 pytestmark = [
     pytest.mark.namespaces,
@@ -32,7 +32,6 @@ needs_compiler = needs("cc")
 TOOLS = Path(__file__).parents[2] / "tools"
 #: Where the packages are that ours needs.
 LIBRARIES = Path(pydantic.__file__).parents[1]
-USER = 1000
 #: Builds what the arguments say, and prints the name of its folder and its errors.
 BUILD = """
 import json, sys
@@ -127,12 +126,6 @@ class Operator:
         self.server.close()
         self.local.close()
         shutil.rmtree(self.folder)
-
-
-WHO = [
-    pytest.param(None, id="self"),
-    pytest.param(USER, id="user", marks=pytest.mark.skipif(os.getuid() != 0, reason="only root can become a user")),
-]
 
 
 @pytest.fixture(scope="module", params=WHO)

@@ -146,3 +146,27 @@ def test_a_command_takes_what_it_is_not_given(folder: Path, monkeypatch: pytest.
     assert call("--machine", "none").endswith(" 2")
     monkeypatch.setenv("MATRIX_PROJECT", "off")
     assert call("-j", "1") == "() [] () 120 1"
+
+
+@verb("repeat")
+@options.pin
+@options.catalog
+@options.limits
+@click.pass_context
+def repeat(context: click.Context, /, pins: tuple[str, ...], catalogs: tuple[Path, ...], limits: Limits) -> None:
+    """Print what a command that chooses the releases of llvm takes of the project."""
+    assert pins or catalogs or limits
+    click.echo(" ".join(options.project_words(context, without={"llvm"})))
+
+
+def test_a_command_that_runs_anywhere_has_the_options_of_the_project(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But the pins of components that are given, or whose releases it chooses: it may be continued with these words."""
+    written(
+        folder / FILE, "catalogs: [.]\npins: {llvm: '22', torch: '2', jax: '1'}\nlimits: {timeout: 3, memory: 900}\n"
+    )
+    monkeypatch.chdir(folder)
+    said = CliRunner().invoke(repeat, ["--pin=jax=2", "--memory", "100"], catch_exceptions=False).stdout.split()
+    assert said == ["--catalog", str(folder), "--pin", "torch=2", "--timeout", "3"]
+    assert options.pinned_by(["--pin", "llvm=1", "x", "--pin=jax=2"]) == {"llvm", "jax"}

@@ -267,11 +267,11 @@ def bisect_command(
     Exit code: 0 each test has a known result at two points or more; 3 some test has not.
     """
     past = context.obj if isinstance(context.obj, Past) else None
-    arguments = context.meta[ARGUMENTS]
+    asked = _Asked(current, tests, how, context.meta[ARGUMENTS], past, ends)
     if past is None:
         # The report repeats a bisection anywhere, also where no project is.
-        arguments = [*options.project_words(context), *arguments]
-    asked = _Asked(current, tests, how, arguments, past, ends)
+        words = options.project_words(context, without=_bisected(asked))
+        asked = replace(asked, arguments=[*words, *asked.arguments])
     if "=" in ends.good + ends.bad:
         found = _bisect_pins(asked)
     elif not (component := _component_of_commits(asked)):
@@ -304,14 +304,22 @@ class _Asked:
         return BisectionRun(self.session, ground, self.how, self.arguments, self.past, bisect_command).run()
 
 
+def _bisected(asked: _Asked) -> set[str]:
+    """Return the components whose releases or commits the bisection chooses."""
+    ends = asked.ends
+    if "=" in ends.good + ends.bad:
+        return {pin.partition("=")[0] for pin in f"{ends.good},{ends.bad}".split(",")}
+    return {ends.component or default_component(asked.session.catalog, asked.tests)}
+
+
 def _bisect_releases(asked: _Asked) -> list[Reported]:
-    current, ends = asked.session, asked.ends
-    chosen = ends.component or default_component(current.catalog, asked.tests)
-    if chosen in options.given_pins(click.get_current_context()):
+    ends = asked.ends
+    (chosen,) = _bisected(asked)
+    if chosen in options.pinned_by(asked.arguments):
         raise UsageError(f"--pin {chosen}=…: a bisection of {chosen} chooses its releases; use --good and --bad")
     # A pin of the project is that of other runs.
-    overrides = {name: release for name, release in current.pins.overrides.items() if name != chosen}
-    current = replace(current, pins=replace(current.pins, overrides=overrides))
+    current = asked.session.without_pin(chosen)
+    asked = replace(asked, session=current)
     if option := ends.of_commits:
         raise UsageError(f"{option} is about commits; name a repository with --repo, or commits as --good and --bad")
     axis = make_axis(
@@ -322,14 +330,13 @@ def _bisect_releases(asked: _Asked) -> list[Reported]:
         bindings=ends.bindings,
         fixed=asked.how.find == "fixed",
     )
-    asked = replace(asked, session=current)
     return asked.run(of_releases(current, axis, tests_on(current, asked.tests, axis)))
 
 
 def _component_of_commits(asked: _Asked) -> str:
     """Return the component whose commits to bisect, if a repository is named or an end is not a release; else empty."""
     catalog, given = asked.session.catalog, asked.ends
-    chosen = given.component or default_component(catalog, asked.tests)
+    (chosen,) = _bisected(asked)
     check_known("component", [chosen], catalog.components, "--component: ")
     document = catalog.components[chosen].document
     releases = [each.release for each in document.releases]

@@ -21,11 +21,17 @@ from mlir_matrix.cli.output import show
 from mlir_matrix.cli.verbs import verb
 from mlir_matrix.environments.session import Session
 
+_PLURALS = {singular: plural for plural, singular in KINDS.items()}
+
+
+def _complete_kind(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    return [kind for kind in KINDS if kind.startswith(incomplete)]
+
 
 @verb(
     "list", "matrix list", "matrix list steps 'linalg-*'", "matrix list '*softmax*'", "matrix list suites --format json"
 )
-@click.argument("words", nargs=-1, metavar="[KIND] [GLOB]...", shell_complete=lambda *given: _complete_kind(given[-1]))
+@click.argument("words", nargs=-1, metavar="[KIND] [GLOB]...", shell_complete=_complete_kind)
 @options.session()
 @options.output_format("text", "json")
 def list_command(words: tuple[str, ...], current: Session, form: str) -> int:
@@ -94,13 +100,6 @@ def show_command(name: str, current: Session, form: str) -> int:
     document = ShownEntries(schema="mlir-matrix/entry/v1", summary=_count(entries), entries=entries)
     show(form, document, lines, markup=True)
     return 0
-
-
-_PLURALS = {singular: plural for plural, singular in KINDS.items()}
-
-
-def _complete_kind(incomplete: str) -> list[str]:
-    return [kind for kind in KINDS if kind.startswith(incomplete)]
 
 
 def _split(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:

@@ -10,7 +10,7 @@ import math
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial, wraps
 from itertools import pairwise
@@ -212,20 +212,23 @@ def project_of(context: click.Context) -> FoundProject:
     return found
 
 
-def given_pins(context: click.Context) -> set[str]:
-    """Return the components that the command line pins."""
-    words = context.meta.get(ARGUMENTS, ())
-    pins = [word for name, word in pairwise(words) if name == pin.names[0]]
-    pins += [word.partition("=")[2] for word in words if word.startswith(f"{pin.names[0]}=")]
+def pinned_by(words: Sequence[str]) -> set[str]:
+    """Return the components that the words of a command line pin."""
+    option = pin.names[0]
+    pins = [word for name, word in pairwise(words) if name == option]
+    pins += [word.removeprefix(f"{option}=") for word in words if word.startswith(f"{option}=")]
     return {word.partition("=")[0] for word in pins}
 
 
-def project_words(context: click.Context) -> list[str]:
-    """Return the options of the project that the command line does not give, for a command that runs anywhere."""
+def project_words(context: click.Context, *, without: Collection[str]) -> list[str]:
+    """Return the options of the project that the command line does not give, for a command that runs anywhere.
+
+    ``without``: components whose pins the command does not take.
+    """
     project = project_of(context)
     words = [word for folder in project.catalogs for word in (catalog.names[0], str(folder))]
-    given = given_pins(context)
-    words += [word for each in project.pins if each.partition("=")[0] not in given for word in (pin.names[0], each)]
+    other = pinned_by(context.meta[ARGUMENTS]).union(without)
+    words += [word for each in project.pins if each.partition("=")[0] not in other for word in (pin.names[0], each)]
     for option in (_TIMEOUT, _MEMORY):
         limit = getattr(project.limits, option.parameter)
         if limit is not None and context.get_parameter_source(option.parameter) == ParameterSource.DEFAULT:

@@ -92,6 +92,11 @@ class Session:
         """Return the session with more pins: components with the full names of their releases."""
         return replace(self, pins=Pins(self.catalog, {**self.pins.overrides, **more}, self.pins.swaps))
 
+    def without_pin(self, component: str) -> Session:
+        """Return the session with the default release of a component."""
+        overrides = {name: release for name, release in self.pins.overrides.items() if name != component}
+        return replace(self, pins=Pins(self.catalog, overrides, self.pins.swaps))
+
 
 def remember(home: Home, roots: Sequence[Path]) -> Path:
     """Record that these catalogs use a home, if it is writable. Return the path of the record."""

@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import click
 
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.files import write_text
+from mlir_matrix.cli.options import pinned_by
 from mlir_matrix.cli.verbs import option_words
 from mlir_matrix.results.results import Run
 
@@ -79,7 +79,7 @@ def failed_in(tests: Iterable[Mapping[str, Any]], *, interrupted: bool = False) 
 
 def _without_pins(options: Sequence[str], given: Sequence[str]) -> list[str]:
     """Return options without the pins of components that are pinned again."""
-    pinned = {word.partition("=")[0] for name, word in pairwise(given) if name == "--pin"}
+    pinned = pinned_by(given)
     kept: list[str] = []
     rest = iter(options)
     for word in rest:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -44,12 +45,9 @@ def init_command(folder: Path) -> None:
 
     template = repository() / "tools" / "template"
     contents = {Path("docs", "schemas", f"{name}.json"): text(name).encode() for name in FILES}
-    for path in sorted(template.rglob("*")):
-        if path.is_file() and path.parent.name != "__pycache__":
-            contents[path.relative_to(template)] = path.read_bytes().replace(b"@VERSION@", __version__.encode())
-    for name in contents:
-        if os.path.lexists(folder / name):
-            raise UsageError(f"{folder / name} exists; nothing was written")
+    for path in _files_of(template):
+        contents[path.relative_to(template)] = path.read_bytes().replace(b"@VERSION@", __version__.encode())
+    _refuse_existing(folder / name for name in contents)
     for name, data in contents.items():
         write_file(folder / name, data)
     program, enter = launcher(), ""
@@ -91,14 +89,10 @@ def new_command(kind: str, name: str, into: Path | None) -> None:
     template = repository() / "tools" / "new" / kind
     contents = {
         folder / str(path.relative_to(template)).replace("NAME", name): path.read_text().replace("NAME", name)
-        for path in sorted(template.rglob("*"))
-        if path.is_file() and path.parent.name != "__pycache__"
+        for path in _files_of(template)
     }
-    for path in contents:
-        taken = [path, *(root / path.relative_to(folder) for root in (repository(), *catalogs))]
-        for each in taken:
-            if os.path.lexists(each):
-                raise UsageError(f"{each} exists; nothing was written")
+    # No other catalog has an entry of this name, either.
+    _refuse_existing(root / path.relative_to(folder) for path in contents for root in (folder, repository(), *catalogs))
     for path, text in contents.items():
         write_text(path, text)
         click.echo(f"wrote {path}")
@@ -107,3 +101,16 @@ def new_command(kind: str, name: str, into: Path | None) -> None:
     if os.path.realpath(folder) not in known:
         words += catalog_options([folder])
     click.echo(f"try: {shlex.join(words)}")
+
+
+def _files_of(template: Path) -> Iterator[Path]:
+    for path in sorted(template.rglob("*")):
+        if path.is_file() and path.parent.name != "__pycache__":
+            yield path
+
+
+def _refuse_existing(paths: Iterable[Path]) -> None:
+    """Raise UsageError if one of the paths exists, also as a link to nowhere."""
+    for path in paths:
+        if os.path.lexists(path):
+            raise UsageError(f"{path} exists; nothing was written")

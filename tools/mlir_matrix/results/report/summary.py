@@ -64,7 +64,9 @@ def _each_test(results: Iterable[TestResult]) -> list[str]:
     """Return a line a test: how it ended, its seconds, its identifier."""
     rows = []
     for result in results:
-        colour = "bold red" if result.fails else "green" if result.outcome == Outcome.PASS else "cyan"
+        colour = _COLOURS.get(result.outcome, "cyan")
+        if result.fails:
+            colour = "bold red"
         seconds = "cached" if result.cached else f"{result.duration_s:.2f} s"
         rows.append((f"[{colour}]{result.outcome}[/]", seconds, escape(result.id)))
     return columns(("", "", ""), rows, right=(1,))[1:] if rows else []

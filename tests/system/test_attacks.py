@@ -483,6 +483,8 @@ def lend_packages(home: Path) -> None:
                 shutil.copytree(package, home / "packages" / package.name, symlinks=True, dirs_exist_ok=True)
 
 
+# The packages that it lends are installed by then, whichever test runs first.
+@pytest.mark.usefixtures("warm")
 @pytest.mark.namespaces
 @pytest.mark.parametrize("executor", ["local", "bazel"])
 def test_a_wheel_that_a_catalog_locks_is_imported_by_actions_only(target: Target, executor: str) -> None:

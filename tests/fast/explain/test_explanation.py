@@ -188,12 +188,13 @@ def test_the_route_names_the_variant_and_what_made_it_the_one() -> None:
 @pytest.mark.parametrize(
     ("pins", "lines", "resolved_step"),
     [
-        ({}, "Step: tile by passes in e\n  variant steps/tile.yaml:8:3, because llvm is 19.1.7\n", {
+        ({}, "Step: tile by passes in e\n  variant steps/tile.yaml:8:3, because llvm is 19.1.7\n"
+            "  passes new\n", {
             "tool": "passes", "backend": "bindings", "environment": "e", "pins": {"llvm": "19.1.7"},
             "variant": "steps/tile.yaml:8:3", "because": "llvm is 19.1.7",
         }),
         ({"llvm": "18.1.8"}, "Step: tile by passes (programs) in e@llvm=18.1.8\n"
-            "  variant steps/tile.yaml:9:3, because llvm is 18.1.8\n", {
+            "  variant steps/tile.yaml:9:3, because llvm is 18.1.8\n  passes old\n", {
             "tool": "passes", "backend": "programs", "environment": "e@llvm=18.1.8", "pins": {"llvm": "18.1.8"},
             "variant": "steps/tile.yaml:9:3", "because": "llvm is 18.1.8",
         }),

@@ -15,11 +15,11 @@ from mlir_matrix.bisect.driver import BehaviourChange, Driver, FoundChange, word
 from mlir_matrix.bisect.observations import Observation, Point
 from mlir_matrix.bisect.outputs import step_of
 from mlir_matrix.bisect.releases import Axis
-from mlir_matrix.bisect.reproducer import Commands, commands_of, pass_of, passes_of
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.pins import release_of
 from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.results.repeats import unstable
+from mlir_matrix.results.reproducer import Commands, commands_of, pass_of, passes_of
 from mlir_matrix.results.results import TestResult
 from mlir_matrix.results.signature import Signature
 

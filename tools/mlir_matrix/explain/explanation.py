@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from mlir_matrix.actions.contract import fill
 from mlir_matrix.catalog.catalog import Catalog
+from mlir_matrix.catalog.models.base import ParameterValue
 from mlir_matrix.expand.expansion import Expansion, Test
 from mlir_matrix.expand.properties import in_words
 from mlir_matrix.expand.recipes import ResolvedStep
@@ -111,7 +113,9 @@ class Explanation:
             by = f"{step.tool} (programs)" if step.backend == "programs" else step.tool
             yield ""
             yield f"Step: {step.name} by {by} in {step.environment}"
-            yield from _variant_lines(test.resolved_step, "  ")
+            yield from _variant_lines(step, "  ")
+            if step.passes:
+                yield f"  passes {_passes(step, step.parameters)}"
         yield ""
         yield "Defined in"
         yield from (f"  {kind} {name}: {position}" for kind, name, position in self.definitions)
@@ -260,11 +264,18 @@ def _route_lines(framework: str, route: Route) -> Iterator[str]:
         for argument in step.arguments:
             origin = "default" if argument.default else "set"
             yield f"    {argument.name} = {argument.value} ({origin} at {argument.position})"
+        if step.resolved_step.passes:
+            yield f"    passes {_passes(step.resolved_step, step.parameters)}"
 
 
 def _variant_lines(resolved_step: ResolvedStep, indent: str) -> Iterator[str]:
     if resolved_step.variant:
         yield f"{indent}variant {resolved_step.variant}, because {resolved_step.because}"
+
+
+def _passes(resolved_step: ResolvedStep, values: Mapping[str, ParameterValue]) -> str:
+    """Return the pipeline of a step with these values of its parameters, on one line that can be copied."""
+    return fill(" ".join((resolved_step.passes or "").split()), values)
 
 
 def _action_line(action: ExplainedAction) -> str:

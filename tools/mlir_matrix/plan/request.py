@@ -71,6 +71,9 @@ class SelectionOptions:
 
 EVERYTHING = SelectionOptions()
 
+#: Whose files a run keeps, if it does not name the tests.
+FAILED, ALL = "failed", "all"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
@@ -90,6 +93,8 @@ class Request:
     rerun_from: str | None = None
     selection: SelectionOptions = EVERYTHING
     permissions: Permissions = NONE
+    #: Whose files to keep: ``FAILED``, ``ALL``, or an identifier or glob of tests.
+    keep: str = FAILED
 
     @property
     def times(self) -> int:

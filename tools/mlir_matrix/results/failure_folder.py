@@ -1,4 +1,4 @@
-"""Keep the files of a failed test in a folder: IR of every stage, inputs, outputs, golden, log, a script to repeat it."""
+"""Keep the files of a test in a folder: IR of every stage, inputs, outputs, golden, log, scripts that repeat it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +22,8 @@ from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import Done
 from mlir_matrix.plan.graph import BUILDING, File, Input, Produced
 from mlir_matrix.plan.planner import PlannedTests
+from mlir_matrix.results.commands_script import CommandScripts
+from mlir_matrix.results.repeats import without_copy
 from mlir_matrix.results.results import Run, TestResult
 from mlir_matrix.results.run_folder import RunFolder
 
@@ -29,23 +31,25 @@ from mlir_matrix.results.run_folder import RunFolder
 MOST_FAILURES = 100
 
 
-class Failures:
-    """The unexpected results of a run. Names their folders when the results are known, and writes them at the end."""
+class KeptTests:
+    """The tests of a run whose files are kept: names their folders when results are known, and writes them at the end."""
 
-    def __init__(self, folder: RunFolder, repeat: Callable[[str], str]) -> None:
-        """``repeat`` returns the command that runs a test again."""
+    def __init__(self, folder: RunFolder, repeat: Callable[[str], str], asked: Container[str] = ()) -> None:
+        """``repeat`` returns the command that runs a test again. ``asked``: tests to keep even if they are as expected."""
         self._folder = folder
         self._repeat = repeat
+        self._asked = asked
         self._named = 0
         self._trouble: OSError | None = None
 
     def annotate(self, test: str, outcome: Outcome, expected: bool) -> dict[str, str]:
-        """Return the command that repeats a test, and the folder of an unexpected result."""
+        """Return the command that repeats a test, and the folder of a test that is kept."""
         if outcome == Outcome.UNSUPPORTED:
             return {}
         more = {"repeat": self._repeat(test)}
-        if not expected and self._named < MOST_FAILURES and self._trouble is None:
-            self._named += 1
+        failed = not expected and self._named < MOST_FAILURES
+        self._named += failed
+        if (failed or without_copy(test) in self._asked) and self._trouble is None:
             try:
                 more["kept"] = str(self._folder.path / test)
             except OSError as error:
@@ -54,19 +58,28 @@ class Failures:
 
     def keep(self, run: Run, plan: PlannedTests, session: Session) -> str:
         """Write the folders. Return why some could not be written, or an empty string, so that the run still has results."""
+        if not any(result.kept for result in run.results):
+            return ""
+        scripts = CommandScripts(session, plan, run.done)
         for number, result in enumerate(run.results):
             try:
                 if result.kept and self._trouble is None:
-                    keep_failure(result, plan, run.done, session)
+                    _keep(result, plan, run.done, session, scripts)
             except OSError as error:
                 self._trouble = error
             if result.kept and self._trouble is not None:
                 run.results[number] = replace(result, kept="")
-        return f"further failures have no folder: {self._trouble}" if self._trouble else ""
+        return f"further tests have no folder: {self._trouble}" if self._trouble else ""
 
 
-def keep_failure(result: TestResult, plan: PlannedTests, done: Mapping[str, Done], session: Session) -> None:
-    """Write the folder ``result.kept`` of a failed test."""
+def _keep(
+    result: TestResult,
+    plan: PlannedTests,
+    done: Mapping[str, Done],
+    session: Session,
+    scripts: CommandScripts,
+) -> None:
+    """Write the folder ``result.kept`` of a test."""
     folder = Path(result.kept)
     folder.mkdir(parents=True)
     kept = _keep_actions(folder, result.id, plan, done, session)
@@ -78,6 +91,7 @@ def keep_failure(result: TestResult, plan: PlannedTests, done: Mapping[str, Done
         (folder / "diagnostics.txt").write_text(result.diagnostics + "\n", encoding="utf-8")
     if result.log:
         (folder / "log.txt").write_text(result.log, encoding="utf-8")
+    scripts.write(folder, result.id, kept)
     script = folder / "repeat.sh"
     script.write_text(_from_anywhere(result.repeat), encoding="utf-8")
     script.chmod(0o755)

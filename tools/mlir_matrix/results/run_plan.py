@@ -191,7 +191,7 @@ def run_plan(
     collector = _Collector(plan, maker, quarantine, listener, run, rebuild=executor.rebuild, fail_fast=fail_fast)
     try:
         executor.run(collector.on)
-        executor.download_outputs([result.id for result in run.results if not result.expected])
+        executor.download_outputs([result.id for result in run.results if not result.expected or result.kept])
         locked = all(isinstance(each, ResolvedEnvironment) and each.is_locked for each in environments.values())
         relied = executor.relied()
         if relied is not None and locked:

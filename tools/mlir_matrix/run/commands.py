@@ -25,7 +25,7 @@ from mlir_matrix.cli import options
 from mlir_matrix.cli.output import note, report_trim, used_pins, warn
 from mlir_matrix.cli.verbs import ARGUMENTS, option_words, verb
 from mlir_matrix.history.spool import Spool
-from mlir_matrix.plan.request import EVERYTHING, Request, SelectionOptions
+from mlir_matrix.plan.request import EVERYTHING, FAILED, Request, SelectionOptions
 from mlir_matrix.results.event_log import EventLog
 from mlir_matrix.results.results import NOT_RUN, exit_code, to_document
 from mlir_matrix.results.run_info import RunInfo
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     "matrix run smoke --results results.json --events events.ndjson",
     "matrix run 'jax/**' --repeat 5 --rerun-from run",
     "matrix run --failed",
+    "matrix run --keep all pytorch/linalg-loops/x86_64/mlp",
     "matrix run --machine x86-64-builder",
     "matrix run smoke --shard 2/3 --results shard-2.json",
 )
@@ -79,6 +80,12 @@ if TYPE_CHECKING:
     "--rerun-from",
     type=click.Choice(("import", "lower", "codegen", "run")),
     help="Run tests anew from this stage on; with --repeat: each time. Earlier stages may be cached.",
+)
+@click.option(
+    "--keep",
+    default=FAILED,
+    metavar="failed|all|TESTS",
+    help="Keep the files of these tests in folders, with the compilers' command lines. Default: failed.",
 )
 @click.option(
     "--results", type=options.NewFile(), metavar="FILE", help="Also write the document of --format json to FILE."

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from mlir_matrix.actions.outcomes import Stage
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.events import Event
+from mlir_matrix.base.names import printable
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
 from mlir_matrix.cli.output import used_pins, warn, warn_left_out
@@ -17,10 +18,10 @@ from mlir_matrix.fleet.plan_state import input_digests, state_of
 from mlir_matrix.fleet.selection import select
 from mlir_matrix.history.record import record
 from mlir_matrix.plan.planner import PlannedTests
-from mlir_matrix.plan.request import Request
-from mlir_matrix.plan.session import open_session
+from mlir_matrix.plan.request import ALL, FAILED, Request
+from mlir_matrix.plan.session import open_session, select_tests
 from mlir_matrix.results.event_log import EventLog
-from mlir_matrix.results.failure_folder import Failures
+from mlir_matrix.results.failure_folder import KeptTests
 from mlir_matrix.results.repeats import STAGES, Made, fold, folding, note_outputs, unstable, with_repeats, without_copy
 from mlir_matrix.results.report.progress import shown_tests
 from mlir_matrix.results.results import Run
@@ -48,7 +49,8 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about:
     folder = RunFolder(current.home.state / "failures", pins)
     suites = [name for name in request.tests if name in current.catalog.suites and name != DEFAULT_SUITE]
     again = options.repeat_command(request, suites)
-    failures = Failures(folder, lambda test: again(without_copy(test)))
+    asked = _asked(request.keep, current, plan, suites)
+    kept = KeptTests(folder, lambda test: again(without_copy(test)), asked)
     unsupported = len(plan.tests) - len(plan.verdicts)
     log.planned(about.started(), tests=len(plan.tests), unsupported=unsupported, folder=folder, plan=plan)
     write, whole = log.listener(), plan
@@ -69,9 +71,9 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about:
             limits=request.limits,
             fail_fast=not request.keep_going,
             listener=folding(listen, request.times) if request.times else listen,
-            annotate=failures.annotate,
+            annotate=kept.annotate,
         )
-    if trouble := failures.keep(run, plan, current):
+    if trouble := kept.keep(run, plan, current):
         warn(trouble)
     # The history records each repeated execution.
     recorded = _record(current, whole, run, about, request.tests)
@@ -85,6 +87,18 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about:
     if len(pins) == len(current.pins.overrides) and not current.catalog.over:
         unchanged.keep(report, plan.graph)
     return report
+
+
+def _asked(keep: str, current: Session, plan: PlannedTests, suites: Sequence[str]) -> Collection[str]:
+    """Return the tests whose files ``--keep`` asks for even if they are as expected. Raise UsageError if no test runs."""
+    if keep == FAILED:
+        return ()
+    if keep == ALL:
+        return plan.verdicts
+    asked = {test.id for test in select_tests(current, [*suites, keep])} & plan.verdicts.keys()
+    if not asked:
+        raise UsageError(f"--keep {printable(keep)}: no test of this run matches; expected failed, all or tests")
+    return asked
 
 
 def _record(current: Session, plan: PlannedTests, run: Run, about: RunInfo, tests: Sequence[str]) -> str:

@@ -28,7 +28,7 @@ from mlir_matrix.base.digest import digest_bytes, digest_value
 from mlir_matrix.base.fingerprint import Fingerprint, machine_identity
 from mlir_matrix.base.paths import find_home, launcher, repository
 from mlir_matrix.execute.use_log import add_uses, is_of_today
-from mlir_matrix.plan.request import ExecutorOptions, Request
+from mlir_matrix.plan.request import FAILED, ExecutorOptions, Request
 from mlir_matrix.results.results import Run, TestResult
 
 if TYPE_CHECKING:
@@ -69,9 +69,9 @@ class UnchangedRuns:
         self._file = f"{self._folder}/{digest_value(words)}.json"
         self._sources = Fingerprint()
         self._state = ""
-        # Other executors use programs of this machine, and --repeat wants new results.
+        # Other executors use programs of this machine, --repeat wants new results, and --keep the files of passing tests.
         local = request.executor == ExecutorOptions(devices=request.executor.devices)
-        if local and request.selection.repeats and not request.times:
+        if local and request.selection.repeats and not request.times and request.keep == FAILED:
             with contextlib.suppress(OSError):
                 self._add_sources(self._sources)
                 self._state = self._sources.digest()

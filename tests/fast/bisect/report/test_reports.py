@@ -24,9 +24,9 @@ from mlir_matrix.bisect.releases import Axis
 from mlir_matrix.bisect.report.document import Reported, bisection_document
 from mlir_matrix.bisect.report.markdown import markdown
 from mlir_matrix.bisect.report.text import bisection_lines
-from mlir_matrix.bisect.reproducer import Commands
 from mlir_matrix.bisect.signature import signature
 from mlir_matrix.results.report.markdown import escaped, page
+from mlir_matrix.results.reproducer import Commands
 from mlir_matrix.results.results import TestResult
 from mlir_matrix.schema.export import adapter
 

@@ -15,10 +15,11 @@ from mlir_matrix.actions.params import BackendParams, StepParams, Value
 from mlir_matrix.actions.runtime import programs
 
 #: From this release on a pipeline names the operation that it is anchored to; before, that was always the module.
-_ANCHORED = 16
+ANCHORED = 16
 #: The second level of x86-64 has SSE 4.1, which rounds numbers: without it, code generators differ in more than speed.
 _BASELINE = {"x86_64": "x86-64-v2"}
-_STRICT = 24
+#: From this release on ``llc`` contracts only what an operation itself allows.
+CONTRACTS_MARKED_ONLY = 24
 _IGNORED = re.compile(r"'[^'\n]*' is not a recognized (?:feature|processor) for this target")
 _CONTRACTION = ("off", "fast")
 _GENERIC = "--mlir-print-op-generic"
@@ -35,17 +36,20 @@ def transform(
     """See ``Backend``. Raise ActionFailed for patterns, which ``mlir-opt`` cannot read."""
     if patterns is not None:
         raise ActionFailed("PDL patterns need MLIR's Python bindings; mlir-opt applies none")
-    if schedule is not None:
-        passes = f"transform-preload-library{{transform-library-paths={schedule}}},{passes}"
     if not Path(action.inputs["ir"]).read_bytes().strip():
         raise ActionFailed("the IR is empty")
-    _optimise(action.inputs["ir"], passes, action.outputs["ir"])
+    _optimise(action.inputs["ir"], with_schedule(passes, schedule), action.outputs["ir"])
+
+
+def with_schedule(passes: str, schedule: str | None) -> str:
+    """Return a pipeline that first loads the sequences of a file, if there is one, for ``transform-interpreter``."""
+    return f"transform-preload-library{{transform-library-paths={schedule}}},{passes}" if schedule else passes
 
 
 def _optimise(source: str, passes: str, target: str, *more: str) -> None:
     words = [source, *more]
     if passes:
-        words.append(f"--pass-pipeline={anchored(passes)}")
+        words.append(pipeline_option(passes, anchored=not programs.before("mlir-opt", ANCHORED)))
     failure = "the passes failed" if passes else "the file does not parse"
     try:
         programs.call("mlir-opt", words, output=target, failure=failure)
@@ -58,9 +62,9 @@ def _optimise(source: str, passes: str, target: str, *more: str) -> None:
         raise ActionFailed(reason if "'" in reason else error.reason, diagnostics=error.diagnostics) from None
 
 
-def anchored(passes: str) -> str:
-    """Return the pipeline as the release's ``--pass-pipeline`` takes it."""
-    return passes if programs.before("mlir-opt", _ANCHORED) else f"builtin.module({passes})"
+def pipeline_option(passes: str, *, anchored: bool = True) -> str:
+    """Return the option of ``mlir-opt`` that runs passes on a module. ``anchored``: the release wants the module's name."""
+    return f"--pass-pipeline=builtin.module({passes})" if anchored else f"--pass-pipeline={passes}"
 
 
 def compile_object(action: Action[StepParams], level: int, target: str) -> None:
@@ -69,38 +73,68 @@ def compile_object(action: Action[StepParams], level: int, target: str) -> None:
     With ``fp-contract`` ``off``, the default, a fused multiply-add is made only where the IR has one.
     """
     parameters = action.params.get("parameters", {})
-    machine, contraction = _machine(parameters), parameters.get("fp-contract", "off")
+    contraction = parameters.get("fp-contract", "off")
     if contraction not in _CONTRACTION:
         raise ActionFailed(f"fp-contract is '{contraction}'; expected one of {', '.join(_CONTRACTION)}")
-    contracted = ["-fp-contract=fast"] if contraction == "fast" else uncontracted()
-    abi = parameters.get("abi")
-    translated, optimised = (
-        action.outputs.get("translated", "kernel.ll"),
-        action.outputs.get("optimised", "optimised.ll"),
+    outputs = {"translated": "kernel.ll", "optimised": "optimised.ll", **action.outputs}
+    strict = not programs.before("llc", CONTRACTS_MARKED_ONLY)
+    translate, optimise, *generate = object_lines(
+        action.inputs["ir"], target, level, parameters, outputs, contracts_marked_only=strict
     )
-    words = ["--mlir-to-llvmir", action.inputs["ir"]]
-    programs.call("mlir-translate", words, output=translated, failure="the translation to LLVM IR failed")
-    if not _DEFINED.search(read_text(translated, "the LLVM IR")):
+    _call(translate, "the translation to LLVM IR failed")
+    if not _DEFINED.search(read_text(outputs["translated"], "the LLVM IR")):
         raise interface.without_entry()
-    # Nothing renames the symbols of WebAssembly's objects before they are linked: no function but the entry point is visible.
-    hidden = ["-internalize-public-api-list=" + interface.ENTRY, f"-passes=internalize,default<O{level}>"]
-    levels = hidden if machine[0].startswith("-mtriple=wasm") else [f"-O{level}"]
-    words = [*levels, *machine, translated, "-S"]
-    said = programs.call("opt", words, output=optimised, failure="LLVM's optimiser failed")
+    said = _call(optimise, "LLVM's optimiser failed")
     # LLVM only warns, and ignores the unknown name.
     if ignored := _IGNORED.search(said):
         raise ActionFailed(f"LLVM's optimiser failed: {ignored[0]}", diagnostics=said)
-    words = [f"-O{level}", *machine, *contracted, *([f"-target-abi={abi}"] if abi else []), "-relocation-model=pic"]
-    for form, output in (("obj", target), ("asm", action.outputs.get("assembly", ""))):
-        if output:
-            programs.call(
-                "llc", [*words, f"-filetype={form}", optimised], output=output, failure="code generation failed"
-            )
+    for line in generate:
+        _call(line, "code generation failed")
+
+
+def _call(line: Sequence[str], failure: str) -> str:
+    """Run a command line that ends with ``-o`` and its output."""
+    program, *words, _, output = line
+    return programs.call(program, words, output=output, failure=failure)
+
+
+def object_lines(
+    ir: str,
+    target: str,
+    level: int,
+    parameters: Mapping[str, Value],
+    outputs: Mapping[str, str],
+    *,
+    contracts_marked_only: bool,
+) -> list[list[str]]:
+    """Return the command lines that compile the LLVM dialect to an object: translate, optimise, generate code.
+
+    ``outputs``: the files ``translated`` and ``optimised``, and optionally ``assembly``, with a line of its own.
+    ``contracts_marked_only``: the release's ``llc`` contracts only what an operation itself allows.
+    """
+    machine = _machine(parameters)
+    contracted = [] if contracts_marked_only else ["-fp-contract=off"]
+    if parameters.get("fp-contract", "off") == "fast":
+        contracted = ["-fp-contract=fast"]
+    # Nothing renames the symbols of WebAssembly's objects before they are linked: no function but the entry point is visible.
+    hidden = ["-internalize-public-api-list=" + interface.ENTRY, f"-passes=internalize,default<O{level}>"]
+    levels = hidden if machine[0].startswith("-mtriple=wasm") else [f"-O{level}"]
+    abi = [f"-target-abi={parameters['abi']}"] if parameters.get("abi") else []
+    generate = ["llc", f"-O{level}", *machine, *contracted, *abi, "-relocation-model=pic"]
+    translated, optimised = outputs["translated"], outputs["optimised"]
+    lines = [
+        ["mlir-translate", "--mlir-to-llvmir", ir, "-o", translated],
+        ["opt", *levels, *machine, translated, "-S", "-o", optimised],
+        [*generate, "-filetype=obj", optimised, "-o", target],
+    ]
+    if "assembly" in outputs:
+        lines.append([*generate, "-filetype=asm", optimised, "-o", outputs["assembly"]])
+    return lines
 
 
 def uncontracted() -> list[str]:
     """Return the option against contraction; from 24 on ``llc`` contracts only what an operation itself allows."""
-    return ["-fp-contract=off"] if programs.before("llc", _STRICT) else []
+    return ["-fp-contract=off"] if programs.before("llc", CONTRACTS_MARKED_ONLY) else []
 
 
 def _machine(parameters: Mapping[str, Value]) -> list[str]:

@@ -13,8 +13,8 @@ from mlir_matrix.bisect.bisection import Bisection, ExplainedChange, shown
 from mlir_matrix.bisect.observations import Point
 from mlir_matrix.bisect.releases import Axis, point_name
 from mlir_matrix.bisect.report.words import among, bug, flaky, headline, scaled, sentence, unchanged
-from mlir_matrix.bisect.reproducer import Commands
 from mlir_matrix.results.report.markdown import escaped, one_line
+from mlir_matrix.results.reproducer import Commands
 from mlir_matrix.results.signature import Signature
 
 _DIAGNOSTICS = 40

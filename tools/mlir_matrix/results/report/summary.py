@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -197,10 +198,12 @@ def _last_lines(run: Run, wrong: int, pins: Mapping[str, str]) -> list[str]:
         state += f", [yellow]{held} in quarantine[/]" if held else ""
     compiled = sum(result.compile_only and result.outcome == Outcome.PASS for result in run.results)
     note = f" ({compiled} compiled only)" if compiled else ""
+    folders = [result.kept for result in run.results if result.kept and result.expected]
+    kept = [f"files of {counted(len(folders), 'test')} as expected: {os.path.commonpath(folders)}"] if folders else []
     pinned = [f"with {', '.join(f'{name} {release}' for name, release in pins.items())}"] if pins else []
     return [
         "",
-        *map(escape, pinned),
+        *map(escape, [*kept, *pinned]),
         f"{counted(summary['total'], 'test')}: "
         + ", ".join(f"{number} {outcome}{note if outcome == Outcome.PASS else ''}" for outcome, number in counts),
         f"{state}; {summary['cached']} of {ran} from the cache, {counted(run.executed, 'action')} run",

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from mlir_matrix.actions.outcomes import Stage
-from mlir_matrix.bisect.reproducer import commands_of
 from mlir_matrix.execute.action_cache import Result
 from mlir_matrix.execute.job import Done
 from mlir_matrix.plan.graph import Graph, Produced
 from mlir_matrix.plan.planner import PlannedTests
+from mlir_matrix.results.reproducer import commands_of
 from support.catalogs import catalog
 
 

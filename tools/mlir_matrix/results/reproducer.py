@@ -5,26 +5,30 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from types import MappingProxyType
+from typing import TypeAlias
 
 from mlir_matrix.actions.contract import fill
 from mlir_matrix.actions.outcomes import Stage
-from mlir_matrix.bisect.checks import Checks, call_and_compare, compare_files
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.execute.job import Done
 from mlir_matrix.execute.keys import input_names
 from mlir_matrix.plan.graph import ActionId, File, Input, PlannedAction, Produced
 from mlir_matrix.plan.planner import PlannedTests
+from mlir_matrix.results.checks import Checks, call_and_compare, compare_files
 
 #: In a pipeline or an option.
 _PASS = re.compile(r"[a-z][\w]*(?:-[\w]+)+|cse|canonicalize")
 _OPTIONS, _CLEANING = re.compile(r"\{[^}]*\}"), {"canonicalize", "cse"}
 #: The copy of a step's schedule into which the tool ``passes`` fills parameters.
-_SCHEDULE = "schedule.mlir"
+SCHEDULE = "schedule.mlir"
 #: What surrounds a path in a word is part of no name.
 _PATH = r"(?<![\w./-]){}(?![\w./-])"
+#: Command lines, word by word.
+Lines: TypeAlias = list[list[str]]
 #: Longer files are not part of a report. Bytes.
 _LONGEST = 64 << 20
 
@@ -49,31 +53,42 @@ def commands_of(
     read: Callable[[str], bytes],
     *,
     until: str = "",
+    kept: Mapping[Input, str] = MappingProxyType({}),
+    programs: Mapping[str, Lines] = MappingProxyType({}),
 ) -> Commands:
     """Return the command lines of a test's steps, and those that compare what it gives; and the files that they need.
 
-    ``until``: the last step that is wanted.
+    ``until``: the last step that is wanted. ``kept``: paths of files that exist already. ``programs``: command lines of actions
+    that recorded none, by their identifiers.
     """
     graph, steps, files = plan.graph, dict[str, list[str]](), dict[str, bytes]()
-    names: dict[Input, str] = {}
+    recorded = {identifier: _recorded(found) for identifier, found in done.items()}
+    lines = {**programs, **{identifier: found for identifier, found in recorded.items() if found}}
+    names: dict[Input, str] = dict(kept)
     compares = False
+
+    def data(ref: Input) -> bytes:
+        return _data(catalog, done, ref, read)
+
     for number, identifier in enumerate(plan.needed_by(test)):
         action = graph.actions[identifier]
-        commands = _used(_lines(done[identifier]), done[identifier].result.ok) if identifier in done else []
+        commands: Lines = []
+        if identifier in done and identifier in lines:
+            commands = _used(lines[identifier], done[identifier].result.ok)
         paths: dict[str, str] = {}
         for name, path in input_names(action, graph).items():
             ref = action.inputs[name]
             paths[path] = names.get(ref, os.path.basename(path))
-            if _has(chain(*commands), path) and paths[path] not in files and not _is_made(ref, done):
-                files[paths[path]] = _data(catalog, done, ref, read)
-        if "schedule" in action.inputs and _has(chain(*commands), _SCHEDULE):
-            paths[_SCHEDULE] = f"{number:02}-{_SCHEDULE}"
-            text = _data(catalog, done, action.inputs["schedule"], read).decode("utf-8", "replace")
-            files[paths[_SCHEDULE]] = fill(text, action.params.get("parameters", {})).encode()
-        for name, file in action.outputs.items():
-            names[Produced(identifier, name)] = paths[f"out/{file}"] = f"{number:02}-{file}"
+            if _has(chain(*commands), path) and not _exists(ref, kept, lines) and paths[path] not in files:
+                files[paths[path]] = data(ref)
+        if "schedule" in action.inputs and _has(chain(*commands), SCHEDULE):
+            paths[SCHEDULE] = f"{number:02}-{SCHEDULE}"
+            text = data(action.inputs["schedule"]).decode("utf-8", "replace")
+            files[paths[SCHEDULE]] = fill(text, action.params.get("parameters", {})).encode()
+        names |= _output_names(action, number, kept, lines)
+        paths |= {f"out/{file}": names[Produced(identifier, name)] for name, file in action.outputs.items()}
         if action.stage == Stage.RUN and identifier in done:
-            checks = _checks(plan, done, action, names, lambda ref: _data(catalog, done, ref, read))
+            checks = _checks(plan, done[identifier], action, names, data, lines)
             commands, files, compares = [*commands, *checks[0]], files | checks[1], compares or bool(checks[0])
         if commands:
             steps[action.label] = [shlex.join(_renamed(word, paths) for word in words) for words in commands]
@@ -82,24 +97,44 @@ def commands_of(
     return Commands(steps=steps, files={name: data for name, data in files.items() if data}, compares=compares)
 
 
+def _exists(ref: Input, kept: Container[Input], lines: Container[str]) -> bool:
+    """Return whether a file exists when a command reads it: it is kept, or a command makes it."""
+    return ref in kept or (isinstance(ref, Produced) and ref.action in lines)
+
+
+def _output_names(
+    action: PlannedAction, number: int, kept: Mapping[Input, str], lines: Container[str]
+) -> dict[Input, str]:
+    """Return the names of an action's outputs. What a command makes does not overwrite a kept file."""
+    names: dict[Input, str] = {}
+    for name, file in action.outputs.items():
+        output = Produced(action.id, name)
+        if action.id in lines or output not in kept:
+            names[output] = f"{number:02}-{file}"
+        else:
+            names[output] = kept[output]
+    return names
+
+
 def _checks(
     plan: PlannedTests,
-    done: Mapping[str, Done],
+    done: Done,
     run: PlannedAction,
     names: Mapping[Input, str],
     data: Callable[[Input], bytes],
+    lines: Container[str],
 ) -> Checks:
     """Return what compares the outputs of a run, if it wrote them by commands or called what commands made."""
-    result = done[run.id].result
-    if _lines(done[run.id]):
-        return compare_files(plan, run, names, data) if result.ok else ([], {})
-    made = any(_is_made(ref, done) for source in run.sources for ref in plan.graph.actions[source].inputs.values())
-    return call_and_compare(plan, run, result, names, data) if made else ([], {})
+    if run.id in lines:
+        return compare_files(plan, run, names, data) if done.result.ok else ([], {})
+    kernels = (ref for source in run.sources for ref in plan.graph.actions[source].inputs.values())
+    made = any(isinstance(ref, Produced) and ref.action in lines for ref in kernels)
+    return call_and_compare(plan, run, done.result, names, data) if made else ([], {})
 
 
-def _used(lines: list[list[str]], ok: bool) -> list[list[str]]:
+def _used(lines: Lines, ok: bool) -> Lines:
     """Return the command lines of an action without those that only checked something: nothing reads what they write."""
-    kept: list[list[str]] = []
+    kept: Lines = []
     for words in reversed(lines):
         target = words[words.index("-o") + 1] if "-o" in words[:-1] else ""
         is_read = _has(chain(*kept), target)
@@ -109,7 +144,7 @@ def _used(lines: list[list[str]], ok: bool) -> list[list[str]]:
     return kept
 
 
-def _lines(done: Done) -> list[list[str]]:
+def _recorded(done: Done) -> Lines:
     """Return the commands of an action; none where the code under test wrote something else there: nothing else reads these."""
     found = done.result.metrics.get("commands")
     lines = [words for words in found if isinstance(words, list)] if isinstance(found, list) else []
@@ -126,11 +161,6 @@ def _renamed(word: str, paths: Mapping[str, str]) -> str:
     for path, name in paths.items():
         word = re.sub(_PATH.format(re.escape(path)), lambda _, name=name: name, word)  # type: ignore[misc]
     return word
-
-
-def _is_made(ref: Input, done: Mapping[str, Done]) -> bool:
-    """Return whether a command makes a file."""
-    return isinstance(ref, Produced) and bool(_lines(done[ref.action]))
 
 
 def _data(catalog: Catalog, done: Mapping[str, Done], ref: Input, read: Callable[[str], bytes]) -> bytes:
@@ -150,7 +180,7 @@ def passes_of(plan: PlannedTests, done: Mapping[str, Done], test: str, step: str
     words: set[str] = set()
     for name in plan.needed_by(test):
         if name in done and ActionId.parse(name).label == step.partition(" ")[0]:
-            for line in _lines(done[name]):
+            for line in _recorded(done[name]):
                 words |= {each for word in line[1:] if word.startswith("-") for each in _PASS.findall(word)}
     return frozenset(words)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,9 @@ def test_all_levels_become_files_and_a_step_gives_the_next(warm: Workspace, tmp_
     stepped = warm("step", "linalg-to-loops", str(files["bufferize-bufferized.mlir"]))
     assert stepped.code == 0, stepped.stderr
     assert stepped.stdout == files["linalg-to-loops-loops.mlir"].read_text()
+    printed = warm("step", "linalg-to-loops", str(files["bufferize-bufferized.mlir"]), "--print-ir-after-all").stdout
+    passes = re.findall(r"^// -----// IR Dump After \w+: ([\w-]+)", printed, re.MULTILINE)
+    assert passes[-4:] == ["convert-linalg-to-loops", "lower-affine", "canonicalize", "cse"]
     again = warm("ir", TEST, "--all", "--out", str(tmp_path / "ir"))
     assert again.code == 2
     assert "expected a new or empty folder; nothing was written" in again.stderr
@@ -53,6 +57,7 @@ def test_a_step_takes_parameters_and_releases(warm: Workspace, tmp_path: Path) -
     broken = warm("step", "linalg-fuse", str(file))
     assert broken.code == 1
     assert "does not parse" in broken.stderr
+    assert f'at loc("{file}":1:10)' in broken.stderr
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from mlir_matrix.actions.contract import INPUT_FOLDER
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.files import write_file, write_output
 from mlir_matrix.base.names import check_known, did_you_mean, printable
@@ -86,17 +87,25 @@ def ir_command(
     "step",
     "matrix step linalg-to-loops mlp.mlir",
     "matrix step linalg-tile-vectorize mlp.mlir --with rows=4 --pin llvm=22",
+    "matrix step bufferize mlp.mlir --print-ir-after-all",
 )
 @click.argument("name", metavar="STEP", shell_complete=names_in(STEPS))
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--with", "values", multiple=True, metavar="NAME=VALUE", help="Set a parameter of the step. Repeatable.")
+@click.option("--print-ir-after-all", "printing", is_flag=True, help="Print the IR after each pass.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write a file.")
 @options.session(*options.releases, *options.builds, options.cache)
 @options.limits_without_jobs
 def step_command(
-    name: str, file: Path, values: Sequence[str], out: Path | None, current: Session, limits: Limits
+    name: str,
+    file: Path,
+    values: Sequence[str],
+    printing: bool,
+    out: Path | None,
+    current: Session,
+    limits: Limits,
 ) -> int:
-    """Run one step on a file with MLIR, and print what it gives.
+    """Run one step on a file with MLIR, and print what it gives, or what each pass gives.
 
     Exit code: 0 printed; 1 the step fails, with its reason; 2 no such step; 3 the infrastructure failed.
     """
@@ -104,11 +113,16 @@ def step_command(
     step = current.catalog.steps[name]
     if not file.is_file():
         raise UsageError(f"{file}: there is no such file")
-    session, graph, level = plan_step(current, step, file.absolute(), _values(step.document, values))
+    parameters = _values(step.document, values)
+    session, graph, level = plan_step(current, step, file.absolute(), parameters, printing=printing)
     read, problem = read_levels(session, graph, [level], limits)
     for _, data in read:
-        _print(data, out)
-    warn(*filter(None, [problem]))
+        # No pass may have ended.
+        if data:
+            _print(data, out)
+    if problem:
+        # The action has a copy of the file.
+        warn(problem.replace(f"{INPUT_FOLDER}/{file.name}", str(file)))
     return int(bool(problem))
 
 

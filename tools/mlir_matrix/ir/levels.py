@@ -23,6 +23,8 @@ from mlir_matrix.results.run_plan import run_graph
 
 #: The input of a step.
 _IR = "ir"
+#: The output with the reason why a pass failed after some were printed.
+PROBLEM = "problem"
 _STAGES = (Stage.IMPORT, Stage.LOWER, Stage.CODEGEN)
 
 
@@ -86,6 +88,8 @@ def read_levels(
         if not result.ok:
             return found, _reason(level, result)
         found.append((level, store.read_blob(result.outputs[level.output])))
+        if PROBLEM in result.outputs and (problem := store.read_blob(result.outputs[PROBLEM])):
+            return found, f"{level.name}: {problem.decode(errors='replace').strip()}"
     return found, ""
 
 
@@ -99,11 +103,11 @@ def _reason(level: Level, result: Result) -> str:
 
 
 def plan_step(
-    session: Session, step: Entry[Step], file: Path, values: Mapping[str, ParameterValue]
+    session: Session, step: Entry[Step], file: Path, values: Mapping[str, ParameterValue], *, printing: bool = False
 ) -> tuple[Session, Graph, Level]:
     """Plan a step on a file: return a session that knows the file's folder, the graph, and the level that the step gives.
 
-    Raise UsageError for a step that the pinned releases do not have.
+    ``printing``: the level is the IR after each pass. Raise UsageError for a step that the pinned releases do not have.
     """
     parameters = {
         name: Parameter(description=parameter.description, default=values.get(name, parameter.default))
@@ -118,4 +122,25 @@ def plan_step(
     graph = Graph()
     chains = Chains(catalog, graph, session.pins.reference("numpy"), session.pins)
     made = chains.step(step.name, resolved_step, File(len(catalog.roots) - 1, file.name))
-    return replace(session, catalog=catalog), graph, Level(step.name, graph.actions[made.action], made.output)
+    level = Level(step.name, graph.actions[made.action], made.output)
+    if printing:
+        graph, level = _printing(level)
+    return replace(session, catalog=catalog), graph, level
+
+
+def _printing(level: Level) -> tuple[Graph, Level]:
+    """Return a graph that prints the IR after each pass of a step, and its level. Raise UsageError without passes."""
+    action = level.action
+    if action.tool != "passes":
+        raise UsageError(f"step {level.name} runs {action.tool}, no passes; leave out --print-ir-after-all")
+    graph = Graph()
+    identifier = graph.add(
+        action.label,
+        tool="print_passes",
+        stage=action.stage,
+        environment=action.environment,
+        params=action.params,
+        inputs=action.inputs,
+        outputs={"printed": "printed.mlir", PROBLEM: "problem.txt"},
+    )
+    return graph, Level(level.name, graph.actions[identifier], "printed")

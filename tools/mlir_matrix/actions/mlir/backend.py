@@ -30,9 +30,18 @@ class Backend(Protocol):
         """Import in the warm parent what every child needs."""
 
     def transform(
-        self, action: Action[BackendParams], passes: str, *, schedule: str | None = None, patterns: str | None = None
+        self,
+        action: Action[BackendParams],
+        passes: str,
+        *,
+        schedule: str | None = None,
+        patterns: str | None = None,
+        printed: str = "",
     ) -> None:
-        """Read ``ir``, apply patterns, run passes with a schedule, write ``ir``."""
+        """Read ``ir``, apply patterns, run passes with a schedule, write ``ir``.
+
+        ``printed``: a folder for the IR after each pass, in files of its own.
+        """
 
     def compile_object(self, action: Action[StepParams], level: int, target: str) -> None:
         """Compile ``ir``, in the LLVM dialect, to an object file."""

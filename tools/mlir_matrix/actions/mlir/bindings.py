@@ -208,8 +208,8 @@ class ReportingContext:
         self.owned.append(module)
         return module
 
-    def run(self, module: Any, passes: str) -> None:
-        """Run ``builtin.module(passes)`` on the module, in place."""
+    def run(self, module: Any, passes: str, printed: str = "") -> None:
+        """Run ``builtin.module(passes)`` on the module, in place. ``printed``: a folder for the IR after each pass."""
         manager = self.bindings.needed("passmanager").PassManager
         try:
             with under_test():
@@ -220,6 +220,8 @@ class ReportingContext:
             raise ActionFailed("the pass pipeline does not parse", diagnostics=f"{error}\n") from error
         self.owned.append(parsed)
         parsed.enable_verifier(True)
+        if printed:
+            parsed.enable_ir_printing(print_after_all=True, tree_printing_dir_path=printed)
         try:
             with under_test():
                 parsed.run(module.operation)

@@ -30,7 +30,12 @@ def _session(action: Action[BackendParams]) -> Iterator[ReportingContext]:
 
 
 def transform(
-    action: Action[BackendParams], passes: str, *, schedule: str | None = None, patterns: str | None = None
+    action: Action[BackendParams],
+    passes: str,
+    *,
+    schedule: str | None = None,
+    patterns: str | None = None,
+    printed: str = "",
 ) -> None:
     """See ``Backend``. The schedule is part of the module only while the passes run."""
     with _session(action) as session:
@@ -41,7 +46,7 @@ def transform(
             session.rewrite(module, library)
         if schedule is not None:
             _attach(session, module, schedule)
-        session.run(module, " ".join(passes.split()))
+        session.run(module, " ".join(passes.split()), printed)
         if schedule is not None:
             _detach(module)
         text = session.text(module)

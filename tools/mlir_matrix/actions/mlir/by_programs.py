@@ -14,6 +14,8 @@ from mlir_matrix.actions.mlir.generic_form import Written, signature
 from mlir_matrix.actions.params import BackendParams, StepParams, Value
 from mlir_matrix.actions.runtime import programs
 
+#: From this release on ``mlir-opt`` prints the IR after each pass into a folder.
+_PRINTS_FILES = 19
 #: From this release on a pipeline names the operation that it is anchored to; before, that was always the module.
 ANCHORED = 16
 #: The second level of x86-64 has SSE 4.1, which rounds numbers: without it, code generators differ in more than speed.
@@ -31,14 +33,24 @@ def preload() -> None:
 
 
 def transform(
-    action: Action[BackendParams], passes: str, *, schedule: str | None = None, patterns: str | None = None
+    action: Action[BackendParams],
+    passes: str,
+    *,
+    schedule: str | None = None,
+    patterns: str | None = None,
+    printed: str = "",
 ) -> None:
     """See ``Backend``. Raise ActionFailed for patterns, which ``mlir-opt`` cannot read."""
     if patterns is not None:
         raise ActionFailed("PDL patterns need MLIR's Python bindings; mlir-opt applies none")
     if not Path(action.inputs["ir"]).read_bytes().strip():
         raise ActionFailed("the IR is empty")
-    _optimise(action.inputs["ir"], with_schedule(passes, schedule), action.outputs["ir"])
+    printing = []
+    if printed:
+        if programs.before("mlir-opt", _PRINTS_FILES):
+            raise ActionFailed(f"mlir-opt prints the IR after each pass into files from LLVM {_PRINTS_FILES} on")
+        printing = ["--mlir-print-ir-after-all", f"--mlir-print-ir-tree-dir={printed}"]
+    _optimise(action.inputs["ir"], with_schedule(passes, schedule), action.outputs["ir"], *printing)
 
 
 def with_schedule(passes: str, schedule: str | None) -> str:

@@ -20,12 +20,12 @@ preload = backend.preload
 
 def run(action: Action[PassesParams]) -> None:
     """Read ``ir``, run the passes, write ``ir``. Raise ActionFailed with the compiler's diagnostics."""
-    schedule, patterns = (_companion(action, name) for name in ("schedule", "patterns"))
+    schedule, patterns = (companion(action, name) for name in ("schedule", "patterns"))
     tool = backend.backend_of(action)
     tool.transform(action, action.params["passes"], schedule=schedule, patterns=patterns)
 
 
-def _companion(action: Action[PassesParams], name: str) -> str | None:
+def companion(action: Action[PassesParams], name: str) -> str | None:
     """Replace the parameters in a file of the step. Return its path, which diagnostics show."""
     if name not in action.inputs:
         return None

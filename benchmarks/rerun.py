@@ -36,6 +36,7 @@ from mlir_matrix.expand.suite import expand
 from mlir_matrix.plan.session import plan_tests
 
 RUNS = 15
+IR_TEST = "jax/linalg-loops/x86_64/mlp"
 FRAMEWORKS = frozenset({"torch", "torch_mlir", "jax", "jaxlib", "onnx", "iree", "mlir", "numpy"})
 LIBRARIES = "import click, rich.console, pydantic, yaml"
 #: Frameworks, pipelines, targets and workloads of a small and a large catalog: 500 and 10,000 tests.
@@ -127,13 +128,18 @@ def main() -> int:
         anew = medians({"500, anew": small.run_anew, "10,000, anew": large.run_anew}, 1)
         small.settle()
         large.settle()
-        contenders = {"run": partial(matrix, "run", "smoke"), "--help": partial(matrix, "--help")}
+        contenders = {
+            "run": partial(matrix, "run", "smoke"),
+            "ir": partial(matrix, "ir", IR_TEST),
+            "--help": partial(matrix, "--help"),
+        }
         times = anew | medians({**contenders, LIBRARIES: libraries, "500": small.run, "10,000": large.run}, RUNS)
     for name, seconds in times.items():
         print(f"     {name}: {seconds:.3f} s")
     holds = [
         verdict("actions executed, frameworks imported, processes started", sum(done), 0, at_most=True),
         verdict("unchanged run of smoke / 0.5 s", times["run"] / 0.5, 1, at_most=True),
+        verdict("matrix ir of a cached test / 0.3 s", times["ir"] / 0.3, 1, at_most=True),
         verdict(f"unchanged run of smoke / {LIBRARIES}", times["run"] / times[LIBRARIES], 2, at_most=True),
         verdict("unchanged runs of 10,000 tests / 500", times["10,000"] / times["500"], 6, at_most=True),
         verdict("matrix --help / 0.15 s", times["--help"] / 0.15, 1, at_most=True),

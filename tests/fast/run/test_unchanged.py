@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from mlir_matrix.base import fingerprint
+from mlir_matrix.execute import kept_answers
 from mlir_matrix.execute.use_log import read_uses
 from mlir_matrix.plan.graph import File, Graph
 from mlir_matrix.plan.request import ExecutorOptions, Limits, Request
 from mlir_matrix.results.results import Run, TestResult
-from mlir_matrix.run import unchanged
 from mlir_matrix.run.unchanged import KeptRun, UnchangedRuns
 
-TOOLS = Path(unchanged.__file__).parents[2]
+TOOLS = Path(kept_answers.__file__).parents[2]
 _NAMES = {"framework": "jax", "pipeline": "p", "target": "t"}
 PASS = TestResult(
     id="jax/p/t/a", **_NAMES, workload="a", outcome="pass", stage="judge", expected=True, reason="", cached=True,
@@ -53,7 +53,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "code" / "module.py").write_text("x = 1")
     monkeypatch.setenv("MATRIX_ROOT", str(root))
     monkeypatch.setenv("MATRIX_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(unchanged, "_PACKAGE", str(tmp_path / "code"))
+    monkeypatch.setattr(kept_answers, "_PACKAGE", str(tmp_path / "code"))
     monkeypatch.setattr(fingerprint, "_TICK_NS", -1 << 40)
     return root
 
@@ -326,11 +326,11 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
     assert UnchangedRuns(REQUEST).find() is None
 
 
-def test_unchanged_keeps_the_last_16_command_lines(tmp_path: Path) -> None:
-    for number in range(20):
+def test_unchanged_keeps_the_last_32_command_lines(tmp_path: Path) -> None:
+    for number in range(36):
         keep(tmp_path, replace(REQUEST, tests=(str(number),)))
-    assert len(list((tmp_path / "home" / "actions" / "unchanged").iterdir())) == 16
-    assert UnchangedRuns(replace(REQUEST, tests=("19",))).find() is not None
+    assert len(list((tmp_path / "home" / "actions" / "unchanged").iterdir())) == 32
+    assert UnchangedRuns(replace(REQUEST, tests=("35",))).find() is not None
     assert UnchangedRuns(replace(REQUEST, tests=("0",))).find() is None
 
 

@@ -11,11 +11,10 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import fields
-from functools import partial, wraps
+from dataclasses import dataclass, field, fields
+from functools import wraps
 from itertools import pairwise
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
@@ -543,26 +542,47 @@ def same_catalogs(words: Sequence[str], current: Session) -> str:
     return shlex.join([*words, *catalog_options(current.catalog.roots[1:])])
 
 
-def _open_session(
-    *,
-    catalogs: Sequence[Path],
-    cache_dir: Path | None = None,
-    pins: Sequence[str] = (),
-    swaps: Mapping[str, str] = MappingProxyType({}),
-    network: bool = False,
-    unconfined: bool = False,
-    stale_goldens: bool = False,
-) -> Session:
-    from mlir_matrix.plan.session import open_session  # slow to import, and an unchanged run opens no session
+@dataclass(frozen=True, kw_only=True)
+class SessionOptions:
+    """The options that decide a session."""
 
-    opened = open_session(
-        catalogs=catalogs, cache_dir=cache_dir, swaps=swaps, pins=pins, stale_goldens=stale_goldens,
-        permissions=Permissions(network=network, unconfined=unconfined),
-    )  # fmt: skip
-    warn_left_out(opened.catalog)
-    return opened
+    catalogs: Sequence[Path]
+    cache_dir: Path | None = None
+    pins: Sequence[str] = ()
+    swaps: Mapping[str, str] = field(default_factory=dict)
+    network: bool = False
+    unconfined: bool = False
+    stale_goldens: bool = False
+
+    def words(self) -> list[object]:
+        """Return the options as JSON, without the places of catalogs and cache."""
+        return [list(self.pins), dict(self.swaps), self.network, self.unconfined, self.stale_goldens]
+
+    def open(self) -> Session:
+        """Open the session. Raise CatalogError and UsageError."""
+        from mlir_matrix.plan.session import open_session  # slow to import, and a kept answer opens no session
+
+        opened = open_session(
+            catalogs=self.catalogs,
+            cache_dir=self.cache_dir,
+            swaps=self.swaps,
+            pins=self.pins,
+            stale_goldens=self.stale_goldens,
+            permissions=Permissions(network=self.network, unconfined=self.unconfined),
+        )
+        warn_left_out(opened.catalog)
+        return opened
 
 
 def session(*options: Option, stale_goldens: bool = False) -> Callable[[F], F]:
     """Return a decorator that passes the verb ``current``, the session that ``--catalog`` and these options open."""
-    return _gathered("current", partial(_open_session, stale_goldens=stale_goldens), *options, catalog)
+
+    def make(**values: Any) -> Session:
+        return SessionOptions(**values, stale_goldens=stale_goldens).open()
+
+    return _gathered("current", make, *options, catalog)
+
+
+def closed_session(*options: Option) -> Callable[[F], F]:
+    """Return a decorator that passes the verb ``closed``, the SessionOptions of a session that it may not need to open."""
+    return _gathered("closed", SessionOptions, *options, catalog)

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from mlir_matrix.actions.contract import INPUT_FOLDER
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.files import write_file, write_output
-from mlir_matrix.base.names import check_known, did_you_mean, printable
+from mlir_matrix.base.paths import find_home, repository
 from mlir_matrix.base.text import counted
-from mlir_matrix.catalog.models.base import ParameterValue, Scalar, Step
-from mlir_matrix.catalog.yaml_reader import ScalarError, plain_scalar
 from mlir_matrix.cli import options
 from mlir_matrix.cli.completion import complete_tests, names_in
 from mlir_matrix.cli.output import warn
 from mlir_matrix.cli.verbs import verb
-from mlir_matrix.environments.session import Session
-from mlir_matrix.ir.levels import Level, between, levels_of, plan_step, read_levels
+from mlir_matrix.execute.action_cache import ActionCache
+from mlir_matrix.execute.kept_answers import KeptAnswers
+from mlir_matrix.ir.level_file import LevelFile
 from mlir_matrix.plan.request import Limits
-from mlir_matrix.plan.session import plan_tests, select_tests
+
+if TYPE_CHECKING:
+    from mlir_matrix.environments.session import Session
 
 STEPS = "recipes/steps"
 
@@ -44,7 +46,7 @@ STEPS = "recipes/steps"
     metavar="PATH",
     help="Write a file, or with --all into a new or empty folder.",
 )
-@options.session(*options.releases, *options.builds, options.cache)
+@options.closed_session(*options.releases, *options.builds, options.cache)
 @options.limits_without_jobs
 def ir_command(
     test: str,
@@ -52,7 +54,7 @@ def ir_command(
     before: str | None,
     every: bool,
     out: Path | None,
-    current: Session,
+    closed: options.SessionOptions,
     limits: Limits,
 ) -> int:
     """Print the IR of a test after a step, whether it passes or not.
@@ -64,16 +66,21 @@ def ir_command(
     """
     if sum(map(bool, (after, before, every))) > 1:
         raise UsageError("--after, --before and --all exclude each other")
-    found = [each for each in select_tests(current, [test]) if each.id == test]
-    if not found:
-        raise UsageError(f"{printable(test)}: expected the identifier of one test; matrix plan lists them")
-    plan = plan_tests(current, found)
-    levels = levels_of(plan, test)
-    if not levels:
-        raise UsageError(f"{test}: no step of it gives IR")
-    if after or before:
-        levels = [between(levels, after=after, before=before)]
-    read, problem = read_levels(current, plan.graph, levels, limits)
+    home = find_home(cache_dir=closed.cache_dir)
+    answers = KeptAnswers([repository(), *closed.catalogs], home, ["ir", test, after, before, every, closed.words()])
+    store = ActionCache(home.actions)
+    kept = answers.find()
+    problem = ""
+    if kept is not None:
+        files = [LevelFile(*each) for each in kept["files"]]
+    else:
+        from mlir_matrix.ir.levels import find_levels  # slow to import, and a kept answer needs no catalog
+
+        current = closed.open()
+        files, problem, lasting = find_levels(current, test, limits, after=after, before=before, every=every)
+        if lasting:
+            answers.keep({"files": files}, [store.blob_path(file.digest) for file in files])
+    read = [(file, store.read_blob(file.digest)) for file in files]
     if every:
         _print_all(read, out)
     elif read:
@@ -109,14 +116,14 @@ def step_command(
 
     Exit code: 0 printed; 1 the step fails, with its reason; 2 no such step; 3 the infrastructure failed.
     """
-    check_known("step", [name], current.catalog.steps)
-    step = current.catalog.steps[name]
-    if not file.is_file():
-        raise UsageError(f"{file}: there is no such file")
-    parameters = _values(step.document, values)
-    session, graph, level = plan_step(current, step, file.absolute(), parameters, printing=printing)
+    from mlir_matrix.ir.levels import read_levels  # slow to import
+    from mlir_matrix.ir.one_step import plan_step
+
+    session, graph, level = plan_step(current, name, file, values, printing=printing)
     read, problem = read_levels(session, graph, [level], limits)
-    for _, data in read:
+    store = ActionCache(session.home.actions)
+    for found in read:
+        data = store.read_blob(found.digest)
         # No pass may have ended.
         if data:
             _print(data, out)
@@ -124,34 +131,6 @@ def step_command(
         # The action has a copy of the file.
         warn(problem.replace(f"{INPUT_FOLDER}/{file.name}", str(file)))
     return int(bool(problem))
-
-
-def _values(step: Step, words: Sequence[str]) -> dict[str, ParameterValue]:
-    """Return the values of parameters, read as YAML reads them. Raise UsageError."""
-    found: dict[str, ParameterValue] = {}
-    for word in words:
-        name, separator, text = word.partition("=")
-        if not separator or name not in step.parameters:
-            near = did_you_mean(name, step.parameters)
-            raise UsageError(f"--with {printable(word)}: expected NAME=VALUE with a parameter of the step{near}")
-        value, default = _scalar(text), step.parameters[name].default
-        if isinstance(default, tuple):
-            found[name] = tuple(_scalar(part) for part in text.split(","))
-        elif type(value) is not type(default) and not isinstance(default, (float, str)):
-            raise UsageError(f"--with {printable(word)}: expected a value like {default}, the default")
-        else:
-            found[name] = text if isinstance(default, str) else value
-    return found
-
-
-def _scalar(text: str) -> Scalar:
-    try:
-        value = plain_scalar(text)
-    except ScalarError as error:
-        raise UsageError(f"--with: {error}") from None
-    if value is None:
-        raise UsageError("--with: expected a value after '='")
-    return value
 
 
 def _is_text(data: bytes) -> bool:
@@ -167,15 +146,15 @@ def _print(data: bytes, out: Path | None) -> None:
         raise UsageError(f"the result is not text ({len(data)} bytes); write it to a file: --out FILE")
 
 
-def _print_all(read: Sequence[tuple[Level, bytes]], out: Path | None) -> None:
+def _print_all(read: Sequence[tuple[LevelFile, bytes]], out: Path | None) -> None:
     """Print the levels one after the other, or write a file for each, in the order of the steps."""
     if out is None:
-        for level, data in read:
-            click.echo(f"// ----- {level.name}")
+        for file, data in read:
+            click.echo(f"// ----- {file.level}")
             click.echo(data.decode(errors="replace") if _is_text(data) else f"// {len(data)} bytes, not text")
         return
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"--out {out}: expected a new or empty folder; nothing was written")
-    for number, (level, data) in enumerate(read):
-        write_file(out / f"{number:02}-{level.name}-{level.action.outputs[level.output]}", data)
+    for number, (file, data) in enumerate(read):
+        write_file(out / f"{number:02}-{file.level}-{file.name}", data)
     click.echo(f"{counted(len(read), 'file')} written to {out}")

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from mlir_matrix.actions.outcomes import Outcome, Stage
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.names import did_you_mean, printable
-from mlir_matrix.catalog.catalog import Entry
-from mlir_matrix.catalog.models.base import Parameter, ParameterValue, Step
+from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache, Result
-from mlir_matrix.expand.recipes import Unsupported
-from mlir_matrix.expand.routes import Connector
-from mlir_matrix.plan.chains import Chains
-from mlir_matrix.plan.graph import File, Graph, PlannedAction
+from mlir_matrix.ir.level_file import LevelFile
+from mlir_matrix.plan.graph import Graph, PlannedAction
 from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.request import Limits
+from mlir_matrix.plan.session import plan_tests, select_tests
 from mlir_matrix.results.run_plan import run_graph
 
 #: The input of a step.
@@ -36,6 +34,34 @@ class Level:
     name: str
     action: PlannedAction
     output: str
+
+
+class FoundLevels(NamedTuple):
+    """The files of levels, why the next level failed (or nothing), and whether the next call gives the same."""
+
+    files: list[LevelFile]
+    problem: str
+    lasting: bool
+
+
+def find_levels(
+    session: Session, test: str, limits: Limits, *, after: str | None, before: str | None, every: bool
+) -> FoundLevels:
+    """Execute a test up to a step, or before it; up to each step with ``every``. Raise UsageError, InfrastructureError."""
+    found = [each for each in select_tests(session, [test]) if each.id == test]
+    if not found:
+        raise UsageError(f"{printable(test)}: expected the identifier of one test; matrix plan lists them")
+    plan = plan_tests(session, found)
+    levels = levels_of(plan, test)
+    if not levels:
+        raise UsageError(f"{test}: no step of it gives IR")
+    if after or before:
+        levels = [between(levels, after=after, before=before)]
+    files, problem = read_levels(session, plan.graph, levels, limits)
+    environments = session.environments(action.environment for action in plan.graph.actions.values())
+    locked = all(isinstance(each, ResolvedEnvironment) and each.is_locked for each in environments.values())
+    lasting = locked and not (problem or session.catalog.over)
+    return FoundLevels(files, problem, lasting)
 
 
 def levels_of(plan: PlannedTests, test: str) -> list[Level]:
@@ -71,25 +97,24 @@ def between(levels: Sequence[Level], *, after: str | None, before: str | None) -
     return levels[at]
 
 
-def read_levels(
-    session: Session, graph: Graph, levels: Sequence[Level], limits: Limits
-) -> tuple[list[tuple[Level, bytes]], str]:
+def read_levels(session: Session, graph: Graph, levels: Sequence[Level], limits: Limits) -> tuple[list[LevelFile], str]:
     """Execute what the levels need, from the cache where it is known.
 
-    Return each level with its bytes up to the first one that fails, and why that fails; empty if none does. Raise
+    Return the file of each level up to the first one that fails, and why that fails; empty if none does. Raise
     InfrastructureError if the machine fails.
     """
     needed = dict.fromkeys(name for level in levels for name in graph.needed_by(level.action.id))
     done = run_graph(session, Graph({name: graph.actions[name] for name in needed}), limits=limits)
-    store = ActionCache(session.home.actions)
-    found: list[tuple[Level, bytes]] = []
+    found: list[LevelFile] = []
     for level in levels:
         result = done[level.action.id].result
         if not result.ok:
             return found, _reason(level, result)
-        found.append((level, store.read_blob(result.outputs[level.output])))
-        if PROBLEM in result.outputs and (problem := store.read_blob(result.outputs[PROBLEM])):
-            return found, f"{level.name}: {problem.decode(errors='replace').strip()}"
+        file = level.action.outputs[level.output]
+        found.append(LevelFile(level.name, file, result.outputs[level.output]))
+        if PROBLEM in result.outputs:
+            problem = ActionCache(session.home.actions).read_blob(result.outputs[PROBLEM]).decode(errors="replace")
+            return found, f"{level.name}: {problem.strip()}" if problem else ""
     return found, ""
 
 
@@ -100,47 +125,3 @@ def _reason(level: Level, result: Result) -> str:
         raise InfrastructureError(reason)
     diagnostics = outcome.get("diagnostics", "").strip()
     return f"{reason}\n{diagnostics}" if diagnostics else reason
-
-
-def plan_step(
-    session: Session, step: Entry[Step], file: Path, values: Mapping[str, ParameterValue], *, printing: bool = False
-) -> tuple[Session, Graph, Level]:
-    """Plan a step on a file: return a session that knows the file's folder, the graph, and the level that the step gives.
-
-    ``printing``: the level is the IR after each pass. Raise UsageError for a step that the pinned releases do not have.
-    """
-    parameters = {
-        name: Parameter(description=parameter.description, default=values.get(name, parameter.default))
-        for name, parameter in step.document.parameters.items()
-    }
-    changed = replace(step, document=step.document.model_copy(update={"parameters": parameters}))
-    catalog = session.catalog
-    catalog = replace(catalog, roots=(*catalog.roots, file.parent), steps={**catalog.steps, step.name: changed})
-    resolved_step = Connector(catalog, session.pins).step_alone(step.name)
-    if isinstance(resolved_step, Unsupported):
-        raise UsageError(resolved_step.reason)
-    graph = Graph()
-    chains = Chains(catalog, graph, session.pins.reference("numpy"), session.pins)
-    made = chains.step(step.name, resolved_step, File(len(catalog.roots) - 1, file.name))
-    level = Level(step.name, graph.actions[made.action], made.output)
-    if printing:
-        graph, level = _printing(level)
-    return replace(session, catalog=catalog), graph, level
-
-
-def _printing(level: Level) -> tuple[Graph, Level]:
-    """Return a graph that prints the IR after each pass of a step, and its level. Raise UsageError without passes."""
-    action = level.action
-    if action.tool != "passes":
-        raise UsageError(f"step {level.name} runs {action.tool}, no passes; leave out --print-ir-after-all")
-    graph = Graph()
-    identifier = graph.add(
-        action.label,
-        tool="print_passes",
-        stage=action.stage,
-        environment=action.environment,
-        params=action.params,
-        inputs=action.inputs,
-        outputs={"printed": "printed.mlir", PROBLEM: "problem.txt"},
-    )
-    return graph, Level(level.name, graph.actions[identifier], "printed")

@@ -1,0 +1,131 @@
+"""Keep the answers of commands, and return them while nothing that they depend on has changed.
+
+A command whose actions are all in the cache spends most of its time on finding that out: it loads and checks the catalog, plans
+actions, hashes their inputs and reads their results. So this module keeps answers with fingerprints of
+
+- all files of the catalogs, and the names of the folders beside them;
+- the program's own code, the interpreter with the packages it has, and the CPU;
+- the files of the action cache that such a command reads or looks for.
+
+The same command line returns its answer while all fingerprints are equal. If one differs, or the file of the answer is missing or
+damaged, there is no answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mlir_matrix.base.digest import digest_bytes, digest_value
+from mlir_matrix.base.fingerprint import Fingerprint, machine_identity
+from mlir_matrix.base.paths import Home, launcher
+from mlir_matrix.execute.use_log import add_uses, is_of_today
+
+#: Folders of a catalog that a command may read; kernels are linked with the driver.
+FOLDERS = ("matrix", "recipes", "toolchains", "containers", "golden", "tools/driver")
+#: Command lines whose answers are kept.
+_MOST = 32
+_PACKAGE = str(Path(__file__).resolve().parents[1])
+
+
+class KeptAnswers:
+    """Finds and keeps the answer of one command line."""
+
+    def __init__(self, roots: Sequence[Path], home: Home, words: Sequence[object], *, usable: bool = True) -> None:
+        """``words``: all that the answer depends on besides files. Without ``usable``, nothing is found or kept."""
+        self._roots = list(map(os.path.abspath, roots))
+        self._cache = str(home.actions)
+        self._folder = f"{self._cache}/unchanged"
+        # ascii(), because names of files and arguments need not be UTF-8.
+        # Results name the command that repeats each of them.
+        text = ascii([sys.executable, launcher(), str(home.cache), self._roots, words])
+        self._file = f"{self._folder}/{digest_value(text)}.json"
+        self._sources = Fingerprint()
+        self._state = ""
+        if usable:
+            with contextlib.suppress(OSError):
+                self._add_sources(self._sources)
+                self._state = self._sources.digest()
+
+    def _add_sources(self, sources: Fingerprint) -> None:
+        sources.add_value([list(map(os.path.realpath, self._roots)), machine_identity()])
+        sources.add_folder(_PACKAGE)
+        for root in self._roots:
+            sources.add_names(root)
+            for name in FOLDERS:
+                sources.add_folder(f"{root}/{name}")
+
+    def _is_as_it_was(self) -> bool:
+        """Return whether nothing has changed since this command began. Raise OSError."""
+        now = Fingerprint()
+        self._add_sources(now)
+        return now.digest() == self._state
+
+    def find(self) -> dict[str, Any] | None:
+        """Return the answer if it is kept and nothing has changed, or None."""
+        try:
+            if not self._state:
+                return None
+            with open(self._file, "rb") as file:
+                text, _, check = file.read().rpartition(b"\n")
+            if check != self._check(text):
+                return None
+            kept = json.loads(text)
+            if kept["sources"] != self._state or kept["cached"] != self._of_cache(kept["files"]).digest():
+                return None
+            self._note_use(kept["files"])
+            answer: dict[str, Any] = kept["answer"]
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+        return answer
+
+    def keep(self, answer: Mapping[str, Any], relied: Iterable[str]) -> None:
+        """Keep an answer that JSON can hold. Best effort: a cache may be read-only.
+
+        ``relied``: the files of the action cache that the answer depends on.
+        """
+        if not self._state:
+            return
+        files = [file.removeprefix(f"{self._cache}/") for file in relied]
+        with contextlib.suppress(OSError, ValueError):
+            cached = self._of_cache(files)
+            if self._sources.is_settled() and cached.is_settled(self._sources) and self._is_as_it_was():
+                entry = {"sources": self._state, "cached": cached.digest(), "files": files, "answer": answer}
+                text = json.dumps(entry, separators=(",", ":")).encode()
+                self._write(text + b"\n" + self._check(text))
+
+    def _note_use(self, files: Sequence[str]) -> None:
+        """Record once a day that these files are used, without touching them."""
+        with contextlib.suppress(OSError):
+            if not is_of_today(self._file):
+                results = (file for file in files if file.startswith("results-"))
+                add_uses(f"{self._cache}/uses", map(os.path.basename, results))
+                os.utime(self._file)
+
+    def _of_cache(self, files: Sequence[str]) -> Fingerprint:
+        found = Fingerprint()
+        found.add_files(os.path.join(self._cache, file) for file in files)
+        return found
+
+    def _check(self, text: bytes) -> bytes:
+        """Return the line below an entry: the entry is whole, and belongs to this command line."""
+        return digest_bytes(os.path.basename(self._file).encode() + b"\n" + text).encode()
+
+    def _write(self, data: bytes) -> None:
+        os.makedirs(self._folder, exist_ok=True)
+        scratch = f"{self._file}.{os.getpid()}.new"
+        try:
+            with open(scratch, "wb") as file:
+                file.write(data)
+            os.replace(scratch, self._file)
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(scratch)
+        by_age = sorted(os.scandir(self._folder), key=lambda entry: entry.stat().st_mtime_ns)
+        for entry in by_age[:-_MOST]:
+            os.unlink(entry.path)

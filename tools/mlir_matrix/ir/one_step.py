@@ -1,0 +1,97 @@
+"""Plan one step on a file of the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.names import check_known, did_you_mean, printable
+from mlir_matrix.catalog.models.base import Parameter, ParameterValue, Scalar, Step
+from mlir_matrix.catalog.yaml_reader import ScalarError, plain_scalar
+from mlir_matrix.environments.session import Session
+from mlir_matrix.expand.recipes import Unsupported
+from mlir_matrix.expand.routes import Connector
+from mlir_matrix.ir.levels import PROBLEM, Level
+from mlir_matrix.plan.chains import Chains
+from mlir_matrix.plan.graph import File, Graph
+
+
+def plan_step(
+    session: Session, name: str, file: Path, words: Sequence[str], *, printing: bool = False
+) -> tuple[Session, Graph, Level]:
+    """Plan a step on a file: return a session that knows the file's folder, the graph, and the level that the step gives.
+
+    ``words``: values of parameters, ``rows=4``. ``printing``: the level is the IR after each pass. Raise UsageError for an unknown
+    step or parameter, and for a step that the pinned releases do not have.
+    """
+    check_known("step", [name], session.catalog.steps)
+    step = session.catalog.steps[name]
+    if not file.is_file():
+        raise UsageError(f"{file}: there is no such file")
+    file = file.absolute()
+    values = _values(step.document, words)
+    parameters = {
+        name: Parameter(description=parameter.description, default=values.get(name, parameter.default))
+        for name, parameter in step.document.parameters.items()
+    }
+    changed = replace(step, document=step.document.model_copy(update={"parameters": parameters}))
+    catalog = session.catalog
+    catalog = replace(catalog, roots=(*catalog.roots, file.parent), steps={**catalog.steps, step.name: changed})
+    resolved_step = Connector(catalog, session.pins).step_alone(step.name)
+    if isinstance(resolved_step, Unsupported):
+        raise UsageError(resolved_step.reason)
+    graph = Graph()
+    chains = Chains(catalog, graph, session.pins.reference("numpy"), session.pins)
+    made = chains.step(step.name, resolved_step, File(len(catalog.roots) - 1, file.name))
+    level = Level(step.name, graph.actions[made.action], made.output)
+    if printing:
+        graph, level = _printing(level)
+    return replace(session, catalog=catalog), graph, level
+
+
+def _printing(level: Level) -> tuple[Graph, Level]:
+    """Return a graph that prints the IR after each pass of a step, and its level. Raise UsageError without passes."""
+    action = level.action
+    if action.tool != "passes":
+        raise UsageError(f"step {level.name} runs {action.tool}, no passes; leave out --print-ir-after-all")
+    graph = Graph()
+    identifier = graph.add(
+        action.label,
+        tool="print_passes",
+        stage=action.stage,
+        environment=action.environment,
+        params=action.params,
+        inputs=action.inputs,
+        outputs={"printed": "printed.mlir", PROBLEM: "problem.txt"},
+    )
+    return graph, Level(level.name, graph.actions[identifier], "printed")
+
+
+def _values(step: Step, words: Sequence[str]) -> dict[str, ParameterValue]:
+    """Return the values of parameters, read as YAML reads them. Raise UsageError."""
+    found: dict[str, ParameterValue] = {}
+    for word in words:
+        name, separator, text = word.partition("=")
+        if not separator or name not in step.parameters:
+            near = did_you_mean(name, step.parameters)
+            raise UsageError(f"--with {printable(word)}: expected NAME=VALUE with a parameter of the step{near}")
+        value, default = _scalar(text), step.parameters[name].default
+        if isinstance(default, tuple):
+            found[name] = tuple(_scalar(part) for part in text.split(","))
+        elif type(value) is not type(default) and not isinstance(default, (float, str)):
+            raise UsageError(f"--with {printable(word)}: expected a value like {default}, the default")
+        else:
+            found[name] = text if isinstance(default, str) else value
+    return found
+
+
+def _scalar(text: str) -> Scalar:
+    try:
+        value = plain_scalar(text)
+    except ScalarError as error:
+        raise UsageError(f"--with: {error}") from None
+    if value is None:
+        raise UsageError("--with: expected a value after '='")
+    return value

@@ -148,7 +148,7 @@ def test_fail_fast_stops(suite: Callable[[str], Workspace], fresh: Callable[[str
     (surprise,) = [test["id"] for test in document["tests"] if not test["expected"]]
     left_out = [test for test in document["tests"] if test["id"] != surprise]
     assert {test["outcome"] for test in left_out} == {"skipped"}
-    assert {test["reason"] for test in left_out} == {f"not run: --fail-fast ended the run at {surprise}"}
+    assert {test["reason"] for test in left_out} == {f"--fail-fast ended the run at {surprise}"}
     rest = workspace.run("wishes", code=1)
     assert rest.executed > 0, "what was not begun is left for the next run"
     assert len(rest.tests) == 4

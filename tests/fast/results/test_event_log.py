@@ -58,7 +58,7 @@ def lines(tmp_path: Path, validator: Draft202012Validator) -> Iterator[Any]:
 def test_each_test_is_finished_once(tmp_path: Path, lines: Any) -> None:
     log = begin(tmp_path / "events", tmp_path)
     log.listener()(TestDone(WRONG))
-    skipped = replace(PASS, outcome="skipped", stage="", reason="not run: the run was interrupted")
+    skipped = replace(PASS, outcome="skipped", stage="", reason="the run was interrupted")
     log.ended(Run(results=[skipped, WRONG], interruption=KeyboardInterrupt()))
     planned, first, second, ended = lines()
     assert (planned["event"], planned["tests"], planned["run"]["command"]) == ("planned", 2, "c")

@@ -206,7 +206,7 @@ def run_plan(
     if collector.surprise:
         why = f"--fail-fast ended the run at {collector.surprise}"
     run.results.extend(
-        maker.not_run(test, Outcome.SKIPPED, f"not run: {why}") for test in plan.tests if test.id in missing
+        maker.not_run(test, Outcome.SKIPPED, why) for test in plan.tests if test.id in missing
     )
     order = {test.id: number for number, test in enumerate(plan.tests)}
     run.results.sort(key=lambda result: order[result.id])

@@ -191,7 +191,8 @@ def _last_lines(run: Run, wrong: int, pins: Mapping[str, str]) -> list[str]:
     counts = sorted(summary["by_outcome"].items(), key=lambda item: (item[0] != Outcome.PASS, item[0]))
     ran = sum(result.outcome not in NOT_RUN for result in run.results)
     if run.interrupted:
-        state = "[bold red]interrupted[/]: run the same command again to continue"
+        # stderr says how to continue.
+        state = "[bold red]interrupted[/]"
     else:
         state = f"[bold red]{wrong} not as expected[/]" if wrong else "[bold green]all as expected[/]"
         held = sum(result.quarantine is not None for result in run.results)

@@ -16,12 +16,12 @@ from mlir_matrix.cli.verbs import LazyVerb
 PROGRAM = Path(__file__).resolve().parents[3] / "tools/mlir_matrix/__main__.py"
 
 
-def complete(*words: str) -> tuple[list[str], set[str]]:
+def complete(*words: str, shell: str = "zsh") -> tuple[list[str], set[str]]:
     """The completions of the last word, and the modules that were imported for them."""
     done = subprocess.run(
         [sys.executable, "-P", "-s", "-X", "importtime", PROGRAM], capture_output=True, text=True, check=True,
         env={
-            **os.environ, "_MATRIX_COMPLETE": "zsh_complete",
+            **os.environ, "_MATRIX_COMPLETE": f"{shell}_complete",
             "COMP_WORDS": " ".join(("matrix", *words)), "COMP_CWORD": str(len(words)),
         },
     )  # fmt: skip
@@ -67,6 +67,19 @@ def test_names_of_the_catalogs(words: tuple[str, ...], some: list[str], all_begi
     assert all(name.startswith(all_begin) for name in found)
     if words[0] in ("run", "schema"):
         assert modules.isdisjoint({"pydantic", "rich", "yaml", "numpy", "docker"})
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        (("run", "--pin", "llvm", "=", "22"), "22.1.8"),
+        (("run", "--pin", "llvm", "=", "22.1", "--pin", "ziglang", "="), "0.17.0"),
+        (("run", "--pin", "=", "zi"), "ziglang="),
+        (("run", "smo"), "smoke"),
+    ],
+)
+def test_bash_ends_a_word_at_an_equals_sign(words: tuple[str, ...], completed: str) -> None:
+    assert f"plain,{completed}" in complete(*words, shell="bash")[0]
 
 
 def test_names_of_the_project_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

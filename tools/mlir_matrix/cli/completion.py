@@ -91,3 +91,27 @@ def _roots(context: click.Context) -> Iterator[Path]:
     if file is not None:
         yield file.parent
     yield from map(Path, context.params.get("catalogs") or ())
+
+
+def complete_in_bash() -> None:
+    """Complete what follows ``=`` in bash, too. Bash ends a word there, and inserts only what follows."""
+    from click.shell_completion import BashComplete, add_completion_class
+
+    class Bash(BashComplete):
+        def get_completion_args(self) -> tuple[list[str], str]:
+            words, last = super().get_completion_args()
+            joined = [""]
+            for word in (*words, last):
+                if word == "=" or joined[-1].endswith("="):
+                    joined[-1] += word
+                else:
+                    joined.append(word)
+            return joined[1:-1], joined[-1]
+
+        def format_completion(self, item: CompletionItem) -> str:
+            incomplete = self.get_completion_args()[1]
+            begin = incomplete.rpartition("=")[0]
+            item.value = item.value.removeprefix(f"{begin}=")
+            return super().format_completion(item)
+
+    add_completion_class(Bash)

@@ -245,6 +245,10 @@ def main(arguments: list[str] | None = None) -> None:
     gc.set_threshold(*COLLECTING)
     _listen()
     _end_with_parent()
+    if os.environ.get("_MATRIX_COMPLETE") == "bash_complete":
+        from mlir_matrix.cli.completion import complete_in_bash
+
+        complete_in_bash()
     code = _call(arguments)
     for stream in (sys.stdout, sys.stderr):
         # It is None if it was closed when the program started. Errors of earlier writes are reported already.

@@ -205,9 +205,7 @@ def run_plan(
     why = "the disk is full" if isinstance(run.interruption, DiskFullError) else "the run was interrupted"
     if collector.surprise:
         why = f"--fail-fast ended the run at {collector.surprise}"
-    run.results.extend(
-        maker.not_run(test, Outcome.SKIPPED, why) for test in plan.tests if test.id in missing
-    )
+    run.results.extend(maker.not_run(test, Outcome.SKIPPED, why) for test in plan.tests if test.id in missing)
     order = {test.id: number for number, test in enumerate(plan.tests)}
     run.results.sort(key=lambda result: order[result.id])
     return run

@@ -208,9 +208,9 @@ class PackageState(Line):
 
     event: Literal["package"]
     package: str
-    state: Literal["fetching", "building", "installed", "error"]
+    state: Literal["fetching", "installing", "building", "installed", "error"]
     received: int
-    """Bytes so far; of a build: steps."""
+    """Bytes downloaded or, while `installing`, unpacked so far; of a build: steps."""
     total: int
     """Bytes or steps in all; 0 if unknown."""
     error: NotRequired[str]

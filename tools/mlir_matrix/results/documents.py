@@ -81,6 +81,8 @@ class TestEntry(NamedTest):
     """The folder with the files of an unexpected outcome, complete when the run has ended."""
     repeat: NotRequired[str]
     """The command that runs the test again; absent if it is unsupported."""
+    next: NotRequired[str]
+    """The command that helps most to find the cause of an unexpected outcome; absent if none helps."""
 
 
 class Summary(TypedDict):

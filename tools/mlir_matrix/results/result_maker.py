@@ -83,7 +83,6 @@ class ResultMaker:
         self._digests = digests
         self._read_blob = read_blob
         self._roots = roots
-        self._remedy = shlex.join([*_REMEDY.split(), *catalog_options(roots[1:])])
         self._chains: dict[str, _Chain] = {}
         self._failed: set[str] = set()
         self._alone: dict[str, frozenset[str]] = {}
@@ -145,7 +144,7 @@ class ResultMaker:
             outcome = self._own_verdict(done.result.outputs["verdict"])
         elif done.result.ok:
             try:
-                verdict = self._verdict(done.result.outputs["verdict"])
+                verdict = self._verdict(done.result.outputs["verdict"], test.workload)
             except LostBlob:
                 # The executor runs the action again after this error.
                 raise
@@ -224,14 +223,24 @@ class ResultMaker:
                 Stage.JUDGE, Outcome.INFRA_ERROR, "the target's tool must write its verdict by write_verdict"
             )
 
-    def _verdict(self, digest: str) -> dict[str, Any]:
+    def _verdict(self, digest: str, workload: str) -> dict[str, Any]:
         if digest not in self._verdicts:
             verdict = json.loads(self._read_blob(digest))
             for part in (verdict, *verdict["outputs"]):
                 for key in {"reason", "layer"} & part.keys():
-                    part[key] = found_place(self._roots, part[key]).replace(_REMEDY, self._remedy)
+                    part[key] = found_place(self._roots, part[key])
             self._verdicts[digest] = verdict
-        return self._verdicts[digest]
+        found = self._verdicts[digest]
+        return found if is_measurable(found) else self._with_remedy(found, workload)
+
+    def _with_remedy(self, verdict: dict[str, Any], workload: str) -> dict[str, Any]:
+        """Return a verdict whose advice for a missing golden names the workload and the catalogs."""
+        remedy = shlex.join([*_REMEDY.split(), workload, *catalog_options(self._roots[1:])])
+
+        def advised(part: dict[str, Any]) -> dict[str, Any]:
+            return {**part, "reason": part["reason"].replace(_REMEDY, remedy)} if "reason" in part else part
+
+        return {**advised(verdict), "outputs": [advised(each) for each in verdict["outputs"]]}
 
     def _environments(self, names: frozenset[str]) -> tuple[dict[str, str], dict[str, str]]:
         if names not in self._known:
@@ -256,7 +265,9 @@ def _reason(chain: _Chain, outcome: Mapping[str, str]) -> str:
 def _in_step(failed: str, outcome: Mapping[str, str]) -> str:
     """Return the reason of an outcome, with the step that failed; other actions are named ``import/…``, ``run/…``."""
     reason, name = str(outcome.get("reason", "")), _step(failed)["name"]
-    is_own = not name or "/" in name or outcome["outcome"] in NOT_RUN or outcome["outcome"] == Outcome.INFRA_ERROR
+    word = outcome["outcome"]
+    # Each action may take too long; the others name what failed.
+    is_own = not name or ("/" in name and word != Outcome.TIMED_OUT) or word in NOT_RUN or word == Outcome.INFRA_ERROR
     return reason if is_own else f"{name}: {reason}"
 
 

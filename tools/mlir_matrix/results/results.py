@@ -24,7 +24,7 @@ SCHEMA = "mlir-matrix/results/v1"
 #: Outcomes of tests that did not run.
 NOT_RUN = frozenset({Outcome.UNSUPPORTED, Outcome.SKIPPED})
 #: Keys of an entry that are absent if they are empty.
-_TEXTS = ("scaled", "signal", "frame", "diagnostics", "kept", "repeat")
+_TEXTS = ("scaled", "signal", "frame", "diagnostics", "kept", "repeat", "next")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +79,8 @@ class TestResult:
     #: The command that runs the test again; the folder of its files, complete when the run has ended.
     repeat: str = ""
     kept: str = ""
+    #: The command that helps most to find the cause.
+    next: str = ""
 
     @property
     def fails(self) -> bool:

@@ -69,6 +69,8 @@ class TestEntry(NamedTest):
     """Present, and true, if the target runs nothing: a pass states that the artifact was compiled and checked."""
     diagnostics: NotRequired[str]
     """The full text of the error."""
+    position: NotRequired[str]
+    """File, line and column, if they are known: a file of a catalog, or one in `kept`."""
     step: NotRequired[DecidingStep]
     """Absent for a pass, and if nothing ran."""
     scaled: NotRequired[str]

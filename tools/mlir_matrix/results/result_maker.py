@@ -21,6 +21,7 @@ from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.quarantine import ActiveQuarantine
 from mlir_matrix.plan.graph import BUILDING, ActionId, File, Graph, Produced
 from mlir_matrix.plan.parameters import found_place
+from mlir_matrix.results.locations import Locations, locations_of
 from mlir_matrix.results.repeats import without_copy
 from mlir_matrix.results.results import NOT_RUN, TestResult, weak_words
 
@@ -165,19 +166,25 @@ class ResultMaker:
             verdict = {"outcome": Outcome.INFRA_ERROR, "reason": reason, "outputs": [], "metrics": {}}
         if chain.poisons:
             metrics["poisons"] = chain.poisons
-        diagnostics = _in_source(chain.source, outcome.get("diagnostics", ""))
+        reason, diagnostics = _reason(chain, outcome), _in_source(chain.source, outcome.get("diagnostics", ""))
         pins, environments = self._environments(chain.environments)
         word = Outcome(outcome["outcome"])
         expected, expectation = _compare(test, word)
         # An expectation of a mismatch must not hide that no comparison was possible.
         expected = expected and (verdict is None or is_measurable(verdict)) and not self._lacks_golden(action, done)
+        more = self._annotate(test.id, word, expected)
+        # The frame in which a time-out occurs is random.
+        frame = "" if word == Outcome.TIMED_OUT else innermost_frame(diagnostics)
+        locate = self._locations(action, done, str(more.get("kept", "")))
+        reason, diagnostics = locate(reason), locate(diagnostics)
         return TestResult(
             **_names(test),
-            **self._annotate(test.id, word, expected),
+            **more,
             outcome=word,
             stage=Stage(outcome["stage"]),
             expected=expected,
-            reason=_reason(chain, outcome),
+            reason=reason,
+            position=locate.first(f"{reason}\n{diagnostics}"),
             duration_s=chain.duration_s,
             cached=chain.cached,
             pins=pins,
@@ -191,9 +198,14 @@ class ResultMaker:
             scaled=chain.scaled,
             step=_step(chain.failed or action) if word != Outcome.PASS else None,
             signal=outcome.get("signal", ""),
-            # The frame in which a time-out occurs is random.
-            frame="" if word == Outcome.TIMED_OUT else innermost_frame(diagnostics),
+            frame=frame,
         )
+
+    def _locations(self, action: str, done: Done, kept: str) -> Locations:
+        """Return the files that the action that failed has read; none if none failed."""
+        if done.result.ok:
+            return Locations({})
+        return locations_of(self._graph, action, self._chains[action].failed or action, self._roots, kept)
 
     def _lacks_golden(self, action: str, done: Done) -> bool:
         """Return whether the expected output could not be computed, so that no program under test failed."""

@@ -24,7 +24,7 @@ _IDLE = 20
 _FEW = 3
 _DIAGNOSTIC_LINES = 12
 #: The first line of a diagnostic of the bindings or of ``mlir-opt``: position, if it has one here, and message.
-_DIAGNOSTIC = re.compile(r"(?:(\S+:\d+:\d+): )?error: (.*)")
+_DIAGNOSTIC = re.compile(r"(?:(\S+:\d+(?::\d+)?): )?error: (.*)")
 #: A passing test that uses at least this share of its bound is close to failing.
 _CLOSE = 0.75
 _NAMED = 3
@@ -174,7 +174,8 @@ def _shared(result: TestResult) -> tuple[str, ...]:
         # A missing part of the machine may affect all tests.
         return result.outcome, result.reason
     rule = result.expectation["position"] if result.expectation else ""
-    return result.outcome, result.reason, rule, result.diagnostics, json.dumps(result.verdict)
+    diagnostics = result.diagnostics.replace(result.kept, "") if result.kept else result.diagnostics
+    return result.outcome, result.reason, rule, diagnostics, json.dumps(result.verdict)
 
 
 def _failure(results: Sequence[TestResult]) -> Iterator[Text]:

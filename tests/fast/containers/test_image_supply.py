@@ -47,7 +47,7 @@ class Making:
     def ensure(self, environments: list[ResolvedEnvironment], *, listener: Any, **_: Any) -> dict[str, Image]:
         (environment,) = environments
         assert self.may_begin.wait(120)
-        listener(PackageProgress(package=environment.name, building=True))
+        listener(PackageProgress(package=environment.name, phase="building"))
         if environment is BAD:
             raise InfrastructureError("the daemon's disk is full")
         if environment is ODD:

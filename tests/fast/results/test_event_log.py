@@ -144,7 +144,7 @@ def test_packages_make_an_event_a_second(tmp_path: Path, lines: Any, monkeypatch
     for number in range(31):
         at[0] = number / 10
         log.listener()(PackageProgress(package="llvm 19", received=number, total=30))
-        log.listener()(PackageProgress(package="zig 1", received=number, building=True))
+        log.listener()(PackageProgress(package="zig 1", received=number, phase="building"))
     log.listener()(PackageProgress(package="llvm 19", done=True))
     states = [(line["package"], line["state"], line["received"]) for line in lines()[1:]]
     assert states[-1] == ("llvm 19", "installed", 0)

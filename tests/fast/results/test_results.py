@@ -213,7 +213,7 @@ def test_a_mismatch_shows_its_census(made: Made) -> None:
 
 def test_what_makes_a_missing_golden_makes_it_in_the_catalogs_of_the_run(made: Made) -> None:
     result = made.result(case(), done(), done(), done(verdict="unmeasurable"))
-    assert result.reason == "y: the golden is missing; matrix golden update --write --catalog ../mine makes it"
+    assert result.reason == "y: the golden is missing; matrix golden update --write mlp --catalog ../mine makes it"
 
 
 def test_a_failure_that_was_passed_on(made: Made) -> None:

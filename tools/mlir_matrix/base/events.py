@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 
 class Event:
@@ -18,7 +19,10 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True)
 class PackageProgress(Event):
-    """The progress of a package: received and total bytes (0 if unknown), then ``done`` or ``error``."""
+    """The progress of a package, then ``done`` or ``error``.
+
+    ``received`` and ``total`` (0 if unknown) count the bytes that are downloaded or unpacked, or the steps of a build.
+    """
 
     package: str
     received: int = 0
@@ -29,8 +33,7 @@ class PackageProgress(Event):
     unavailable: bool = False
     #: With an error: the disk is full, which ends the run.
     disk_full: bool = False
-    #: True if the package is built here: ``received`` and ``total`` then count steps.
-    building: bool = False
+    phase: Literal["fetching", "installing", "building"] = "fetching"
 
 
 @dataclass(frozen=True)

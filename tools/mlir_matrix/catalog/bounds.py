@@ -25,6 +25,8 @@ from mlir_matrix.actions.expr.expression import (
 )
 from mlir_matrix.actions.numerics.formats import FORMATS
 
+#: What reports say of the bounds of a layer with ``derived``.
+DERIVED = "derived from reference.py, per element"
 #: The distance from 1 to the next number, which is twice the largest relative error of one rounding.
 EPS = {dtype: format.eps for dtype, format in FORMATS.items()}
 

@@ -471,6 +471,8 @@ _REPEATED = (
     _TIMEOUT,
     _MEMORY,
 )
+#: Those that the verbs for one test take, too.
+_SHARED = (catalog, cache, pin, environment, _TIMEOUT, _MEMORY)
 
 
 documents = click.option(
@@ -535,6 +537,12 @@ def repeat_command(request: Request, suites: Sequence[str] = ()) -> Callable[[st
     words = [word for option in _REPEATED for word in option.repeated(request)]
     begin = shlex.join([launcher(), "run", *words, *suites])
     return lambda test: f"{begin} {shlex.quote(test)}"
+
+
+def other_command(request: Request) -> Callable[[Sequence[str], str], str]:
+    """Return a function that returns the command of another verb for a test, with the options of the run that verbs share."""
+    options = [word for option in _SHARED for word in option.repeated(request)]
+    return lambda words, test: shlex.join([launcher(), *words, *options, test])
 
 
 def same_catalogs(words: Sequence[str], current: Session) -> str:

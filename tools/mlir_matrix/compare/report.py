@@ -10,6 +10,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mlir_matrix.actions.runtime.prepared import OWN
+from mlir_matrix.catalog.bounds import DERIVED
 from mlir_matrix.compare.documents import Number
 
 WIDTH = 76
@@ -100,11 +102,17 @@ def _layer(output: Mapping[str, Any]) -> list[str]:
     if output["compare"] == "exact":
         return ["  bound     none: the elements must be equal"]
     ulp = f", or {_bound(output, 'ulp_bound')} ulp" if output.get("ulp_bound") is not None else ""
-    plain = f"atol {_bound(output, 'atol')}, rtol {_bound(output, 'rtol')}"
+    bound = f"atol {_bound(output, 'atol')}, rtol {_bound(output, 'rtol')}"
+    rationale = str(output.get("rationale", ""))
+    if output.get("own_bounds") and output.get("atol_text") == OWN:
+        bound = "each element has its own"
+    elif output.get("own_bounds"):
+        # The layer's rationale is about its atol and rtol, which hold for no element here.
+        bound, rationale = DERIVED, ""
     return [
-        f"  bound     {'each element has its own' if output.get('own_bounds') else plain}{ulp}",
+        f"  bound     {bound}{ulp}",
         *([f"  from      {output['layer']}"] if output.get("layer") else []),
-        *_wrap(str(output.get("rationale", "")), "  because   "),
+        *_wrap(rationale, "  because   "),
     ]
 
 

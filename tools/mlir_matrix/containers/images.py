@@ -81,7 +81,7 @@ def _measure(environments: Iterable[ResolvedEnvironment], home: Home, listener: 
         todo |= {name: unit for name, unit in environment.folders.items() if known(unit, name, home) is None}
     label = f"digests of {counted(len(todo), 'layer')}"
     for number, (folder, unit) in enumerate(todo.items()):
-        listener(PackageProgress(package=label, received=number, total=len(todo), building=True))
+        listener(PackageProgress(package=label, received=number, total=len(todo), phase="building"))
         measure(unit, folder, home)
     if todo:
         listener(PackageProgress(package=label, done=True))
@@ -92,7 +92,7 @@ def _make(specs: Sequence[ImageSpec], *, home: Home, daemon: Daemon, listener: P
     label = f"image of {names}" if len(specs) == 1 else f"images of {names}"
 
     def tell(done: int, total: int) -> None:
-        listener(PackageProgress(package=label, received=done, total=total, building=True))
+        listener(PackageProgress(package=label, received=done, total=total, phase="building"))
 
     daemon.load(archive(specs, home, tell))
     listener(PackageProgress(package=label, done=True))

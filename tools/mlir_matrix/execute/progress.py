@@ -44,7 +44,8 @@ class PlainProgress:
 
     def __init__(self) -> None:
         self._waited = False
-        self._last: dict[tuple[str, bool], float] = {}
+        self._last: dict[tuple[str, str], float] = {}
+        self._pace = _Pace()
 
     def on(self, event: Event) -> None:
         match event:
@@ -59,15 +60,16 @@ class PlainProgress:
                 self.say("waiting        for actions that other runs are executing")
 
     def _package(self, progress: PackageProgress) -> None:
-        now, phase = time.monotonic(), (progress.package, progress.building)
+        now, phase = time.monotonic(), (progress.package, progress.phase)
+        how_far = self._pace.how_far(progress, now)
         if progress.error:
             self.say(f"{'unavailable' if progress.unavailable else 'error':<14} {progress.error}")
         elif progress.done:
             self.say(f"installed      {progress.package}")
         elif phase not in self._last or (progress.total and now - self._last[phase] > self._EVERY_S):
-            how_far = f": {_how_far(progress)}" if phase in self._last else ""
+            how_far = f": {how_far}" if phase in self._last else ""
             self._last[phase] = now
-            self.say(f"{_doing(progress):<14} {progress.package}{how_far}")
+            self.say(f"{progress.phase:<14} {progress.package}{how_far}")
 
     @staticmethod
     def say(line: str) -> None:
@@ -89,6 +91,7 @@ class LiveProgress:
         #: Labels and start times of actions, by identifier.
         self._running: dict[str, tuple[str, float]] = {}
         self._packages: dict[str, PackageProgress] = {}
+        self._pace = _Pace()
         # Without emoji: text from programs may contain ':bug:'.
         self._console = Console(stderr=True, highlight=False, emoji=False)
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
@@ -146,7 +149,7 @@ class LiveProgress:
 
         lines = self.head(now)
         for package in list(self._packages.values())[:4]:
-            lines.append(_line(_doing(package), "cyan", f" {package.package}", _how_far(package)))
+            lines.append(_line(package.phase, "cyan", f" {package.package}", self._pace.how_far(package, now)))
         for name, since in list(self._running.values())[:4]:
             lines.append(_line("running", "blue", f"  {name}", f"{now - since:.1f} s"))
         if self._waiting:
@@ -169,16 +172,29 @@ def _name(action: PlannedAction) -> str:
     return action.label
 
 
-def _doing(progress: PackageProgress) -> str:
-    return "building" if progress.building else "fetching"
+class _Pace:
+    """Estimates when the phases of packages end, from their progress since this was first asked."""
 
+    _KNOWN_AFTER_S = 2.0
 
-def _how_far(progress: PackageProgress) -> str:
-    if not progress.total:
-        return "…"
-    if progress.building:
-        return f"{progress.received} of {progress.total} steps"
-    return f"{progress.received / 1e6:.0f} of {progress.total / 1e6:.0f} MB"
+    def __init__(self) -> None:
+        self._began: dict[tuple[str, str], tuple[float, int]] = {}
+
+    def how_far(self, progress: PackageProgress, now: float) -> str:
+        """Return how much of a phase is done, and how long the rest takes at its pace so far, once that is known."""
+        if not progress.total:
+            return "…"
+        words = f"{progress.received / 1e6:.0f} of {progress.total / 1e6:.0f} MB"
+        if progress.phase == "building":
+            words = f"{progress.received} of {progress.total} steps"
+        # An interrupted download does not begin at 0.
+        began, received = self._began.setdefault((progress.package, progress.phase), (now, progress.received))
+        done, rest = progress.received - received, progress.total - progress.received
+        if now - began < self._KNOWN_AFTER_S or done <= 0 or rest <= 0:
+            return words
+        left_s = (now - began) * rest / done
+        left = f"{left_s:.0f} s" if left_s < 120 else f"{left_s / 60:.0f} min"
+        return f"{words}, about {left} left"
 
 
 class Counting:

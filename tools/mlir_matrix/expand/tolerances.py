@@ -18,8 +18,9 @@ from itertools import product
 from mlir_matrix.actions.expr.expression import ExpressionError
 from mlir_matrix.base.errors import CatalogError
 from mlir_matrix.base.names import NameGlob
-from mlir_matrix.catalog.bounds import evaluate
+from mlir_matrix.catalog.bounds import DERIVED, evaluate
 from mlir_matrix.catalog.catalog import Catalog, LocatedLayer
+from mlir_matrix.catalog.models.base import FLOATS
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.numerics import Numerics, NumericsAttributes, Value, shown
 
@@ -276,6 +277,11 @@ class ToleranceResolver:
             numerics=self.numerics.of(test.workload, test.target, test.framework, test.pipeline),
         )
 
+    def _is_derived(self, test: Test, output: str, bound: Resolved) -> bool:
+        """Return whether the bounds of the elements of an output are derived from the reference."""
+        workload = self._catalog.workloads[test.workload].document
+        return bound.derived and not workload.source and workload.outputs[output].dtype in FLOATS
+
     def considered(self, test: Test, output: str) -> list[dict[str, object]]:
         """Return the layers that apply to an output; the last one wins."""
         bound = self.of(test, output)
@@ -287,5 +293,8 @@ class ToleranceResolver:
         winner = {"layer": bound.location, "applies": True, "why": "wins"}
         winner |= {"atol": bound.atol_text, "rtol": bound.rtol_text}
         winner |= {"max_ulp": bound.max_ulp_text} if bound.max_ulp_text is not None else {}
-        winner |= {"rationale": " ".join(bound.rationale.split())}
+        rationale = " ".join(bound.rationale.split())
+        if self._is_derived(test, output, bound):
+            rationale = f"{DERIVED}; elements without such a bound: {rationale}"
+        winner |= {"rationale": rationale}
         return [*rows, winner]

@@ -59,14 +59,16 @@ if TYPE_CHECKING:
 def update_command(workloads: tuple[str, ...], write: bool, form: str, current: Session, limits: Limits) -> int:
     """Compute expected outputs again and compare them with the goldens on disk.
 
-    Without arguments, do this for all workloads. The report counts the elements that differ and gives the largest difference. A
-    golden that differs only by rounding of the reference is kept. An output of more than 1 MiB is stored as a sketch. Workloads
-    with ``golden: computed`` have no golden. The file made-from.sha256 beside goldens records their reference, inputs and outputs.
+    Without arguments, do this for all workloads of the added catalogs or, without any, of this repository. The report counts the
+    elements that differ and gives the largest difference. A golden that differs only by rounding of the reference is kept. An
+    output of more than 1 MiB is stored as a sketch. Workloads with ``golden: computed`` have no golden. The file made-from.sha256
+    beside goldens records their reference, inputs and outputs.
 
     Exit code 1: goldens or records differ, and nothing was written. 2: a reference fails.
     """
     known = current.catalog.workloads
-    names = select_known("workload", workloads, known) or sorted(known)
+    own = current.catalog.roots[1:] or current.catalog.roots
+    names = select_known("workload", workloads, known) or sorted(name for name in known if known[name].root in own)
     for name in workloads:
         if why := current.catalog.over.get(("workloads", name)):
             raise CatalogError(why)

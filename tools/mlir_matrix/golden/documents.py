@@ -64,9 +64,9 @@ class ExplainedElements(TypedDict):
     """The bounds of the elements of an output."""
 
     rationale: str
-    """``derived: …``, ``empirical: …`` or ``given by the test: …``."""
+    """Where they come from: ``derived …``, ``empirical: …`` or ``given by the test: …``."""
     median: float | None
-    """Null if no bound is finite."""
+    """Null if no bound is finite, or if they are derived from ``reference.py``."""
     largest: float | None
 
 
@@ -88,7 +88,7 @@ class ExplainedOutput(TypedDict):
     last: ExplainedVerdict | None
     """Null without a cached verdict."""
     element_bounds: NotRequired[ExplainedElements]
-    """For a program in a foreign form whose elements have their own bounds. Then ``bounds`` and ``meaning`` are empty."""
+    """If elements have their own bounds. Then ``meaning`` is empty, and ``bounds``, too, of a program in a foreign form."""
     oracle: NotRequired[str]
     """For such a program: its expected output, and who computed it."""
 

@@ -16,7 +16,7 @@ from mlir_matrix.actions.params import (
 )
 from mlir_matrix.actions.runtime.prepared import EXPECTED, INTERFACE
 from mlir_matrix.base.text import harmless
-from mlir_matrix.catalog.bounds import EPS, substituted
+from mlir_matrix.catalog.bounds import DERIVED, EPS, substituted
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import FLOATS, Output, Workload
 from mlir_matrix.catalog.pins import Pins
@@ -103,7 +103,7 @@ def _output(
     verdict: Census | None,
 ) -> ExplainedOutput:
     exact = output.compare == "exact"
-    return {
+    found: ExplainedOutput = {
         "name": name,
         "dtype": output.dtype,
         "shape": sizes(output.shape, workload.dims),
@@ -129,6 +129,14 @@ def _output(
             "max_abs": verdict.get("max_abs"),
         },
     }
+    if bound.derived and output.dtype in FLOATS and not exact:
+        found["element_bounds"] = {
+            "rationale": f"{DERIVED}; elements without such a bound:",
+            "median": None,
+            "largest": None,
+        }
+        found["meaning"] = []
+    return found
 
 
 def _meaning(bound: Resolved, dtype: str, magnitudes: Mapping[str, float]) -> Iterator[ExplainedSize]:

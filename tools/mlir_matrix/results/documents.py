@@ -69,6 +69,8 @@ class TestEntry(NamedTest):
     """Present, and true, if the target runs nothing: a pass states that the artifact was compiled and checked."""
     diagnostics: NotRequired[str]
     """The full text of the error."""
+    position: NotRequired[str]
+    """File, line and column, if they are known: a file of a catalog, or one in `kept`."""
     step: NotRequired[DecidingStep]
     """Absent for a pass, and if nothing ran."""
     scaled: NotRequired[str]
@@ -81,6 +83,8 @@ class TestEntry(NamedTest):
     """The folder with the files of an unexpected outcome, complete when the run has ended."""
     repeat: NotRequired[str]
     """The command that runs the test again; absent if it is unsupported."""
+    next: NotRequired[str]
+    """The command that helps most to find the cause of an unexpected outcome; absent if none helps."""
 
 
 class Summary(TypedDict):
@@ -208,9 +212,9 @@ class PackageState(Line):
 
     event: Literal["package"]
     package: str
-    state: Literal["fetching", "building", "installed", "error"]
+    state: Literal["fetching", "installing", "building", "installed", "error"]
     received: int
-    """Bytes so far; of a build: steps."""
+    """Bytes downloaded or, while `installing`, unpacked so far; of a build: steps."""
     total: int
     """Bytes or steps in all; 0 if unknown."""
     error: NotRequired[str]

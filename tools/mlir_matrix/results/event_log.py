@@ -133,13 +133,12 @@ class EventLog:
             self._write("cell", {"cell": cell, "state": "started", "tests": self._tests[cell]})
 
     def _package(self, progress: PackageProgress) -> None:
-        state = "building" if progress.building else "fetching"
         at = time.monotonic()
         if not (progress.error or progress.done):
-            if at - self._packages.get((progress.package, state), -_EVERY_S) < _EVERY_S:
+            if at - self._packages.get((progress.package, progress.phase), -_EVERY_S) < _EVERY_S:
                 return
-            self._packages[progress.package, state] = at
-        state = "error" if progress.error else "installed" if progress.done else state
+            self._packages[progress.package, progress.phase] = at
+        state = "error" if progress.error else "installed" if progress.done else progress.phase
         event = {"package": progress.package, "state": state, "received": progress.received, "total": progress.total}
         self._write("package", event | ({"error": progress.error} if progress.error else {}))
 

@@ -20,9 +20,10 @@ from mlir_matrix.base.paths import is_installed
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import Done
-from mlir_matrix.plan.graph import BUILDING, File, Input, Produced
+from mlir_matrix.plan.graph import File, Input, Produced
 from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.results.commands_script import CommandScripts
+from mlir_matrix.results.locations import kept_names
 from mlir_matrix.results.repeats import without_copy
 from mlir_matrix.results.results import Run, TestResult
 from mlir_matrix.results.run_folder import RunFolder
@@ -102,22 +103,19 @@ def _keep_actions(
 ) -> dict[Input, Path]:
     """Copy the catalog files and outputs of a test's actions; return the copies by their inputs in the plan."""
     store = ActionCache(session.home.actions)
-    number = 0
     kept: dict[Input, Path] = {}
-    for identifier in plan.needed_by(test):
-        action = plan.graph.actions[identifier]
-        if action.tool in BUILDING or identifier not in done:
+    for identifier, begin in kept_names(plan.graph, plan.verdicts[test]).items():
+        if identifier not in done:
             continue
-        number += 1
-        label = action.label.replace("/", "-")
+        action = plan.graph.actions[identifier]
         for ref in action.inputs.values():
             if isinstance(ref, File):
-                kept[ref] = folder / f"{number:02}-{label}-{os.path.basename(ref.path)}"
+                kept[ref] = folder / f"{begin}-{os.path.basename(ref.path)}"
                 with suppress(OSError):
                     shutil.copyfile(session.catalog.roots[ref.root] / ref.path, kept[ref])
         for name, digest in done[identifier].result.outputs.items():
             try:
-                path = folder / f"{number:02}-{label}-{action.outputs[name]}"
+                path = folder / f"{begin}-{action.outputs[name]}"
                 store.copy_blob(digest, str(path))
             except OSError:
                 continue

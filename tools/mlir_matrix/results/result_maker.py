@@ -21,6 +21,7 @@ from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.quarantine import ActiveQuarantine
 from mlir_matrix.plan.graph import BUILDING, ActionId, File, Graph, Produced
 from mlir_matrix.plan.parameters import found_place
+from mlir_matrix.results.locations import Locations, locations_of
 from mlir_matrix.results.repeats import without_copy
 from mlir_matrix.results.results import NOT_RUN, TestResult, weak_words
 
@@ -83,7 +84,6 @@ class ResultMaker:
         self._digests = digests
         self._read_blob = read_blob
         self._roots = roots
-        self._remedy = shlex.join([*_REMEDY.split(), *catalog_options(roots[1:])])
         self._chains: dict[str, _Chain] = {}
         self._failed: set[str] = set()
         self._alone: dict[str, frozenset[str]] = {}
@@ -145,7 +145,7 @@ class ResultMaker:
             outcome = self._own_verdict(done.result.outputs["verdict"])
         elif done.result.ok:
             try:
-                verdict = self._verdict(done.result.outputs["verdict"])
+                verdict = self._verdict(done.result.outputs["verdict"], test.workload)
             except LostBlob:
                 # The executor runs the action again after this error.
                 raise
@@ -166,19 +166,25 @@ class ResultMaker:
             verdict = {"outcome": Outcome.INFRA_ERROR, "reason": reason, "outputs": [], "metrics": {}}
         if chain.poisons:
             metrics["poisons"] = chain.poisons
-        diagnostics = _in_source(chain.source, outcome.get("diagnostics", ""))
+        reason, diagnostics = _reason(chain, outcome), _in_source(chain.source, outcome.get("diagnostics", ""))
         pins, environments = self._environments(chain.environments)
         word = Outcome(outcome["outcome"])
         expected, expectation = _compare(test, word)
         # An expectation of a mismatch must not hide that no comparison was possible.
         expected = expected and (verdict is None or is_measurable(verdict)) and not self._lacks_golden(action, done)
+        more = self._annotate(test.id, word, expected)
+        # The frame in which a time-out occurs is random.
+        frame = "" if word == Outcome.TIMED_OUT else innermost_frame(diagnostics)
+        locate = self._locations(action, done, str(more.get("kept", "")))
+        reason, diagnostics = locate(reason), locate(diagnostics)
         return TestResult(
             **_names(test),
-            **self._annotate(test.id, word, expected),
+            **more,
             outcome=word,
             stage=Stage(outcome["stage"]),
             expected=expected,
-            reason=_reason(chain, outcome),
+            reason=reason,
+            position=locate.first(f"{reason}\n{diagnostics}"),
             duration_s=chain.duration_s,
             cached=chain.cached,
             pins=pins,
@@ -192,9 +198,14 @@ class ResultMaker:
             scaled=chain.scaled,
             step=_step(chain.failed or action) if word != Outcome.PASS else None,
             signal=outcome.get("signal", ""),
-            # The frame in which a time-out occurs is random.
-            frame="" if word == Outcome.TIMED_OUT else innermost_frame(diagnostics),
+            frame=frame,
         )
+
+    def _locations(self, action: str, done: Done, kept: str) -> Locations:
+        """Return the files that the action that failed has read; none if none failed."""
+        if done.result.ok:
+            return Locations({})
+        return locations_of(self._graph, action, self._chains[action].failed or action, self._roots, kept)
 
     def _lacks_golden(self, action: str, done: Done) -> bool:
         """Return whether the expected output could not be computed, so that no program under test failed."""
@@ -224,14 +235,24 @@ class ResultMaker:
                 Stage.JUDGE, Outcome.INFRA_ERROR, "the target's tool must write its verdict by write_verdict"
             )
 
-    def _verdict(self, digest: str) -> dict[str, Any]:
+    def _verdict(self, digest: str, workload: str) -> dict[str, Any]:
         if digest not in self._verdicts:
             verdict = json.loads(self._read_blob(digest))
             for part in (verdict, *verdict["outputs"]):
                 for key in {"reason", "layer"} & part.keys():
-                    part[key] = found_place(self._roots, part[key]).replace(_REMEDY, self._remedy)
+                    part[key] = found_place(self._roots, part[key])
             self._verdicts[digest] = verdict
-        return self._verdicts[digest]
+        found = self._verdicts[digest]
+        return found if is_measurable(found) else self._with_remedy(found, workload)
+
+    def _with_remedy(self, verdict: dict[str, Any], workload: str) -> dict[str, Any]:
+        """Return a verdict whose advice for a missing golden names the workload and the catalogs."""
+        remedy = shlex.join([*_REMEDY.split(), workload, *catalog_options(self._roots[1:])])
+
+        def advised(part: dict[str, Any]) -> dict[str, Any]:
+            return {**part, "reason": part["reason"].replace(_REMEDY, remedy)} if "reason" in part else part
+
+        return {**advised(verdict), "outputs": [advised(each) for each in verdict["outputs"]]}
 
     def _environments(self, names: frozenset[str]) -> tuple[dict[str, str], dict[str, str]]:
         if names not in self._known:
@@ -256,7 +277,9 @@ def _reason(chain: _Chain, outcome: Mapping[str, str]) -> str:
 def _in_step(failed: str, outcome: Mapping[str, str]) -> str:
     """Return the reason of an outcome, with the step that failed; other actions are named ``import/…``, ``run/…``."""
     reason, name = str(outcome.get("reason", "")), _step(failed)["name"]
-    is_own = not name or "/" in name or outcome["outcome"] in NOT_RUN or outcome["outcome"] == Outcome.INFRA_ERROR
+    word = outcome["outcome"]
+    # Each action may take too long; the others name what failed.
+    is_own = not name or ("/" in name and word != Outcome.TIMED_OUT) or word in NOT_RUN or word == Outcome.INFRA_ERROR
     return reason if is_own else f"{name}: {reason}"
 
 

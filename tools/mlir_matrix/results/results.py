@@ -24,7 +24,7 @@ SCHEMA = "mlir-matrix/results/v1"
 #: Outcomes of tests that did not run.
 NOT_RUN = frozenset({Outcome.UNSUPPORTED, Outcome.SKIPPED})
 #: Keys of an entry that are absent if they are empty.
-_TEXTS = ("scaled", "signal", "frame", "diagnostics", "kept", "repeat")
+_TEXTS = ("position", "scaled", "signal", "frame", "diagnostics", "kept", "repeat", "next")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +60,8 @@ class TestResult:
     tested_property: str = ""
     #: By output of a pass: the trivial outputs that would also pass, unless the workload states a reason.
     weak: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    #: Where a failure is, if it has a place: a line of a file of a catalog or of the folder ``kept``.
+    position: str = ""
     #: The action that decided an outcome other than a pass.
     step: DecidingStep | None = None
     #: For a program that was too large for a test: which of its numbers were reduced.
@@ -79,6 +81,8 @@ class TestResult:
     #: The command that runs the test again; the folder of its files, complete when the run has ended.
     repeat: str = ""
     kept: str = ""
+    #: The command that helps most to find the cause.
+    next: str = ""
 
     @property
     def fails(self) -> bool:

@@ -22,6 +22,7 @@ from mlir_matrix.plan.request import ALL, FAILED, Request
 from mlir_matrix.plan.session import open_session, select_tests
 from mlir_matrix.results.event_log import EventLog
 from mlir_matrix.results.failure_folder import KeptTests
+from mlir_matrix.results.next_command import with_next
 from mlir_matrix.results.repeats import STAGES, Made, fold, folding, note_outputs, unstable, with_repeats, without_copy
 from mlir_matrix.results.report.progress import shown_tests
 from mlir_matrix.results.results import Run
@@ -82,6 +83,7 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about:
         note_outputs(made, plan, run.done)
         steps = unstable(plan, made)
         run.results = [replace(each, unstable=steps.get(each.id, [])) for each in fold(run.results)]
+    run.results = with_next(run.results, options.other_command(request))
     report = KeptRun(run=run, pins=pins, selection=selected.document, left_out=selected.lines, recorded=recorded)
     # A report has no warnings, so a run with an unused pin is not kept.
     if len(pins) == len(current.pins.overrides) and not current.catalog.over:

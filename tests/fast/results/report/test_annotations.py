@@ -82,7 +82,7 @@ def test_errors_of_a_workflow(
         "::error file=matrix/suites/s.yaml,line=23,title=lower-failed jax/p/t/b::lower-failed"
     )
     assert commands[0].endswith("100%25")
-    assert "file=recipes/steps/s/step.yaml,line=1," in commands[3]
+    assert "file=recipes/steps/s/tests/a.mlir,line=1," in commands[3]
 
     text = summary.read_text()
     assert text.startswith("### ❌ 4 tests: 1 infra-error, 1 lower-failed, 1 pass, 1 unsupported\n")
@@ -90,6 +90,19 @@ def test_errors_of_a_workflow(
     assert row.count("|") == 5
     assert "<b>" not in row
     assert "](y)" not in row
+
+
+def test_github_marks_the_line_of_a_catalogs_file(capsys: pytest.CaptureFixture[str]) -> None:
+    """Not that of a file of the failure, which is no file of the repository."""
+    wrong = replace(WRONG, expectation=None, position="recipes/steps/s/schedule.mlir:4:5", kept="/kept/b")
+    assert any(
+        "file=recipes/steps/s/schedule.mlir,line=4," in line for line in printed("github", capsys, Run(results=[wrong]))
+    )
+    wrong = replace(wrong, position="/kept/b/01-x.mlir:4:5")
+    assert any(
+        "file=matrix/workloads/b/workload.yaml,line=1," in line
+        for line in printed("github", capsys, Run(results=[wrong]))
+    )
 
 
 class Interrupted(StringIO):

@@ -13,7 +13,7 @@ import pytest
 from mlir_matrix.base.events import Note, PackageProgress, Tick
 from mlir_matrix.base.layout import report_console
 from mlir_matrix.execute.job import ActionDone, ActionStarted
-from mlir_matrix.execute.progress import Counting
+from mlir_matrix.execute.progress import Counting, PlainProgress
 from mlir_matrix.results.report.progress import LiveTests, shown_tests
 from mlir_matrix.results.results import TestDone
 
@@ -130,3 +130,26 @@ def test_a_long_graph_is_counted_now_and_then(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(counting, "_last", -100.0)
     counting.on(Tick())
     assert said[1:] == ["1 of 3 actions done"]
+
+
+def test_what_is_unpacked_is_installing_and_the_rest_is_estimated(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the pace of the phase: the first 100 MB of the download are from an earlier run."""
+    clock = [0.0]
+    monkeypatch.setattr("mlir_matrix.execute.progress.time.monotonic", lambda: clock[0])
+    progress = PlainProgress()
+    for at, phase, received in (
+        (0, "fetching", 100),
+        (16, "fetching", 200),
+        (20, "installing", 0),
+        (36, "installing", 400),
+    ):
+        clock[0] = at
+        progress.on(PackageProgress(package="p", received=received * 10**6, total=600 * 10**6, phase=phase))
+    assert capsys.readouterr().err.splitlines() == [
+        "fetching       p",
+        "fetching       p: 200 of 600 MB, about 64 s left",
+        "installing     p",
+        "installing     p: 400 of 600 MB, about 8 s left",
+    ]

@@ -90,13 +90,30 @@ def test_what_the_machine_lacks_is_told_once(capsys: pytest.CaptureFixture[str])
     ]
     wrong = replace(result("w", ""), outcome="run-failed", expected=False, reason="no network")
     text = told(Run(results=[*lacking, wrong]), capsys)
-    block = "infra-error jax/loops/x86_64/n0\n  no network\n  repeat: again\n  and 19 more tests for the same reason\n"
+    block = "infra-error jax/loops/x86_64/n9\n… and 10 more tests\n  no network\n  repeat: again\n"
     assert text.count(block) == 1
     assert text.count("  out of order\n") == 1
-    assert text.count("infra-error jax/") == 2
+    assert text.count("infra-error jax/") == 20
     assert "run-failed jax/loops/x86_64/w\n  no network\n" in text
     assert "not as expected:" not in text
     assert text.splitlines()[-1].startswith("41 not as expected; ")
+
+
+def test_what_two_pipelines_share_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """Below both tests, without repeating the reason, and with the command that helps in the end."""
+    said = "error: failed to legalize operation 'a.b': %0 = \"a.b\"()\n  at a.mlir:3:5\nnote: n\n"
+    failed = replace(
+        result("a", ""), outcome="lower-failed", expected=False, reason="s: no pattern converts 'a.b'", diagnostics=said,
+        repeat="again", next="ir",
+    )  # fmt: skip
+    other = replace(failed, id="jax/other/x86_64/a", pipeline="other")
+    shown = "  s: no pattern converts 'a.b'\n    at a.mlir:3:5\n    note: n\n  repeat: again\n  next:   ir\n"
+    text = told(Run(results=[failed, other]), capsys)
+    assert f"\nlower-failed jax/loops/x86_64/a\nlower-failed jax/other/x86_64/a\n{shown}\n" in text
+    by_program = replace(failed, diagnostics="a.mlir:3:5: error: no pattern converts 'a.b'\nnote: n\n")
+    assert shown in told(Run(results=[by_program]), capsys)
+    text = told(Run(results=[failed, replace(other, diagnostics="error: another")]), capsys)
+    assert text.count("lower-failed jax/") == text.count("  repeat: again\n") == 2
 
 
 def test_each_test_has_a_line_and_the_slowest_come_last(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,22 @@ def test_what_is_not_so_fails_with_the_line(held: Any, directives: str, line: in
 def test_no_directives_is_a_failure(held: Any, directives: str) -> None:
     done = held(directives)
     assert done.outcome["reason"] == "no CHECK lines: nothing would be tested"
+
+
+@pytest.mark.parametrize(
+    ("directives", "place"),
+    [
+        # After a label, whose lines the package does not count.
+        ("// CHECK-LABEL: @second\n// CHECK: a.two\n// CHECK: a.one", "7:1\n  return\n^"),
+        # What a CHECK-NOT finds before the position.
+        ("// CHECK-NOT: a.one\n// CHECK: @second", "2:8\n  %0 = a.one\n       ^^^^^"),
+        ("// CHECK: return\n// CHECK: a.three", "4:1\n}\n^"),
+    ],
+)
+def test_positions_are_those_of_the_ir(held: Any, directives: str, place: str) -> None:
+    ir = "func.func @main() {\n  %0 = a.one\n  return\n}\nfunc.func @second() {\n  %1 = a.two\n  return\n}\n"
+    said = held(directives, ir=ir).outcome["diagnostics"]
+    assert re.search(rf"in/ir\S*:{re.escape(place)}\n", said), said
 
 
 def test_no_ir_is_a_failure(held: Any) -> None:

@@ -79,7 +79,7 @@ def test_a_prefix(stage: Stage) -> None:
     assert stage.artifacts.to_fetch(stage.lock) == 0
     assert (made / "usr/lib/l1").read_bytes() == b"\1" * 5000
     assert damaged_files(made, thorough=True) == damaged_files(made, thorough=False) == []
-    assert events[-1] == PackageProgress(package="tool 2.0", received=stage.lock.size, total=stage.lock.size)
+    assert (events[-1].phase, events[-1].received) == ("installing", events[-1].total)
     assert stage.left == [stage.lock.folder]
     assert stage.provide(mirrors=nobody) == made
     shutil.rmtree(made)

@@ -10,7 +10,9 @@ import contextlib
 import importlib
 import io
 import re
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from mlir_matrix.actions.contract import Action, ActionFailed, under_test
 from mlir_matrix.actions.params import StepParams
@@ -45,6 +47,7 @@ def require(ir: Path, directives: Path) -> None:
         try:
             with under_test():
                 matcher = Matcher.from_opts(Options(match_filename=str(directives), input_file=str(ir)))
+                matcher.file.print_line = partial(_line_at, matcher.file)
                 code = matcher.run()
         except RuntimeError as error:
             # filecheck raises, and does not report, an error for a check beyond the end of a CHECK-LABEL region.
@@ -54,6 +57,21 @@ def require(ir: Path, directives: Path) -> None:
         return
     text = _NOISE.sub("", _COLOUR.sub("", told.getvalue()))
     raise ActionFailed(_reason(code, text), diagnostics=text)
+
+
+def _line_at(file: Any, start: int | None = None, end: int | None = None) -> str:
+    """Return line and column of an offset in the IR, by default that from which the search went on, and mark it.
+
+    The package's own function counts characters for lines, and no lines before a label.
+    """
+    at: int = file.range.start if start is None else start
+    # At the end of a line, the next one is meant.
+    at += file.content.startswith("\n", at)
+    begin = file.content.rfind("\n", 0, at) + 1
+    line = file.content[begin:].partition("\n")[0]
+    number = file.content.count("\n", 0, at) + 1
+    marks = "^" * max(1, (end or 0) - at)
+    return f"{file.fname}:{number}:{at - begin + 1}\n{line}\n{' ' * (at - begin)}{marks}"
 
 
 def _reason(code: int, text: str) -> str:

@@ -82,8 +82,8 @@ def provide(
 ) -> Path:
     """Install a release if it is missing; return its prefix. Raise InfrastructureError, NotFoundError, Cancelled.
 
-    ``patcher``: folder of the package that patches, for lock files with ``in_place``. ``listener`` gets the progress of
-    downloads, in threads.
+    ``patcher``: folder of the package that patches, for lock files with ``in_place``. ``listener`` gets the progress, in
+    threads.
     """
     destination = packages / lock.folder
     cancelled = cancelled or threading.Event()
@@ -146,6 +146,7 @@ class _Provision:
     transport: Transport = field(default_factory=lambda: Transport(routes=machine_routes))
     guard: threading.Lock = field(default_factory=threading.Lock)
     received: dict[str, int] = field(default_factory=dict)
+    unpacked: int = 0
     told: float = 0.0
 
     def into(self, scratch: Path) -> tuple[list[UnpackedFile], dict[str, str]]:
@@ -157,7 +158,9 @@ class _Provision:
             with slots:
                 _check_control(archive, package, name)
                 most = package.installed * _MOST_EXPANSION
-                return unpack(archive, scratch, archive=name, most=most, cancelled=self.stop)
+                return unpack(
+                    archive, scratch, archive=name, most=most, cancelled=self.stop, progress=self._unpack_progress
+                )
 
         pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="debian")
         try:
@@ -177,7 +180,8 @@ class _Provision:
             self.transport.abort()
             pool.shutdown(wait=True, cancel_futures=True)
             self.transport.close()
-        self._tell(last=True)
+        with self.guard:
+            self._tell(last=True)
         done = [jobs[package.name].result() for package in self.lock.packages]
         links = make_links(scratch, (link for each in done for link in each.links))
         return [file for each in done for file in each.files], links
@@ -219,13 +223,24 @@ class _Provision:
             ) from None
 
     def _progress(self, package: DebianPackage, received: int, _total: int) -> None:
-        self.received[package.name] = received
-        self._tell()
+        with self.guard:
+            self.received[package.name] = received
+            self._tell()
+
+    def _unpack_progress(self, size: int) -> None:
+        with self.guard:
+            self.unpacked += size
+            self._tell()
 
     def _tell(self, *, last: bool = False) -> None:
-        with self.guard:
-            if not last and time.monotonic() - self.told < _BETWEEN_EVENTS:
-                return
-            self.told = time.monotonic()
-            received = sum(self.received.values())
-            self.listener(PackageProgress(package=self.lock.label, received=received, total=self.lock.size))
+        """Report how much is downloaded or, when everything is, unpacked. Call it with the guard held."""
+        if not last and time.monotonic() - self.told < _BETWEEN_EVENTS:
+            return
+        self.told = time.monotonic()
+        label, received = self.lock.label, sum(self.received.values())
+        if received < self.lock.size:
+            self.listener(PackageProgress(package=label, received=received, total=self.lock.size))
+            return
+        # Packages round the sizes of their files.
+        total = max(self.unpacked, sum(package.installed for package in self.lock.packages))
+        self.listener(PackageProgress(package=label, received=self.unpacked, total=total, phase="installing"))

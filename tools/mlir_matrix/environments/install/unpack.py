@@ -11,7 +11,7 @@ import hashlib
 import os
 import tarfile
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
@@ -41,12 +41,18 @@ class Unpacked:
 
 
 def unpack(
-    source: Path, prefix: Path, *, archive: str, most: int | None = None, cancelled: threading.Event | None = None
+    source: Path,
+    prefix: Path,
+    *,
+    archive: str,
+    most: int | None = None,
+    cancelled: threading.Event | None = None,
+    progress: Callable[[int], object] = lambda _size: None,
 ) -> Unpacked:
     """Write the files of the package at ``source`` below ``prefix``. :func:`make_links` makes its links.
 
-    ``archive``: its name in messages. ``most``: a limit for the bytes of its files. Raise BadArchive, Cancelled, and
-    InfrastructureError if the disk is full.
+    ``archive``: its name in messages. ``most``: a limit for the bytes of its files. ``progress`` gets the bytes of each file
+    that is written. Raise BadArchive, Cancelled, and InfrastructureError if the disk is full.
     """
     with open_deb(source, archive=archive) as reader:
         writer = _Writer(reader, prefix, archive, cancelled)
@@ -64,6 +70,7 @@ def unpack(
                 raise BadArchive(archive, "duplicate path", member.name) from None
             except OSError as error:
                 raise unwritable(f"{archive} cannot be unpacked", error) from None
+            progress(member.size)
     return Unpacked(files=tuple(writer.files.values()), links=tuple(writer.links.values()))
 
 

@@ -47,7 +47,7 @@ def provide_wheel(package: WheelPackage, interpreter: Interpreter, destination: 
     )
     wheel = next((wheel for wheel in found if wheel), None) or _fetch(package, interpreter, destination, workshop)
     with beside(destination) as scratch:
-        unpack_wheel(wheel, scratch, package, workshop.cancelled)
+        unpack_wheel(wheel, scratch, package, workshop.cancelled, workshop.listener)
         # The store names archives by their hashes.
         write_archives(scratch, [wheel.name])
         os.replace(scratch, destination)

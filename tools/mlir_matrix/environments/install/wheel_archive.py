@@ -24,6 +24,7 @@ from packaging.utils import canonicalize_name
 
 from mlir_matrix.base.digest import digest_file
 from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.events import PackageListener, PackageProgress, ignore
 from mlir_matrix.base.files import Cancelled
 from mlir_matrix.base.names import printable
 from mlir_matrix.environments.installed.elf import MAGIC
@@ -38,17 +39,22 @@ _BY_INSTALLER = re.compile(r"[^/]+\.dist-info/(?:INSTALLER|REQUESTED|direct_url\
 _HASH = re.compile(r"sha256=[A-Za-z0-9_-]{43}")
 
 
-def unpack_wheel(wheel: Path, folder: Path, package: WheelPackage, cancelled: threading.Event) -> None:
+def unpack_wheel(
+    wheel: Path, folder: Path, package: WheelPackage, cancelled: threading.Event, listener: PackageListener = ignore
+) -> None:
     """Unpack a wheel as pip's ``--target`` does, without Python scripts and C headers. Raise InfrastructureError."""
     label = package.label
     try:
         with zipfile.ZipFile(wheel) as archive:
             _check_size(archive, package, wheel.stat().st_size)
             places = dict(_places(archive, label))
+            unpacked, total = 0, sum(member.file_size for member in places)
             for member, path in places.items():
                 if cancelled.is_set():
                     raise Cancelled
+                listener(PackageProgress(package=label, received=unpacked, total=total, phase="installing"))
                 _extract(archive, member, folder / path)
+                unpacked += member.file_size
         _rewrite_records(folder, places)
         _check_metadata(folder, package)
     except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:

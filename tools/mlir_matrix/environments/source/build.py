@@ -121,7 +121,7 @@ def _build(places: Places, workshop: Workshop) -> None:
     label = places.build.label
 
     def steps(done: int, total: int) -> None:
-        workshop.listener(PackageProgress(package=label, received=done, total=total, building=True))
+        workshop.listener(PackageProgress(package=label, received=done, total=total, phase="building"))
 
     note = places.work.parent / f"{places.build.folder}.failed"
     if places.build.is_bisected and (failed := _failed_before(note, places.build.timeout)):

@@ -93,14 +93,17 @@ class Annotations:
             click.echo("::endgroup::")
 
     def _position(self, result: TestResult) -> str:
-        """Return the position of the rule with the expectation, else the file of the workload or the step."""
+        """Return the position of the rule with the expectation, else that in a catalog, else the file of the test."""
         if result.expectation is not None:
             return result.expectation["position"]
-        name = f"matrix/workloads/{result.workload}/workload.yaml"
+        name, line = f"matrix/workloads/{result.workload}/workload.yaml", "1"
         if result.identity.is_ir:
-            name = f"recipes/steps/{result.pipeline}/step.yaml"
+            name = f"recipes/steps/{result.pipeline}/tests/{result.workload}.mlir"
+        # GitHub shows no files but those of the repository.
+        if result.position and not (result.kept and result.position.startswith(result.kept)):
+            name, line = result.position.split(":")[:2]
         found = (root / name for root in self._roots if (root / name).is_file())
-        return f"{os.path.relpath(next(found, Path(name)))}:1"
+        return f"{os.path.relpath(next(found, Path(name)))}:{line}"
 
 
 def _buildbot(run: Run, table: str) -> Iterator[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -10,6 +12,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from mlir_matrix.actions.outcomes import Outcome
+from mlir_matrix.actions.runtime.programs import shortened
 from mlir_matrix.base.layout import columns, not_run, print_lines, section
 from mlir_matrix.base.text import counted
 from mlir_matrix.results.results import NOT_RUN, Run, TestResult, summarise, weak_words
@@ -21,6 +24,8 @@ _IDLE = 20
 #: The same under a pattern, which may match many; also the most reasons of unsupported tests that are then listed.
 _FEW = 3
 _DIAGNOSTIC_LINES = 12
+#: The first line of a diagnostic of the bindings or of ``mlir-opt``: position, if it has one here, and message.
+_DIAGNOSTIC = re.compile(r"(?:(\S+:\d+(?::\d+)?): )?error: (.*)")
 #: A passing test that uses at least this share of its bound is close to failing.
 _CLOSE = 0.75
 _NAMED = 3
@@ -92,17 +97,7 @@ def _lines(run: Run, pins: Mapping[str, str], slowest: int, *, brief: bool) -> I
     yield from section(heading, changing, _SHOWN)
     yield from section("failed in quarantine", map(_quarantined, (each for each in results if each.quarantine)), _SHOWN)
     wrong = [result for result in results if result.fails]
-    # A missing part of the machine may affect all tests, so print each reason once.
-    troubles = Counter(result.reason for result in wrong if result.outcome == Outcome.INFRA_ERROR)
-    first = {result.reason: result for result in reversed(wrong) if result.outcome == Outcome.INFRA_ERROR}
-    told = [each for each in wrong if each.outcome != Outcome.INFRA_ERROR or each is first[each.reason]]
-    for result in told[:_SHOWN]:
-        yield from _failure(result)
-        if (others := troubles[result.reason] - 1) > 0:
-            yield Text(f"  and {counted(others, 'more test')} for the same reason")
-    if len(told) > _SHOWN:
-        yield from ("", f"… and {len(told) - _SHOWN} more that are not as expected:")
-        yield from (Text(f"  {result.outcome:<14} {result.id}") for result in told[_SHOWN:])
+    yield from _failures(wrong)
     yield from section("slowest", _each_test(_slowest(results, slowest)))
     yield from _last_lines(run, len(wrong), pins)
 
@@ -161,9 +156,36 @@ def _quarantined(result: TestResult) -> str:
     return escape(words)
 
 
-def _failure(result: TestResult) -> Iterator[Text]:
+def _failures(wrong: Sequence[TestResult]) -> Iterator[str | Text]:
+    """Describe each distinct failure once, below the tests that share it."""
+    groups: dict[tuple[str, ...], list[TestResult]] = defaultdict(list)
+    for result in wrong:
+        groups[_shared(result)].append(result)
+    distinct = list(groups.values())
+    for results in distinct[:_SHOWN]:
+        yield from _failure(results)
+    if rest := [result for results in distinct[_SHOWN:] for result in results]:
+        yield from ("", f"… and {len(rest)} more that are not as expected:")
+        yield from (Text(f"  {result.outcome:<14} {result.id}") for result in rest)
+
+
+def _shared(result: TestResult) -> tuple[str, ...]:
+    """Return what two results have in common if one description is enough for both."""
+    if result.outcome == Outcome.INFRA_ERROR:
+        # A missing part of the machine may affect all tests.
+        return result.outcome, result.reason
+    rule = result.expectation["position"] if result.expectation else ""
+    diagnostics = result.diagnostics.replace(result.kept, "") if result.kept else result.diagnostics
+    return result.outcome, result.reason, rule, diagnostics, json.dumps(result.verdict)
+
+
+def _failure(results: Sequence[TestResult]) -> Iterator[Text]:
+    result = results[0]
     yield Text()
-    yield Text.assemble((result.outcome, "bold red"), " ", (result.id, "bold"))
+    for each in results[:_SHOWN]:
+        yield Text.assemble((each.outcome, "bold red"), " ", (each.id, "bold"))
+    if len(results) > _SHOWN:
+        yield Text(f"… and {counted(len(results) - _SHOWN, 'more test')}")
     if result.expectation is not None:
         rule = result.expectation
         yield Text(f"  expected {rule['outcome']} ({rule['position']}): {rule['reason']}")
@@ -173,13 +195,24 @@ def _failure(result: TestResult) -> Iterator[Text]:
 
         yield from _indented(render(dict(result.verdict)).splitlines())
     if result.diagnostics:
-        lines = result.diagnostics.strip().splitlines()
+        lines = _beyond(result.reason, result.diagnostics.strip().splitlines())
         # The last lines of a traceback and the first lines of MLIR's diagnostics are the most useful ones.
-        shown = lines[-_DIAGNOSTIC_LINES:] if lines[0].startswith("Traceback") else lines[:_DIAGNOSTIC_LINES]
+        is_traceback = "".join(lines[:1]).startswith("Traceback")
+        shown = lines[-_DIAGNOSTIC_LINES:] if is_traceback else lines[:_DIAGNOSTIC_LINES]
         yield from _indented(line[:200] for line in shown)
     if result.kept:
         yield Text(f"  kept:   {result.kept}")
     yield Text(f"  repeat: {result.repeat}")
+    if result.next:
+        yield Text(f"  next:   {result.next}")
+
+
+def _beyond(reason: str, lines: list[str]) -> list[str]:
+    """Return lines of diagnostics without the message of the first one if the reason has it; its position stays."""
+    found = _DIAGNOSTIC.fullmatch(lines[0])
+    if found is None or shortened(found[2]) not in reason:
+        return lines
+    return [f"at {found[1]}", *lines[1:]] if found[1] else [line.removeprefix("  ") for line in lines[1:]]
 
 
 def _indented(lines: Iterable[str]) -> Iterator[Text]:

@@ -1,0 +1,45 @@
+"""Choose the command that helps most to find the cause of a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+
+from mlir_matrix.actions.outcomes import Outcome, Stage
+from mlir_matrix.results.results import TestResult
+
+#: A function that returns the command of another verb (its words) for a test, with the options of the run.
+Command = Callable[[Sequence[str], str], str]
+
+
+def with_next(results: Sequence[TestResult], command: Command) -> list[TestResult]:
+    """Return the results; ``next`` of an unexpected one is the command that helps most, if there is one."""
+    right = {result.workload for result in results if result.outcome == Outcome.PASS and not result.identity.is_ir}
+    found = []
+    for result in results:
+        words = _words(result, right) if result.fails else []
+        found.append(replace(result, next=command(words, result.id)) if words else result)
+    return found
+
+
+def _words(result: TestResult, right: Collection[str]) -> list[str]:
+    """Return a verb and its options; ``right``: the workloads for which another test passes."""
+    step = result.step["name"] if result.step else ""
+    is_compiler = result.stage in (Stage.LOWER, Stage.CODEGEN)
+    if result.identity.is_ir:
+        return ["ir"] if result.outcome == Outcome.MISMATCH else []
+    if result.outcome == Outcome.CRASHED and is_compiler and not result.identity.pins:
+        return ["bisect"]
+    # Other actions than those of steps have names with a slash.
+    if step and "/" not in step and (is_compiler or result.verdict is None):
+        return ["ir", "--before", step]
+    if result.stage == Stage.RUN:
+        return ["ir", "--all"]
+    if result.outcome != Outcome.MISMATCH or result.verdict is None:
+        return []
+    if result.tested_property:
+        return ["explain"]
+    if result.workload in right and not result.identity.pins:
+        return ["bisect"]
+    # No oracle takes MLIR.
+    return ["ir", "--all"] if result.framework == "mlir" else ["explain", "--oracles"]

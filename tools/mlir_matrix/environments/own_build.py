@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from mlir_matrix.base.files import write_text
 from mlir_matrix.base.names import printable
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
-from mlir_matrix.environments.host import HostProgram, HostTool, version_of
+from mlir_matrix.environments.host import HostProgram, HostTool, digest_together, version_of
 from mlir_matrix.environments.package import Provider
 
 #: Folders of a tree that may hold programs.
@@ -53,7 +52,7 @@ def find_build(entry: Entry[Component], folder: str, notes: Path) -> HostTool:
         raise UsageError(f"{where}: {', '.join(found)} --version reports no version")
     # Any program may load any library, so libraries of the tree and of the machine are part of its identity.
     programs = tuple(
-        HostProgram(name=name, path=path, sha256=digests.together(needed_by(path)), version=versions[name])
+        HostProgram(name=name, path=path, sha256=digest_together(needed_by(path), digests.of), version=versions[name])
         for name, path in found.items()
     )
     digests.keep()
@@ -77,12 +76,8 @@ class _Digests:
             self._known = kept if isinstance(kept, dict) else {}
         self._used: dict[str, list[object]] = {}
 
-    def together(self, files: Iterable[str]) -> str:
-        """Return one digest of files and their names."""
-        return digest_value([[os.path.basename(file), self._of(file)] for file in sorted(set(files))])
-
-    def _of(self, file: str) -> str:
-        real = os.path.realpath(file)
+    def of(self, real: str) -> str:
+        """Return the digest of a file. Its path has no links."""
         it = os.stat(real)
         state = [it.st_size, it.st_mtime_ns, it.st_ctime_ns, it.st_ino]
         known = self._known.get(real)

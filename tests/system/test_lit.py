@@ -72,7 +72,7 @@ OUTCOMES = {
 #: A program of an LLVM of one's own that starts where it is pinned, and in no action.
 UNLOADED = """\
 #!/bin/sh
-case $PATH in *:*) echo 'LLVM version 22.1.0'; exit;; esac
+case $PATH in /usr/bin:/bin) ;; *:*) echo 'LLVM version 22.1.0'; exit;; esac
 echo "$0: error while loading shared libraries: libMLIR.so.22: cannot open shared object file: No such file" >&2
 exit 127
 """

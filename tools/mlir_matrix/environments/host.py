@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 
 from mlir_matrix.actions.runtime.programs import not_loaded
@@ -46,6 +46,8 @@ class HostTool:
     component: str
     release: str
     programs: tuple[HostProgram, ...]
+    #: The folder of the user's own build; empty for programs on PATH.
+    pinned: str = field(default="", compare=False)
 
     size = installed = 0
     needs = archives = ()

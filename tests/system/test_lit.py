@@ -72,7 +72,7 @@ OUTCOMES = {
 #: A program of an LLVM of one's own that starts where it is pinned, and in no action.
 UNLOADED = """\
 #!/bin/sh
-case $PATH in *:*) echo 'LLVM version 22.1.0'; exit;; esac
+case $PATH in /usr/bin:/bin) ;; *:*) echo 'LLVM version 22.1.0'; exit;; esac
 echo "$0: error while loading shared libraries: libMLIR.so.22: cannot open shared object file: No such file" >&2
 exit 127
 """
@@ -110,6 +110,41 @@ def test_each_test_has_its_own_outcome(workspace: Workspace, catalog: Path) -> N
     assert found["gpu"]["expected"]
     assert "// CHECK: 11" in found["deep.wrong-sum"]["diagnostics"]
     assert not any(test.get("compile_only") for test in found.values())
+
+
+#: A catalog's own tool, which a folder pin has.
+MY_OPT = """\
+#!/bin/sh
+if [ "$1" = --version ]; then echo 1.2; exit; fi
+grep -q func "$1" || { echo "$1:1:1: error: no function" >&2; exit 1; }
+sed s/@f/@g/ "$1"
+"""
+MINE = {
+    "toolchains/components/mine.yaml": (
+        "description: Ours.\nprovider: host\ntools: [my-opt]\nprograms: [my-opt]\nreleases: [{release: '1'}]\n"
+    ),
+    "toolchains/environments/lit-mine.yaml": "description: lit, LLVM and ours.\ncomponents: [llvm, lit, mine]\n",
+    "toolchains/known-good.yaml": "pins: {mine: '1'}\nenvironments: {lit-mine: {llvm: 22.1.8}}\n",
+    "matrix/corpora/mine/corpus.yaml": "description: d\nsource: lit\nfolder: mine\nenvironment: lit-mine\n",
+    "mine/renamed.mlir": f"// RUN: my-opt %s | mlir-opt | FileCheck %s\n// CHECK: @g\n{IR}",
+    "mine/refused.mlir": "// RUN: not my-opt %s\n// RUN: my-opt %s\n",
+    "mine/wrong.mlir": f"// RUN: my-opt %s | mlir-opt | FileCheck %s\n// CHECK: @h\n{IR}",
+}
+
+
+def test_run_lines_call_programs_of_any_component(workspace: Workspace, catalog: Path) -> None:
+    for name, text in {**MINE, "build/bin/my-opt": MY_OPT}.items():
+        (catalog / name).parent.mkdir(parents=True, exist_ok=True)
+        (catalog / name).write_text(text)
+    (catalog / "build/bin/my-opt").chmod(0o755)
+    pin = ("--pin", f"mine={catalog / 'build'}")
+    report = workspace.run("lit/run-lines/lit/mine:*", *pin, code=1, catalog=catalog)
+    found = {test["workload"]: test for test in report.tests.values()}
+    assert {name: test["outcome"] for name, test in found.items()} == {
+        "mine:renamed": "pass", "mine:refused": "lower-failed", "mine:wrong": "mismatch"
+    }  # fmt: skip
+    assert found["mine:refused"]["reason"] == "my-opt of RUN line 2 fails with exit code 1: no function"
+    assert found["mine:renamed"]["pins"]["mine"].startswith("1.2+own.")
 
 
 def test_a_test_is_one_action(workspace: Workspace, catalog: Path) -> None:

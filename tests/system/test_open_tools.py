@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from support.workspace import REPOSITORY, Workspace
 
 #: A compiler and what runs its code: the code is a factor, a run multiplies each element by it.
 MINI = """\
-#!{python} -I
+#!/usr/bin/env python3
 import os, struct, sys
 word, *rest = sys.argv[1:]
 if word == "--version":
@@ -37,8 +36,8 @@ else:
     data = open(given.removeprefix("@"), "rb").read()
     head = 10 + struct.unpack("<H", data[8:10])[0]
     count = (len(data) - head) // 4
-    scaled = [float(open(code).read()) * each for each in struct.unpack(f"<{{count}}f", data[head:])]
-    open(made, "wb").write(data[:head] + struct.pack(f"<{{count}}f", *scaled))
+    scaled = [float(open(code).read()) * each for each in struct.unpack(f"<{count}f", data[head:])]
+    open(made, "wb").write(data[:head] + struct.pack(f"<{count}f", *scaled))
 """
 FILES = {
     "toolchains/components/mini.yaml": (
@@ -75,8 +74,7 @@ def mini(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A catalog with the compiler, which is on PATH."""
     program = tmp_path / "bin/mini"
     program.parent.mkdir()
-    python = os.path.realpath(sys.executable)
-    program.write_text(MINI.format(python=python))
+    program.write_text(MINI)
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     root = tmp_path / "catalog"

@@ -23,7 +23,7 @@ from lit.TestRunner import (
     parseIntegratedTestScript,
 )
 
-from mlir_matrix.actions.api import Action, MachineFailed, check_started, clean, command_of, write_verdict
+from mlir_matrix.actions.api import Action, MachineFailed, check_started, clean, command_of, variables_of, write_verdict
 
 #: The test in its folder. Of the action's folder: a folder like the catalog's, what the test writes, LLVM's libraries.
 TEST, CATALOG, OUTPUT, LIBRARIES = "test.mlir", "catalog", "output", "lib"
@@ -163,12 +163,15 @@ def link_libraries() -> None:
 
 
 def programs(text: str) -> dict[str, list[str]]:
-    """Return the programs of LLVM that a text names, and the words that start them."""
+    """Return the programs of the environment that a text names, and the words that start them."""
     found = {}
     for name in sorted(set(re.findall(_WORD, text))):
         for each in filter(None, (name, RENAMED.get(name))):
             try:
-                found[name] = command_of(each)
+                words = command_of(each)
+                # What a script calls is not in the PATH of RUN lines.
+                variables = [f"{key}={value}" for key, value in variables_of(words[0]).items()]
+                found[name] = ["env", *variables, *words] if variables else words
                 break
             except MachineFailed:
                 continue
@@ -236,8 +239,8 @@ def readable(log: str, folder: str, tools: Mapping[str, list[str]]) -> str:
         log = log.replace(shlex.join(words), name)
     log = clean(log.replace(f"\n{SAID}", "\n").replace(f"{folder}/", ""))
     for words in tools.values():
-        # FileCheck quotes its input, with the numbers of lines.
-        check_started(words, NOT_TAKEN, re.sub(_QUOTED, "", log))
+        # FileCheck quotes its input, with the numbers of lines. Of a script, only the last word is the program.
+        check_started(words[-1:] if words[0] == "env" else words, NOT_TAKEN, re.sub(_QUOTED, "", log))
     return log
 
 
@@ -258,7 +261,7 @@ def judge(path: str, result: Result, failures: Sequence[Any], tools: Mapping[str
     elif result.code is XFAIL or any(shlex.join(words) in line for words in tools.values() for line in ran):
         write_verdict(path, "pass")
     elif ran:
-        why = "no RUN line runs a program of LLVM, so nothing is tested"
+        why = "no RUN line runs a program of its environment, so nothing is tested"
         write_verdict(path, "import-failed", stage="import", reason=why, diagnostics=log)
     else:
         write_verdict(path, "unsupported", stage="import", reason="all RUN lines are for other features")

@@ -100,6 +100,31 @@ def test_the_first_catalogs_pins_count_and_one_that_joins_pins_what_it_brings(
     assert catalog.default_pins("any other")["llvm"] == "19.1.7"
 
 
+def test_a_catalog_adds_releases_to_a_component_of_another(tree: Any, make_tree: Callable[..., Any]) -> None:
+    """In the order of their numbers; the default stays."""
+    file = "toolchains/components/torch-mlir.yaml"
+    other = make_tree("other", {file: "releases: [{release: '20260930'}, {release: '20261101'}]\n"})
+    catalog = tree.load(other.path)
+    entry = catalog.components["torch-mlir"]
+    names = [release.release for release in entry.document.releases]
+    assert names == ["20260901", "20260930", "20261001", "20261101"]
+    assert (entry.root, entry.added["20260930"].root) == (tree.path, other.path)
+    (tree.path / "toolchains/known-good.yaml").unlink()
+    assert tree.load(other.path).default_pins("torch")["torch-mlir"] == "20261001"
+    shown = other.write(file, "releases: [{release: '20260901'}]\ndescription: x\n")
+    assert tree.errors(other.path) == [
+        f"{shown}: it may only add 'releases': {file} defines the component torch-mlir",
+        f"{shown}:2:1: unknown key 'description'; known: releases",
+    ]
+    other.write(file, "releases: [{release: '20260901'}]\n")
+    place = catalog.components["torch-mlir"].source.position("releases", 0)
+    assert tree.errors(other.path) == [
+        f"{shown}:1:13: torch-mlir already has the release '20260901', at {place}; releases are added, not replaced"
+    ]
+    other.write(file, "releases: [{release: nightly}]\n")
+    assert tree.errors(other.path) == [f"{shown}:1:13: 'nightly': a release's name begins with its number"]
+
+
 def test_entries_know_their_files(tree: Any) -> None:
     catalog = tree.load()
     mlp, tile = catalog.workloads["mlp"], catalog.steps["tile"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -10,11 +11,11 @@ import pytest
 
 from mlir_matrix.actions import contract
 from mlir_matrix.actions.runtime import programs
-from mlir_matrix.base.digest import digest_file
 from mlir_matrix.base.paths import find_home
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component
 from mlir_matrix.catalog.yaml_reader import parse
+from mlir_matrix.environments import host
 from mlir_matrix.environments.host import HostTool, find_tool
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment, resolve
 from mlir_matrix.environments.state import cost_of
@@ -64,7 +65,7 @@ def test_a_tool_that_fits(path: Path, version: str) -> None:
     (tool,) = found.prefixes
     assert isinstance(tool, HostTool)
     assert tool.label == "tool 3.11"
-    assert (tool.programs[0].path, tool.programs[0].sha256) == (str(program), digest_file(program))
+    assert tool.programs[0].path == str(program)
     assert tool.programs[0].version == f"{version}\n"
     assert not found.missing(path)
     assert cost_of([found], find_home()).here
@@ -121,6 +122,20 @@ def test_the_digest_is_that_of_its_bytes_and_words(path: Path, tmp_path: Path, m
     monkeypatch.setenv("PATH", str(elsewhere))
     assert digest() == first
     say(elsewhere, "Tool 3.11.3 ")
+    assert digest() != first
+
+
+def test_the_digest_of_a_script_covers_what_it_may_call(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def digest() -> str:
+        found = find_tool("tool", "3.11", ["say"])
+        assert isinstance(found, HostTool)
+        return found.digest
+
+    script = say(path, "Tool 3.11.2")
+    first = digest()
+    grep = say(path, "another grep", name="grep")
+    monkeypatch.setattr(host, "needed_by", lambda program: [program, str(grep)])
+    os.utime(script, (1, 1))
     assert digest() != first
 
 

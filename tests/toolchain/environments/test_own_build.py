@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from mlir_matrix.base.errors import InfrastructureError, UsageError
+from mlir_matrix.base.paths import Home
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component
 from mlir_matrix.catalog.pins import is_folder
+from mlir_matrix.environments.host import HostTool
 from mlir_matrix.environments.own_build import find_build, release_of_build
 from support.catalogs import entry
 from support.programs import LOST_LIBRARY, unloadable
@@ -23,6 +25,10 @@ def llvm() -> Entry[Component]:
     return entry("components", Component, "llvm", LLVM)
 
 
+def at(folder: Path) -> Home:
+    return Home(cache=folder / "cache", state=folder, actions=folder)
+
+
 def program(path: Path, version: str = "LLVM version 23.0.0git", code: int = 0) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/bin/sh\necho '{version}'\nexit {code}\n")
@@ -33,48 +39,52 @@ def program(path: Path, version: str = "LLVM version 23.0.0git", code: int = 0) 
 @pytest.mark.parametrize("place", ["bin", "."])
 def test_a_tree_or_its_programs(llvm: Entry[Component], tmp_path: Path, place: str) -> None:
     program(tmp_path / place / "mlir-opt")
-    build = find_build(llvm, str(tmp_path), tmp_path / "notes")
+    build = find_build(llvm, str(tmp_path), at(tmp_path))
     assert [each.name for each in build.programs] == ["mlir-opt"]
     assert build.release.startswith("23.0.0+own.")
-    release = release_of_build(build)
+    assert isinstance(build, HostTool)
+    release = release_of_build(build, llvm.document)
     assert (release.release, release.provider, release.programs) == (build.release, "host", ("mlir-opt",))
 
 
 def test_it_is_known_by_its_bytes_and_not_by_its_place(llvm: Entry[Component], tmp_path: Path) -> None:
-    notes = tmp_path / "notes"
+    home = at(tmp_path)
     for folder in ("one", "two"):
         program(tmp_path / folder / "bin/mlir-opt")
         program(tmp_path / folder / "bin/llc")
-    first, second = (find_build(llvm, str(tmp_path / folder), notes) for folder in ("one", "two"))
+    first, second = (find_build(llvm, str(tmp_path / folder), home) for folder in ("one", "two"))
     assert first.release == second.release
     changed = program(tmp_path / "two/bin/llc", "LLVM version 23.0.0git with a change")
-    assert find_build(llvm, str(tmp_path / "two"), notes).release != first.release
+    assert find_build(llvm, str(tmp_path / "two"), home).release != first.release
     os.utime(changed, (1, 1))
-    assert find_build(llvm, str(tmp_path / "one"), notes).release == first.release
+    assert find_build(llvm, str(tmp_path / "one"), home).release == first.release
 
 
 @pytest.mark.parametrize("notes", ["", "[]", '{"/bin/sh": 3}', "\xff"])
 def test_spoilt_notes_are_none(llvm: Entry[Component], tmp_path: Path, notes: str) -> None:
     program(tmp_path / "bin/llc")
-    (tmp_path / "notes").write_text(notes, encoding="latin-1")
-    assert find_build(llvm, str(tmp_path), tmp_path / "notes").release.startswith("23.0.0+own.")
+    home = at(tmp_path)
+    find_build(llvm, str(tmp_path), home)
+    (kept,) = (home.cache / "own-builds").iterdir()
+    kept.write_text(notes, encoding="latin-1")
+    assert find_build(llvm, str(tmp_path), at(tmp_path)).release.startswith("23.0.0+own.")
 
 
 def test_what_is_no_build(llvm: Entry[Component], tmp_path: Path) -> None:
-    notes = tmp_path / "notes"
+    home = at(tmp_path)
     with pytest.raises(UsageError, match=r"--pin llvm=.*: none of mlir-opt, llc is in this folder or its bin/"):
-        find_build(llvm, str(tmp_path), notes)
+        find_build(llvm, str(tmp_path), home)
     with pytest.raises(UsageError, match=r"--pin llvm=./nothing: there is no such folder"):
-        find_build(llvm, "./nothing", notes)
+        find_build(llvm, "./nothing", home)
     program(tmp_path / "bin/llc", "no number")
     with pytest.raises(UsageError, match=r"llc --version reports no version"):
-        find_build(llvm, str(tmp_path), notes)
+        find_build(llvm, str(tmp_path), home)
     program(tmp_path / "bin/llc", code=1)
     with pytest.raises(UsageError, match=r"llc --version reports no version"):
-        find_build(llvm, str(tmp_path), notes)
+        find_build(llvm, str(tmp_path), home)
     bare = entry("components", Component, "numpy", "description: d\nreleases: [{release: '2'}]\n")
-    with pytest.raises(UsageError, match=r"the component numpy has no programs"):
-        find_build(bare, str(tmp_path), notes)
+    with pytest.raises(UsageError, match=r"the component numpy has no programs and no packages"):
+        find_build(bare, str(tmp_path), home)
 
 
 def test_a_program_that_does_not_start(llvm: Entry[Component], tmp_path: Path) -> None:
@@ -82,13 +92,12 @@ def test_a_program_that_does_not_start(llvm: Entry[Component], tmp_path: Path) -
     change, said = LOST_LIBRARY
     llc = unloadable(tmp_path / "bin/llc", change)
     with pytest.raises(InfrastructureError, match=f"a program does not start: {llc}: {said}"):
-        find_build(llvm, str(tmp_path), tmp_path / "notes")
+        find_build(llvm, str(tmp_path), at(tmp_path))
     llc.write_text("of another machine")
     with pytest.raises(InfrastructureError, match=f"{llc} does not start: Exec format error"):
-        find_build(llvm, str(tmp_path), tmp_path / "notes")
+        find_build(llvm, str(tmp_path), at(tmp_path))
 
 
 def test_pins_that_name_folders() -> None:
-    assert [is_folder(each) for each in ("19", "19.1.7", "./b", "/opt/llvm", "b/", ".", "..")] == [False] * 2 + [
-        True
-    ] * 5
+    folders = ("./b", "/opt/llvm", "b/", ".", "..", "acmecc-1.4", "w-1.whl", "1.whl")
+    assert [is_folder(each) for each in ("19", "19.1.7", *folders)] == [False] * 2 + [True] * len(folders)

@@ -28,6 +28,7 @@ from mlir_matrix.actions.runtime.prepared import Expected, pack, write_prepared
 from mlir_matrix.actions.runtime.programs import check_started, clean, library
 from mlir_matrix.actions.runtime.programs import command as command_of
 from mlir_matrix.actions.runtime.programs import execute as run_program
+from mlir_matrix.actions.runtime.programs import of_script as variables_of
 from mlir_matrix.actions.runtime.source import (
     Shape,
     check_arguments,
@@ -75,6 +76,7 @@ __all__ = [
     "text_of",
     "uncontracted",
     "under_test",
+    "variables_of",
     "write_json",
     "write_prepared",
     "write_verdict",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from mlir_matrix.base.names import SEGMENT_NAMES
 from mlir_matrix.catalog.golden_files import GoldenFile
@@ -25,7 +25,7 @@ from mlir_matrix.catalog.models.base import (
 )
 from mlir_matrix.catalog.models.machines import Machine
 from mlir_matrix.catalog.models.suites import Expectations, Quarantine, Suite
-from mlir_matrix.catalog.models.toolchains import Component, Containers, Environment, KnownGood
+from mlir_matrix.catalog.models.toolchains import Component, Containers, Environment, KnownGood, Release
 from mlir_matrix.catalog.yaml_reader import Source
 
 DocumentT_co = TypeVar("DocumentT_co", bound=Document, covariant=True)
@@ -54,6 +54,8 @@ class Entry(Generic[DocumentT_co]):
     member: str = ""
     #: Members of corpora: files that they read, by their paths below the catalog's folder.
     beside: Mapping[str, Path] = field(default_factory=dict)
+    #: Components: by release, the entries of other catalogs that add releases. The document has all releases.
+    added: Mapping[str, Entry[Any]] = field(default_factory=dict)
 
     @property
     def reference(self) -> Path:
@@ -140,7 +142,7 @@ class Catalog:
         """The default pins of all environments, and the full sets of those with releases of their own."""
         general: dict[str, str] = {}
         for name, entry in self.components.items():
-            releases = entry.document.releases
+            releases = [release for release in entry.document.releases if release.release not in entry.added]
             lasting = [release for release in releases if release.durability == "permanent"]
             general[name] = (lasting or releases)[-1].release
         own: dict[str, dict[str, str]] = {}
@@ -149,6 +151,14 @@ class Catalog:
             for environment, pins in known.document.environments.items():
                 own.setdefault(environment, {}).update(pins)
         return general, {environment: general | pins for environment, pins in own.items()}
+
+
+def listed(component: Entry[Component]) -> Iterator[tuple[Entry[Any], int, Release]]:
+    """Yield the releases of a component, each with the entry that lists it and its number there."""
+    own = [release for release in component.document.releases if release.release not in component.added]
+    yield from ((component, index, release) for index, release in enumerate(own))
+    for entry in {each.source.file: each for each in component.added.values()}.values():
+        yield from ((entry, index, release) for index, release in enumerate(entry.document.releases))
 
 
 #: Tools of targets that call a kernel by the driver.

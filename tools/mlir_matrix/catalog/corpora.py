@@ -65,6 +65,7 @@ def members_of(corpus: Entry[Corpus], form: Entry[SourceForm]) -> Members:
         description=corpus.document.description,
         source=corpus.document.source,
         parameters=corpus.document.parameters,
+        environment=corpus.document.environment,
         numerics=corpus.document.numerics,
         golden="computed",
     )

@@ -5,19 +5,20 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from mlir_matrix.base.names import did_you_mean, nearest, should_be_called
-from mlir_matrix.catalog.catalog import Catalog, Entry, LocatedLayer
+from mlir_matrix.catalog.catalog import Catalog, Entry, LocatedLayer, listed
 from mlir_matrix.catalog.corpora import CorpusError, members_of, with_program
 from mlir_matrix.catalog.folders import Item, Root, named, stem
 from mlir_matrix.catalog.golden_files import GoldenFile
 from mlir_matrix.catalog.messages import Problems, sentences
 from mlir_matrix.catalog.models import base, machines, suites, toolchains
+from mlir_matrix.catalog.releases import number
 from mlir_matrix.catalog.yaml_reader import Source, SourceError, read
 
 D = TypeVar("D", bound=base.Document)
@@ -78,8 +79,8 @@ def load(roots: Sequence[Path]) -> Catalog:
     Raises CatalogError with a line for each thing that is wrong, at most twenty.
     """
     loader = _Loader()
-    for number, path in enumerate(roots):
-        loader.root(path, shown="" if number == 0 else str(path))
+    for index, path in enumerate(roots):
+        loader.root(path, shown="" if index == 0 else str(path))
     loader.members()
     loader.problems.raise_if_any()
     found: Any = {name: dict(sorted(entries.items())) for name, entries in loader.found.items()}
@@ -139,6 +140,10 @@ class _Loader:
                 if section.file:
                     self._folder_entry(root, section, item)
                 elif (name := stem(item, ".yaml", section.noun, root)) is not None:
+                    other = self.found[section.field].get(name)
+                    if section.model is toolchains.Component and other is not None:
+                        self._add_releases(item, root, other)
+                        continue
                     document = self._document(item, section.model)
                     self._add(section, name, document, root=root.path, folder=item.path.parent)
         self.known_good += self._single(root, "toolchains", KNOWN_GOOD, toolchains.KnownGood)
@@ -238,6 +243,33 @@ class _Loader:
             self.problems.add(source.file, message)
         else:
             self.problems.add(source.file, f"'{name}' differs only in case from '{other.name}' in {other.source.file}")
+
+    def _add_releases(self, item: Item, root: Root, to: Entry[toolchains.Component]) -> None:
+        """Add the releases of a file to a component of an earlier catalog, in the order of their numbers."""
+        found = self._document(item, toolchains.AddedReleases)
+        if found is None:
+            self.problems.add(
+                item.shown, f"it may only add 'releases': {to.source.file} defines the component {to.name}"
+            )
+            return
+        source, document = found
+        more = Entry(name=to.name, document=document, source=source, root=root.path, folder=item.path.parent)
+        releases, added = list(to.document.releases), dict(to.added)
+        known = {release.release: entry.source.position("releases", index) for entry, index, release in listed(to)}
+        for index, release in enumerate(document.releases):
+            name = release.release
+            if name in known:
+                message = (
+                    f"{to.name} already has the release '{name}', at {known[name]}; releases are added, not replaced"
+                )
+                self.problems.add(source.file, message, source.place("releases", index, "release"))
+                continue
+            known[name] = source.position("releases", index)
+            added[name] = more
+            later = (at for at, each in enumerate(releases) if number(each.release) > number(name))
+            releases.insert(next(later, len(releases)), release)
+        whole = to.document.model_copy(update={"releases": tuple(releases)})
+        self.found["components"][to.name] = replace(to, document=whole, added=added)
 
     def _goldens(self, root: Root) -> None:
         for item in root.items("golden"):

@@ -94,8 +94,8 @@ def find_release(entry: Entry[Component], wanted: str) -> Release:
 
 
 def is_folder(wanted: str) -> bool:
-    """Return whether a pin names the folder of one's own build rather than a release."""
-    return "/" in wanted or wanted in (".", "..")
+    """Return whether a pin names a folder or a wheel of one's own rather than a release, which begins with a number."""
+    return "/" in wanted or not wanted[:1].isdigit() or wanted.endswith(".whl")
 
 
 def read_pins(catalog: Catalog, words: Iterable[str], what: str = "--pin") -> dict[str, str]:

@@ -59,8 +59,9 @@ def _pins(source: Source, project: Project, folder: Path, problems: Problems) ->
         value = wanted
         if is_folder(wanted):
             value = _below(folder, wanted)
-            if not os.path.isdir(value):
-                message = f"there is no folder '{value}'; build {component} there again, or pin a release"
+            if not os.path.exists(value):
+                what = "file" if value.endswith(".whl") else "folder"
+                message = f"there is no {what} '{value}'; build {component} there again, or pin a release"
                 problems.add(source.file, message, source.place("pins", component))
         yield f"{component}={value}"
 

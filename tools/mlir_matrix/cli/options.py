@@ -294,8 +294,8 @@ pin = Option(
     multiple=True,
     callback=_pins,
     shell_complete=complete_pin,
-    metavar="COMPONENT=RELEASE|DIR",
-    help="Use this release, e.g. llvm=19, or your own build in folder DIR. Repeatable.",
+    metavar="COMPONENT=RELEASE|PATH",
+    help="Use this release, e.g. llvm=19, or your own build: a folder or a wheel. Repeatable.",
 )
 environment = Option(
     "swaps",

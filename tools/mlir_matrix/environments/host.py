@@ -6,11 +6,12 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 
 from mlir_matrix.actions.runtime.programs import not_loaded
+from mlir_matrix.actions.sandbox.root import is_script, needed_by, utilities
 from mlir_matrix.base.digest import digest_file, digest_value
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.catalog.releases import number
@@ -45,6 +46,8 @@ class HostTool:
     component: str
     release: str
     programs: tuple[HostProgram, ...]
+    #: The folder of the user's own build; empty for programs on PATH.
+    pinned: str = field(default="", compare=False)
 
     size = installed = 0
     needs = archives = ()
@@ -110,7 +113,21 @@ def find_program(name: str) -> HostProgram | None:
 
 @cache
 def _examined(path: str, real: str, _size: int, _mtime_ns: int) -> tuple[str, str]:
-    return digest_file(real), version_of(path)
+    # A script is what it calls, too.
+    digest = digest_together(needed_by(path)) if is_script(real) else digest_file(real)
+    return digest, version_of(path)
+
+
+def digest_together(paths: Iterable[str], digest_of: Callable[[str], str] = digest_file) -> str:
+    """Return one digest of the files among these paths and their names. ``digest_of`` returns that of a path without links."""
+    files = sorted(filter(os.path.isfile, set(paths)))
+    return digest_value([[os.path.basename(file), digest_of(os.path.realpath(file))] for file in files])
+
+
+@cache
+def utilities_digest() -> str:
+    """Return the digest of the programs that any script of this machine may call."""
+    return digest_together(utilities())
 
 
 def version_of(path: str) -> str:

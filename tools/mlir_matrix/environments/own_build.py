@@ -1,11 +1,13 @@
-"""Use the user's own build of a component (``--pin llvm=DIR``): an install tree or a build tree, identified by its bytes."""
+"""Use the user's own build of a component (``--pin llvm=DIR``): a tree with programs, or Python packages.
+
+Its bytes identify it, not its place.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,57 +16,86 @@ from mlir_matrix.base.digest import digest_file, digest_value
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.files import write_text
 from mlir_matrix.base.names import printable
+from mlir_matrix.base.paths import Home
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
-from mlir_matrix.environments.host import HostProgram, HostTool, version_of
+from mlir_matrix.environments.host import HostProgram, HostTool, digest_together, version_of
+from mlir_matrix.environments.own_packages import OWN_MARK, OwnBuild, OwnWheel
+from mlir_matrix.environments.own_python import find_packages, find_wheel, modules_of
 from mlir_matrix.environments.package import Provider
 
 #: Folders of a tree that may hold programs.
 _FOLDERS = ("bin", ".")
 _VERSION = re.compile(r"\b(\d+(?:\.\d+)+)")
-#: Between the version of a build and the digest of its files, in the name of its release.
-OWN_MARK = "+own."
 
 
-def find_build(entry: Entry[Component], folder: str, notes: Path) -> HostTool:
-    """Return the programs of a component in a tree. Raise UsageError if there are none, or where they report no version.
+def find_build(entry: Entry[Component], pinned: str, home: Home) -> OwnBuild:
+    """Return the user's own build of a component. Raise UsageError if there is none, or if it reports no version.
 
-    Raise InfrastructureError if one does not start.
-    ``notes`` is a file with known digests by size and change time, because debug builds have gigabytes.
+    Raise InfrastructureError if one of its programs does not start.
     """
-    where = f"--pin {entry.name}={printable(folder)}"
-    if not entry.document.tools:
-        raise UsageError(f"{where}: the component {entry.name} has no programs ('tools' in {entry.source.file})")
-    if not os.path.isdir(folder):
-        raise UsageError(f"{where}: there is no such folder")
-    places = [os.path.abspath(os.path.join(folder, each)) for each in _FOLDERS]
+    where = f"--pin {entry.name}={printable(pinned, 200)}"
+    pinned = os.path.abspath(pinned)
+    digests = _Digests(home.cache / "own-builds" / f"{digest_value([entry.name, pinned])[:16]}.json")
+    if pinned.endswith(".whl"):
+        found: OwnBuild | None = find_wheel(entry, where, pinned, digests.of, home.artifacts)
+    elif not os.path.isdir(pinned):
+        raise UsageError(f"{where}: there is no such folder; build it there again, or pin a release")
+    else:
+        found = _find_programs(entry, where, pinned, digests) or find_packages(entry, where, pinned, digests.of)
+    if found is None:
+        tools, modules = entry.document.tools, modules_of(entry.document)
+        missing = [f"none of {', '.join(tools)} is in this folder or its bin/"] if tools else []
+        missing += [f"no package {' or '.join(modules)} is in this folder"] if modules else []
+        nothing = (
+            f"the component {entry.name} has no programs and no packages ('tools', 'modules' in {entry.source.file})"
+        )
+        raise UsageError(f"{where}: {', and '.join(missing) or nothing}")
+    digests.keep()
+    return found
+
+
+def _find_programs(entry: Entry[Component], where: str, folder: str, digests: _Digests) -> HostTool | None:
+    """Return the programs of a component in a tree, or None. Raise UsageError if they report no version."""
+    places = [os.path.join(folder, each) for each in _FOLDERS]
     found = {
-        name: f"{place}/{name}"
+        name: os.path.normpath(f"{place}/{name}")
         for name in entry.document.tools
         for place in reversed(places)
         if os.access(f"{place}/{name}", os.X_OK) and os.path.isfile(f"{place}/{name}")
     }
     if not found:
-        raise UsageError(f"{where}: none of {', '.join(entry.document.tools)} is in this folder or its bin/")
-    digests = _Digests(notes)
+        return None
     versions = {name: version_of(path) for name, path in found.items()}
     number = next((match[1] for text in versions.values() if (match := _VERSION.search(text))), None)
     if number is None:
         raise UsageError(f"{where}: {', '.join(found)} --version reports no version")
     # Any program may load any library, so libraries of the tree and of the machine are part of its identity.
     programs = tuple(
-        HostProgram(name=name, path=path, sha256=digests.together(needed_by(path)), version=versions[name])
+        HostProgram(name=name, path=path, sha256=digest_together(needed_by(path), digests.of), version=versions[name])
         for name, path in found.items()
     )
-    digests.keep()
     digest = digest_value([each.identity for each in programs])
-    return HostTool(component=entry.name, release=f"{number}{OWN_MARK}{digest[:8]}", programs=programs)
+    release = f"{number}{OWN_MARK}{digest[:8]}"
+    return HostTool(component=entry.name, release=release, programs=programs, pinned=folder)
 
 
-def release_of_build(build: HostTool) -> Release:
+def release_of_build(build: OwnBuild, component: Component) -> Release:
     """Return the release for a build, as component files would state it."""
-    names = tuple(program.name for program in build.programs)
-    return Release(release=build.release, provider=Provider.HOST.value, durability="rolling", programs=names)
+    if isinstance(build, HostTool):
+        names = tuple(program.name for program in build.programs)
+        return Release(release=build.release, provider=Provider.HOST.value, durability="rolling", programs=names)
+    # Its package may be that of MLIR's bindings, which then have what those of a release have.
+    alike = next((each for each in reversed(component.releases) if each.bindings == build.module), None)
+    of_wheel = {build.package.name: build.package.version} if isinstance(build, OwnWheel) else {}
+    return Release(
+        release=build.release,
+        provider=Provider.PYPI.value if of_wheel else Provider.HOST.value,
+        durability="rolling",
+        distributions=of_wheel,
+        bindings=alike.bindings if alike else None,
+        carries=alike.carries if alike else (),
+    )
 
 
 class _Digests:
@@ -77,12 +108,8 @@ class _Digests:
             self._known = kept if isinstance(kept, dict) else {}
         self._used: dict[str, list[object]] = {}
 
-    def together(self, files: Iterable[str]) -> str:
-        """Return one digest of files and their names."""
-        return digest_value([[os.path.basename(file), self._of(file)] for file in sorted(set(files))])
-
-    def _of(self, file: str) -> str:
-        real = os.path.realpath(file)
+    def of(self, real: str) -> str:
+        """Return the digest of a file. Its path has no links."""
         it = os.stat(real)
         state = [it.st_size, it.st_mtime_ns, it.st_ctime_ns, it.st_ino]
         known = self._known.get(real)

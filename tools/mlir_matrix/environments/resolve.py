@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 
@@ -19,6 +20,7 @@ from mlir_matrix.environments.host import HostTool, find_tool
 from mlir_matrix.environments.interpreter import SUPPORTED, Interpreter
 from mlir_matrix.environments.lockfiles.debian import DebianRelease, debian_lock_file, read_debian_lock
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage, find_lock, lock_files, locks_elsewhere, read_lock
+from mlir_matrix.environments.own_packages import OwnBuild, OwnPackages, OwnWheel, names_of
 from mlir_matrix.environments.package import (
     Package,
     Provider,
@@ -113,7 +115,7 @@ def resolve(
     releases: Releases,
     lock_folders: Sequence[Path],
     needs: Releases = (),
-    builds: Mapping[str, HostTool] = MappingProxyType({}),
+    builds: Mapping[str, OwnBuild] = MappingProxyType({}),
     permissions: Permissions = NONE,
     pins: str = "",
     sealed: bool = False,
@@ -126,29 +128,32 @@ def resolve(
     """
     providers = [provider_of(entry.document, release) for entry, release in releases]
     prefixes: tuple[Package, ...] = ()
-    if any(provider is not Provider.PYPI for provider in providers):
-        try:
+    own = [
+        (entry, build)
+        for entry, release in releases
+        if isinstance(build := builds.get(release.release), OwnPackages | OwnWheel)
+    ]
+    wanted = distributions([(entry, release) for entry, release in releases if release.release not in builds])
+    try:
+        if any(provider is not Provider.PYPI for provider in providers):
             prefixes = _Providers(lock_folders, needs, builds, permissions).packages(releases)
-        except _Unavailable as error:
-            return UnavailableEnvironment(name=name, reason=str(error))
-    if sealed and Provider.HOST in providers:
-        host = releases[providers.index(Provider.HOST)][0].name
-        return UnavailableEnvironment(
-            name=name, reason=f"{host} is a program of this machine; a container cannot have it"
-        )
-    wanted = distributions(releases)
-    locked: dict[str, Path] = {}
-    if wanted:
-        tags = SUPPORTED
-        locked = {tag: path for tag in tags if (path := find_lock(lock_folders, name, tag, wanted))}
-        if not locked:
-            return UnavailableEnvironment(
-                name=name, reason=unlocked(name, wanted, pins, locks_elsewhere(lock_folders, wanted))
-            )
-    interpreter = _interpreter(tuple(locked), lock_folders[:1], sealed=sealed)
-    if interpreter is None:
-        return UnavailableEnvironment(name=name, reason=_no_interpreter(name, releases, locked, sealed=sealed))
-    packages = read_lock(locked[interpreter.tag], wanted) if wanted else ()
+        if sealed and Provider.HOST in providers:
+            host = releases[providers.index(Provider.HOST)][0].name
+            raise _Unavailable(f"{host} is of this machine; a container cannot have it")
+        locked = _locks(lock_folders, name, releases, builds) if wanted or own else {}
+        if wanted and not locked:
+            raise _Unavailable(unlocked(name, wanted, pins, locks_elsewhere(lock_folders, wanted)))
+        tags = _tags(name, locked, [build for _, build in own])
+        interpreter = _interpreter(tags, lock_folders[:1], sealed=sealed)
+        if interpreter is None:
+            raise _Unavailable(_no_interpreter(name, releases, locked, sealed=sealed))
+        lock = locked.get(interpreter.tag)
+        packages = read_lock(lock, wanted) if lock else ()
+        foreign = lock is not None and _is_foreign(packages, lock, lock_folders[0], interpreter.tag)
+        for entry, build in own:
+            packages = _with_own(name, packages, entry, build, wanted)
+    except _Unavailable as error:
+        return UnavailableEnvironment(name=name, reason=str(error))
     named = {canonicalize_name(each) for each in wanted}
     return ResolvedEnvironment(
         name=name,
@@ -158,9 +163,65 @@ def resolve(
             sorted(packages, key=lambda each: (-(each.size or 0), canonicalize_name(each.name) not in named))
         ),
         prefixes=prefixes,
-        foreign=bool(wanted) and _is_foreign(packages, locked[interpreter.tag], lock_folders[0], interpreter.tag),
+        foreign=foreign,
         nearest=dict(_nearest(releases)),
     )
+
+
+def _locks(folders: Sequence[Path], name: str, releases: Releases, builds: Mapping[str, OwnBuild]) -> dict[str, Path]:
+    """Return the lock files of these releases by wheel tag.
+
+    For the user's own packages, they are those of another release of the component: it has what they need.
+    """
+    choices = []
+    for entry, release in releases:
+        locked = (
+            each for each in reversed(entry.document.releases) if provider_of(entry.document, each) is Provider.PYPI
+        )
+        is_own = isinstance(builds.get(release.release), OwnPackages | OwnWheel)
+        stand_ins = [(entry, each) for each in locked if is_own and each.release not in builds]
+        choices.append([*stand_ins, (entry, release)])
+    found: dict[str, Path] = {}
+    for chosen in product(*choices):
+        pins = distributions([each for each in chosen if each[1].release not in builds])
+        for tag in SUPPORTED if pins else ():
+            path = find_lock(folders, name, tag, pins) if tag not in found else None
+            if path is not None:
+                found[tag] = path
+    return {tag: found[tag] for tag in SUPPORTED if tag in found}
+
+
+def _tags(name: str, locked: Mapping[str, Path], own: Sequence[OwnPackages | OwnWheel]) -> tuple[str, ...]:
+    """Return the wheel tags for which an environment is locked and the user's own packages are built; none: any will do."""
+    tags = tuple(locked)
+    for build in own:
+        fitting = tuple(tag for tag in tags or SUPPORTED if tag in build.tags)
+        if not fitting:
+            given, wanted = (", ".join(map(interpreters.version_of, each)) for each in (build.tags, tags))
+            reason = f"{build.where} is for CPython {given}, but environment {name} is locked for {wanted}"
+            raise _Unavailable(f"{reason}: build it for one of these")
+        tags = fitting
+    return tags
+
+
+def _with_own(
+    name: str,
+    packages: Sequence[WheelPackage],
+    entry: Entry[Component],
+    build: OwnPackages | OwnWheel,
+    wanted: Mapping[str, str],
+) -> tuple[WheelPackage, ...]:
+    """Return the locked packages beside the user's own. ``wanted``: the distributions of the other components."""
+    left_out = names_of(entry)
+    if isinstance(build, OwnPackages):
+        left_out |= build.distributions - {canonicalize_name(each) for each in wanted}
+        return tuple(package for package in packages if canonicalize_name(package.name) not in left_out)
+    kept = [package for package in packages if canonicalize_name(package.name) not in left_out]
+    lacking = set(build.requires) - {canonicalize_name(package.name) for package in kept}
+    if lacking:
+        reason = f"{build.where} requires {', '.join(sorted(lacking))}, which environment {name} lacks"
+        raise _Unavailable(f"{reason}: pin a virtual environment that has it")
+    return (*kept, build.package)
 
 
 def _is_foreign(packages: Sequence[WheelPackage], lock: Path, first: Path, tag: str) -> bool:
@@ -217,7 +278,7 @@ class _Providers:
     """Finds packages; ``needs`` are the releases that other releases are built with."""
 
     def __init__(
-        self, lock_folders: Sequence[Path], needs: Releases, builds: Mapping[str, HostTool], permissions: Permissions
+        self, lock_folders: Sequence[Path], needs: Releases, builds: Mapping[str, OwnBuild], permissions: Permissions
     ) -> None:
         self._folders, self._builds, self._permissions = lock_folders, builds, permissions
         self._needs = {entry.name: (entry, release) for entry, release in needs}
@@ -235,8 +296,9 @@ class _Providers:
         provider = provider_of(entry.document, release)
         if provider is Provider.DEB:
             return self._debian(entry, release)
-        if release.release in self._builds:
-            return self._builds[release.release]
+        own = self._builds.get(release.release)
+        if isinstance(own, HostTool | OwnPackages):
+            return own
         if provider is Provider.HOST:
             names = filled(release.programs or entry.document.programs, release.release)
             found = find_tool(entry.name, release.release, names)

@@ -19,14 +19,13 @@ from mlir_matrix.base.paths import Home
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.models.toolchains import Release
 from mlir_matrix.catalog.pins import Pins
-from mlir_matrix.environments.host import HostTool
 from mlir_matrix.environments.package import Releases
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment, resolve
 from mlir_matrix.environments.source.permissions import NONE, Permissions
 
 if TYPE_CHECKING:
     # Imported only for types: verbs of toolchains must not wait for them.
-    pass
+    from mlir_matrix.environments.own_packages import OwnBuild
 
 Environment = ResolvedEnvironment | UnavailableEnvironment
 
@@ -40,7 +39,7 @@ class Session:
     #: The options ``--pin`` and ``--environment``.
     pins: Pins
     #: The user's own builds of components, by release.
-    builds: Mapping[str, HostTool] = field(default_factory=dict)
+    builds: Mapping[str, OwnBuild] = field(default_factory=dict)
     permissions: Permissions = NONE
 
     @cached_property

@@ -17,6 +17,7 @@ from mlir_matrix.actions.runtime.bytecode import options
 from mlir_matrix.actions.sandbox.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.catalog.models.base import PYTHON_FILE
+from mlir_matrix.environments.own_packages import OwnPackages
 from mlir_matrix.environments.package import with_needs
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.source.package import SourceBuild
@@ -39,11 +40,14 @@ def worker_command(
     """
     there = at or store
     folders = [word for site in environment.sites(there) for word in ("--site", site)]
+    own = [unit for unit in environment.prefixes if isinstance(unit, OwnPackages)]
+    folders += [word for unit in own for word in ("--own", unit.folder)]
     for unit in environment.prefixes:
         folder = unit.folder_for(environment.interpreter.tag)
         if folder:
             folders += ["--prefix", f"{unit.release}={there / folder}"]
     folders += [word for program in environment.host_programs() for word in ("--program", program)]
+    folders += [word for unit in own for path in unit.outside for word in ("--bind", path)]
     if environment.interpreter.prefix:
         folders += ["--bind", str(there / environment.interpreter.prefix.folder)]
     # Programs built from source use the loader and the libraries of the compiler's prefix.

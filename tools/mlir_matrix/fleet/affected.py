@@ -215,7 +215,7 @@ def _started(
     session: Session, arguments: Sequence[str], program: _PlanningProgram, folder: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Start the program that makes the plan at a revision."""
-    builds = {each.release: os.path.dirname(os.path.dirname(each.programs[0].path)) for each in session.builds.values()}
+    builds = {each.release: each.pinned for each in session.builds.values()}
     request: StateRequest = {
         "tests": list(arguments),
         "catalogs": program.roots[1:],

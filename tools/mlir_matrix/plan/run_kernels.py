@@ -176,11 +176,13 @@ class Kernels:
             extra |= {
                 name: file_of(self._catalog, workload.root, workload.beside[path]) for name, path in named.items()
             }
+        environment = workload.document.environment
+        pins = self._pins.override(test.pins)
         return self.graph.add(
             f"{test.target}/{label(workload)}",
             tool=route.runner.tool,
             stage=Stage.RUN,
-            environment=route.runner.environment,
+            environment=pins.reference(environment) if environment else route.runner.environment,
             params=own,
             inputs={"artifact": artifact, **extra},
             outputs=VERDICT,

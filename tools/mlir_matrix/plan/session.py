@@ -15,7 +15,6 @@ from mlir_matrix.base.paths import Home, find_home, repository
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.load import load
 from mlir_matrix.catalog.pins import Pins, is_folder, read_pins
-from mlir_matrix.environments.host import HostTool
 from mlir_matrix.environments.machine import x86_level
 from mlir_matrix.environments.session import Session
 from mlir_matrix.environments.source.permissions import NONE, Permissions
@@ -23,6 +22,7 @@ from mlir_matrix.expand.checks.validate import validate
 
 if TYPE_CHECKING:
     # Imported only for types: verbs of toolchains must not wait for them.
+    from mlir_matrix.environments.own_packages import OwnBuild
     from mlir_matrix.expand.expansion import Test
     from mlir_matrix.plan.planner import PlannedTests
 
@@ -88,21 +88,23 @@ def environments_of(session: Session, name: str) -> list[str]:
 
 def _with_builds(
     catalog: Catalog, pins: Sequence[str], home: Home
-) -> tuple[Catalog, Sequence[str], Mapping[str, HostTool]]:
+) -> tuple[Catalog, Sequence[str], Mapping[str, OwnBuild]]:
     """Return the catalog with the user's own builds, ``llvm=DIR``, added as releases, and the pins that name them."""
-    if not any(is_folder(word.partition("=")[2]) for word in pins):
-        return catalog, pins, {}
-    from mlir_matrix.environments.own_build import find_build, release_of_build
-
-    components, builds, words = dict(catalog.components), dict[str, HostTool](), []
+    components, words = dict(catalog.components), list[str]()
+    builds: dict[str, OwnBuild] = {}
     for word in pins:
         name, _, wanted = word.partition("=")
-        if is_folder(wanted) and name in components:
+        path = os.path.expanduser(wanted)
+        # A misspelt release has no slash, and is no folder.
+        if name in components and is_folder(wanted) and ("/" in wanted or os.path.exists(path)):
+            from mlir_matrix.environments.own_build import find_build, release_of_build
+
             entry = components[name]
-            build = find_build(entry, os.path.expanduser(wanted), home.cache / "own-builds.json")
-            releases = (*entry.document.releases, release_of_build(build))
+            build = find_build(entry, path, home)
+            releases = (*entry.document.releases, release_of_build(build, entry.document))
             components[name] = replace(entry, document=entry.document.model_copy(update={"releases": releases}))
             builds[build.release] = build
-            wanted = build.release
-        words.append(f"{name}={wanted}" if name in components else word)
-    return replace(catalog, components=components), words, builds
+            words.append(f"{name}={build.release}")
+        else:
+            words.append(word)
+    return replace(catalog, components=components) if builds else catalog, words, builds

@@ -39,6 +39,7 @@ from mlir_matrix.toolchain import documents as toolchain
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _FILES: Mapping[str, type[BaseModel]] = {
+    "added-releases": toolchains.AddedReleases,
     "component": toolchains.Component,
     "containers": toolchains.Containers,
     "corpus": models.Corpus,

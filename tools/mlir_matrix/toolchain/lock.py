@@ -43,7 +43,8 @@ def lock_packages(current: Session, entry: Entry[Component], release: Release, t
         in_place=document.in_place,
         finish=document.finish or "",
     )
-    path = debian_lock_file(entry.root / "toolchains" / "locks", entry.name, named)
+    owner = entry.added.get(named, entry)
+    path = debian_lock_file(owner.root / "toolchains" / "locks", entry.name, named)
     write_debian_lock(path, found, made=datetime.datetime.now(tz=datetime.UTC).date())
     tell(path, len(packages), found.size, found.installed)
     return True
@@ -57,7 +58,9 @@ def lock_environment(
     pins = distributions(thing.releases)
     if not pins:
         return True
-    folder = entry.root / "toolchains" / "locks"
+    # The catalog that adds a release has the lock files with it.
+    adding = (component.added[it.release].root for component, it in thing.releases if it.release in component.added)
+    folder = next(adding, entry.root) / "toolchains" / "locks"
     changed = thing.changed(current)
     made_by = " ".join([f"matrix toolchain lock {entry.name}", *(f"--pin {name}={to}" for name, to in changed.items())])
     done = 0

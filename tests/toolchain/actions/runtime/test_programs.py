@@ -120,6 +120,12 @@ def test_what_a_program_says_that_starts_is_a_verdict(call: Any, said: str) -> N
         call('#!/bin/sh\ntest "$1" = --version && exit\n' + say(said, 127))
 
 
+@pytest.mark.parametrize("line", ["nowhere x", "exec nowhere", "exec env nowhere"])
+def test_a_script_that_calls_what_is_not_there_is_no_fault_of_the_code(call: Any, line: str) -> None:
+    with pytest.raises(MachineFailed, match=r"^it does not find nowhere: scripts have sh, python3, "):
+        call(f"#!/bin/sh\n{line}\n")
+
+
 @pytest.mark.parametrize(
     ("release", "major", "before"),
     [
@@ -194,7 +200,9 @@ def test_a_program_sees_nothing_of_the_machine(call: Any, tmp_path: Path, monkey
         "LC_ALL": "C", "HOME": str(tmp_path / "folder"), "TMPDIR": str(tmp_path / "folder"),
     }  # fmt: skip
     assert {name: value for name, value in seen.items() if name not in ("PWD", "_", "SHLVL", "OLDPWD")} == {
-        "PATH": "", "GLIBC_TUNABLES": isolation.CLEAN_ENVIRONMENT["GLIBC_TUNABLES"],
+        # Of a script: utilities, and Python.
+        "PATH": "/usr/bin:/bin", "PYTHONPATH": "", "PYTHONHASHSEED": "0",
+        "GLIBC_TUNABLES": isolation.CLEAN_ENVIRONMENT["GLIBC_TUNABLES"],
     }  # fmt: skip
     assert (tmp_path / "folder" / "given").read_text() == "a b c -o given\n"
 

@@ -1,7 +1,8 @@
-"""Which files a program in the form of a script needs."""
+"""Which files a program in the form of a script needs, and what it finds in its root."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -25,4 +26,14 @@ def test_a_script_needs_an_interpreter_and_no_other_file(tmp_path: Path, name: s
     program.write_text(f"#!{named}\n")
     found = set(needed_by(str(program)))
     assert str(program) in found
-    assert (str(named) in found) == ("/bin/sh" in found) == expected
+    assert (str(named) in found) == expected
+    assert {"/bin/sh", "/usr/bin/env", "/usr/bin/grep"} <= set(map(os.path.realpath, found)) | found
+
+
+@pytest.mark.parametrize("names", [("one",), ("one", "two")], ids=["itself", "each other"])
+def test_scripts_that_name_themselves_as_their_interpreter(tmp_path: Path, names: tuple[str, ...]) -> None:
+    paths = [str(tmp_path / name) for name in names]
+    for path, interpreter in zip(paths, (*paths[1:], paths[0]), strict=True):
+        Path(path).write_text(f"#!{interpreter}\n")
+        Path(path).chmod(0o755)
+    assert {path for path in needed_by(paths[0]) if path.startswith(str(tmp_path))} == set(paths)

@@ -92,7 +92,7 @@ def judge(environments: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         (["RUN: env A=1 echo x && mlir-opt"], "import-failed", "RUN line 1: Error: 'env' cannot call 'echo'"),
         (["RUN: ls"], "import-failed", "RUN line 1: 'ls': command not found"),
         (["RUN: mlir-opt < %t"], "import-failed", "No such file or directory: 'output/Output/test.mlir.tmp'"),
-        (["RUN: echo x"], "import-failed", "no RUN line runs a program of LLVM, so nothing is tested"),
+        (["RUN: echo x"], "import-failed", "no RUN line runs a program of its environment, so nothing is tested"),
         (["RUN: mlir-opt &"], "import-failed", "shell parser error on RUN: at line 1: mlir-opt &"),
         (["RUN: mlir-opt & echo x"], "import-failed", "(lines 1 to 1)"),
         (["RUN: mlir-opt >"], "import-failed", "shell parser error on RUN: at line 1: mlir-opt >"),

@@ -1,9 +1,10 @@
 """Start a worker in an environment, so that it can import the packages of that environment and no others.
 
-    python -P -s -S bootstrap.py [--loader LOADER=FOLDER:FOLDER…] [--checked] [--site FOLDER]… [--prefix RELEASE=FOLDER]…
-        [--program NAME@RELEASE=PATH]… [--bind PATH]… WORKER-ARGUMENTS…
+    python -P -s -S bootstrap.py [--loader LOADER=FOLDER:FOLDER…] [--checked] [--site FOLDER]… [--own FOLDER]…
+        [--prefix RELEASE=FOLDER]… [--program NAME@RELEASE=PATH]… [--bind PATH]… WORKER-ARGUMENTS…
 
-``-S`` leaves out the interpreter's own site-packages. Each ``--site`` is an installed package. Each ``--prefix`` is a release
+``-S`` leaves out the interpreter's own site-packages. Each ``--site`` is an installed package, each ``--own`` a folder of the
+user's packages. Each ``--prefix`` is a release
 of programs with all that they need. Each ``--program`` is a program of the machine. Actions see these paths and each ``--bind``.
 ``--checked``: Bazel has verified every byte of these folders. Their files are links to unknown paths, so actions see all files.
 ``--loader``: the caller had only relative paths for the interpreter and its libraries; start again with absolute paths.
@@ -37,6 +38,7 @@ if __name__ == "__main__":
         _start_again(_loader, _rest)
     _checked = _rest[:1] == ["--checked"]
     _sites, _rest = _take("--site", _rest[_checked:])
+    _own, _rest = _take("--own", _rest)
     _prefixes, _rest = _take("--prefix", _rest)
     _programs, _rest = _take("--program", _rest)
     _bound, _rest = _take("--bind", _rest)
@@ -51,14 +53,14 @@ if __name__ == "__main__":
     bytecode.keep_as_told()
     _sites = [os.path.abspath(_site) for _site in _sites]
     if "--foreign" not in _rest:
-        sys.path.extend(_sites)
+        sys.path.extend([*_sites, *_own])
     from mlir_matrix.actions.contract import prefixes, programs, sites
     from mlir_matrix.actions.runtime.integrity import damage, lost
     from mlir_matrix.actions.runtime.programs import needed_of_machine
     from mlir_matrix.actions.runtime.worker import main
     from mlir_matrix.actions.sandbox.root import needed_by
 
-    sites.extend(_sites)
+    sites.extend([*_sites, *_own])
     for _site in () if _checked else _sites:
         if _what := damage(_site):
             sys.exit(f"the package in {_site} is damaged: {_what}; remove that folder to have it installed again")
@@ -74,4 +76,4 @@ if __name__ == "__main__":
         _release, _, _path = _release.partition("=")
         programs[_name] = (_release, _path)
         _bound.extend(needed_by(_path))
-    sys.exit(main(_rest, None if _checked else [*_sites, *_bound]))
+    sys.exit(main(_rest, None if _checked else [*_sites, *_own, *_bound]))

@@ -27,7 +27,7 @@ from mlir_matrix.actions.contract import (
     signal_name,
     sites,
 )
-from mlir_matrix.actions.sandbox import isolation
+from mlir_matrix.actions.sandbox import isolation, root
 
 #: Folders in the environment's wheels that have programs, from component files.
 folders: list[str] = []
@@ -58,6 +58,12 @@ _NOT_LOADED = re.compile(
     re.MULTILINE,
 )
 _NOT_LOADED_CODES = (1, 127)
+#: What a shell and ``env`` print of a program that they do not find.
+_NOT_FOUND = re.compile(
+    r"^\S+: (?:(?:line )?\d+: )?(?:exec: )?['‘]?(\S+?)['’]?: (?:command )?(?:not found|No such file or directory)$",
+    re.M,
+)
+_NOT_FOUND_CODE = 127
 #: Errors for a file that this machine cannot run.
 _NO_PROGRAM = (errno.ENOENT, errno.EACCES, errno.ENOEXEC)
 
@@ -178,7 +184,7 @@ def execute(
             # Compilers fold constants with libm, whose results must not depend on this CPU.
             env={
                 "LC_ALL": "C", "HOME": os.getcwd(), "TMPDIR": os.getcwd(), "PATH": "",
-                "GLIBC_TUNABLES": isolation.CLEAN_ENVIRONMENT["GLIBC_TUNABLES"], **variables,
+                "GLIBC_TUNABLES": isolation.CLEAN_ENVIRONMENT["GLIBC_TUNABLES"], **of_script(words[0]), **variables,
             },
             stdin=subprocess.DEVNULL, capture_output=True, check=False,
             # With a function here, Python copies this process first, which takes longer than most programs need to start.
@@ -197,8 +203,24 @@ def execute(
     said = bounded(done.stderr) + bounded(done.stdout)
     if done.returncode != 0:
         check_started(command(program, libraries=libraries), done.returncode, said)
+        check_found(program, words[0], done.returncode, said)
         refuse(done.returncode, said, failure=failure or f"{program} fails with exit code {done.returncode}")
     return clean(said)
+
+
+def of_script(path: str) -> dict[str, str]:
+    """Return the environment variables by which a script finds utilities, Python and the environment's packages."""
+    if not root.is_script(path):
+        return {}
+    return {"PATH": root.SEARCH, "PYTHONPATH": ":".join(sites), "PYTHONHASHSEED": "0"}
+
+
+def check_found(program: str, path: str, code: int, said: str) -> None:
+    """Raise MachineFailed if a script ends because it does not find a program."""
+    absent = _NOT_FOUND.search(said) if code == _NOT_FOUND_CODE and root.is_script(path) else None
+    if absent:
+        has = "scripts have sh, python3, coreutils, grep, sed, awk, find and diff, and no other program of the machine"
+        raise MachineFailed(f"{program} does not find {absent[1]}: {has}")
 
 
 def check_started(words: Sequence[str], code: int, said: str) -> None:

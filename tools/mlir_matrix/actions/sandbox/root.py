@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import shlex
 import stat
 import struct
 import subprocess
@@ -21,6 +22,16 @@ from mlir_matrix.actions.sandbox import mounts
 #: Where an action finds its own folder. Nothing else is beside it.
 FOLDER = "/action/work"
 SHELL = "/bin/sh"
+#: The environment's own interpreter, for scripts.
+PYTHON = "/usr/bin/python3"
+#: Where scripts find programs, and which of the machine's: POSIX utilities, and the rest of GNU's coreutils.
+SEARCH = "/usr/bin:/bin"
+_UTILITIES = """\
+[ arch awk b2sum base32 base64 basename basenc cat chgrp chmod chown cksum cmp comm cp csplit cut date dd df diff dir dircolors
+dirname du echo egrep env expand expr factor false fgrep find fmt fold grep groups head hostid id install join link ln logname ls
+md5sum mkdir mkfifo mknod mktemp mv nice nl nohup nproc numfmt od paste pathchk pinky pr printenv printf ptx pwd readlink
+realpath rm rmdir sed seq sha1sum sha224sum sha256sum sha384sum sha512sum shred shuf sleep sort split stat stdbuf stty sum sync
+tac tail tee test timeout touch tr true truncate tsort tty uname unexpand uniq unlink vdir wc who whoami xargs yes"""
 #: Machine code that reads a byte from standard input and exits, by machine, with the machine's number in ELF files.
 _WAIT = {
     # xor edi, edi; mov rsi, rsp; mov edx, 1; xor eax, eax; syscall (read); mov eax, 60; xor edi, edi; syscall (exit)
@@ -125,7 +136,7 @@ def _shell(loader: str) -> Iterator[str]:
 
 
 def needed_by(program: str, loader: str = "", scripts: int = 5) -> Iterator[str]:
-    """Yield a program of the machine, and the libraries or the interpreter that it needs.
+    """Yield a program of the machine, and the libraries that it needs, or its interpreter and the programs that it may call.
 
     ``scripts``: how many interpreters may be scripts themselves. Linux follows five (``exec_binprm`` in fs/exec.c).
     """
@@ -142,7 +153,9 @@ def needed_by(program: str, loader: str = "", scripts: int = 5) -> Iterator[str]
         runs = (
             scripts and words and os.path.isabs(words[0]) and os.path.isfile(words[0]) and os.access(words[0], os.X_OK)
         )
-        yield from needed_by(words[0], loader, scripts - 1) if runs else ()
+        if runs and words[0] not in (PYTHON, "/bin/python3"):
+            yield from needed_by(words[0], loader, scripts - 1)
+        yield from utilities(loader)
     elif loader:
         # The loader resolves the program without running it. It fails for a static program, which needs nothing.
         listed = subprocess.run(
@@ -151,6 +164,24 @@ def needed_by(program: str, loader: str = "", scripts: int = 5) -> Iterator[str]
         words = os.fsdecode(listed.stdout).split() if listed.returncode == 0 else []
         # A name may be a link into a folder that is not visible, as the loader's is.
         yield from (path for word in words if word.startswith("/") for path in (word, os.path.realpath(word)))
+
+
+def is_script(program: str) -> bool:
+    """Return whether a file names its interpreter."""
+    with contextlib.suppress(OSError), open(program, "rb", buffering=0) as file:
+        return file.read(2) == b"#!"
+    return False
+
+
+def utilities(loader: str = "") -> Iterator[str]:
+    """Yield the shell and the programs of the machine that scripts may call, and the folders of their libraries."""
+    for name in _UTILITIES.split():
+        places = (f"{folder}/{name}" for folder in SEARCH.split(":"))
+        yield from [place for place in places if os.path.isfile(place)][:1]
+    shell = list(_shell(loader))
+    yield from shell
+    # To ask the loader for the libraries of each takes a quarter of a second.
+    yield from _library_folders(path for path in shell if ".so" in os.path.basename(path))
 
 
 def _outermost(paths: Iterable[str]) -> list[str]:
@@ -223,6 +254,8 @@ def build(paths: Iterable[str]) -> Laid:
         new_proc = _make_proc(_OLD)
         _add_devices(devices)
         _write_etc()
+        if not any(_is_inside(PYTHON, path) for path in real):
+            _write_python()
         for folder in (*TEMPORARY, FOLDER):
             os.makedirs(folder, exist_ok=True)
         first = _write_first()
@@ -261,6 +294,23 @@ def _write_first() -> Sequence[str]:
     except OSError:
         return Laid.first
     return [_FIRST] if status == 0 else Laid.first
+
+
+def _write_python() -> None:
+    """Give scripts this interpreter as ``python3``: a link, or a script with the loader of its prefix."""
+    if os.path.lexists(PYTHON):
+        return
+    with open("/proc/self/cmdline", encoding="utf-8", errors="surrogateescape") as file:
+        command = file.read().split("\0")
+    # Options of the interpreter begin with this one (worker_command).
+    words = command[: command.index("-P")] if "-P" in command else [sys.executable]
+    os.makedirs(os.path.dirname(PYTHON), exist_ok=True)
+    if len(words) == 1:
+        os.symlink(words[0], PYTHON)
+        return
+    with open(PYTHON, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(f'#!{SHELL}\nexec {shlex.join(words)} "$@"\n')
+    os.chmod(PYTHON, 0o755)  # noqa: S103 - all users of actions run it
 
 
 def inherit() -> Laid:

@@ -245,6 +245,9 @@ class Workload(Document):
     """With ``source``: the file in the folder. Absent: the only one that can be such a program."""
     parameters: dict[Name, ParameterValue] = Field(default={}, alias="with")
     """With ``source``: values for its parameters."""
+    environment: Name | None = None
+    """With ``source``: the environment of a target that judges, instead of its own. It has what that one has, and the programs of
+    more components."""
     dims: dict[Name, StrictInt] = {}
     """Named dimensions, used in shapes, formulas and tolerances."""
     dynamic: tuple[Name, ...] = ()
@@ -281,6 +284,8 @@ class Corpus(Document):
     judge take them."""
     parameters: dict[Name, ParameterValue] = Field(default={}, alias="with")
     """Values for parameters of the source."""
+    environment: Name | None = None
+    """As that of a workload."""
     numerics: NumericsAttributes = {}
     """As that of a workload."""
 

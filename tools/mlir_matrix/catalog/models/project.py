@@ -29,7 +29,7 @@ class Project(Document):
     target: Name | None = None
     """The only target of commands without a suite or test."""
     pins: dict[Name, Text] = Field(default={})
-    """By component: a release, or the folder of your own build, from this file: ``../build``."""
+    """By component: a release, or the folder or wheel of your own build, from this file: ``../build``."""
     machine: Text | None = None
     """The machine whose tests are selected, as ``--machine`` sets it: a name, or a file, from this one."""
     limits: ProjectLimits = ProjectLimits()

@@ -138,6 +138,12 @@ class Component(Document):
         return (*(self.build.needs if self.build else ()), *([PATCHER] if self.in_place else []))
 
 
+class AddedReleases(Document):
+    """Releases that a catalog adds to a component of an earlier catalog (a file of that component's name)."""
+
+    releases: Annotated[tuple[Release, ...], Field(min_length=1)]
+
+
 class Passed(Document):
     """The results of a suite under a set of pins."""
 

@@ -12,7 +12,7 @@ from mlir_matrix.base.digest import digest_value
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.catalog.releases import number
-from mlir_matrix.environments.host import find_program
+from mlir_matrix.environments.host import find_program, utilities_digest
 from mlir_matrix.environments.lockfiles.debian import DebianRelease
 from mlir_matrix.environments.machine import HOST
 from mlir_matrix.environments.package import Package, filled, folder_name, with_needs
@@ -77,7 +77,7 @@ class SourceBuild:
             [
                 _LAYOUT, of, self.subfolder, self.options, self.targets, self.programs, self.variables,
                 [[*need.identity, need.folder_for("")] for need in self.needs], self.compiler.identity,
-                *([self.command] if self.command else []), *(["network"] if self.network else []),
+                *([self.command, utilities_digest()] if self.command else []), *(["network"] if self.network else []),
             ]
         )  # fmt: skip
 

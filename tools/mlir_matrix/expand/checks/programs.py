@@ -51,3 +51,8 @@ def _user(checker: Checker, user: Entry[Corpus] | Entry[Workload], form: str) ->
     entry = checker.catalog.sources[form]
     for name, value in user.document.parameters.items():
         tools.argument(checker, user, entry, name, value, ("with", name))
+    environment = user.document.environment
+    if environment is not None:
+        checker.known(user, "environment", environment, checker.catalog.environments, "environment")
+        if entry.document.prepares(entry.files):
+            checker.wrong(user, "'environment' has no effect: only a target that judges takes it", "environment")

@@ -9,7 +9,7 @@ from datetime import date
 from math import prod
 
 from mlir_matrix.base.names import did_you_mean, printable
-from mlir_matrix.catalog.catalog import Entry
+from mlir_matrix.catalog.catalog import Entry, listed
 from mlir_matrix.catalog.models.base import Conditions, Document, Requirement, Tool
 from mlir_matrix.catalog.models.toolchains import PATCHER, Build, Component, KnownGood, Release
 from mlir_matrix.catalog.releases import RangeError, number, parse_range
@@ -50,13 +50,13 @@ def check(checker: Checker) -> None:
 def _component(checker: Checker, component: Entry[Component]) -> None:
     document = component.document
     times = Counter(release.release for release in document.releases)
-    for index, release in enumerate(document.releases):
+    for entry, index, release in listed(component):
         at = ("releases", index)
         if not number(release.release):
-            checker.wrong(component, f"'{release.release}': a release's name begins with its number", *at, "release")
+            checker.wrong(entry, f"'{release.release}': a release's name begins with its number", *at, "release")
         if times[release.release] > 1:
-            checker.wrong(component, f"the release '{release.release}' is listed twice", *at, "release")
-        _provided(checker, component, release, *at)
+            checker.wrong(entry, f"the release '{release.release}' is listed twice", *at, "release")
+        _provided(checker, document, entry, release, *at)
     if document.in_place:
         checker.known(component, "component", PATCHER, checker.catalog.components, "in_place")
     elif document.finish:
@@ -65,9 +65,8 @@ def _component(checker: Checker, component: Entry[Component]) -> None:
         _build(checker, component, document.build)
 
 
-def _provided(checker: Checker, component: Entry[Component], release: Release, *at: Key) -> None:
-    """Check that a release has the keys that its provider needs."""
-    document = component.document
+def _provided(checker: Checker, document: Component, component: Entry[Document], release: Release, *at: Key) -> None:
+    """Check that a release has the keys that its provider needs. ``component`` is the entry that lists it."""
     provider = release.provider or document.provider
     if provider == "deb" and not release.suites:
         checker.wrong(component, f"the release '{release.release}' needs 'suites': the provider is deb", *at)

@@ -1,0 +1,76 @@
+"""Define the user's own builds of a component, which ``--pin`` names: programs, import packages, a wheel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from packaging.utils import canonicalize_name
+
+from mlir_matrix.catalog.catalog import Entry
+from mlir_matrix.catalog.models.toolchains import Component
+from mlir_matrix.environments.host import HostTool
+from mlir_matrix.environments.lockfiles.wheels import WheelPackage
+
+#: Between the version of a build and the digest of its files, in the name of its release.
+OWN_MARK = "+own."
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnPackages:
+    """Import packages in a folder of the machine."""
+
+    component: str
+    release: str
+    #: The option, for messages.
+    where: str
+    #: The folder or file that the user named.
+    pinned: str
+    #: The folder for ``sys.path``.
+    folder: str
+    #: The wheel tags of interpreters that can import it.
+    tags: tuple[str, ...]
+    #: The distributions in the folder.
+    distributions: frozenset[str]
+    #: Files outside of the folder: those that it links to, and libraries.
+    outside: tuple[str, ...]
+    #: The import package of the component.
+    module: str
+    digest: str
+
+    size = installed = 0
+    needs = archives = ()
+
+    @property
+    def label(self) -> str:
+        return f"{self.component} {self.release}"
+
+    @property
+    def identity(self) -> list[str]:
+        return [self.component, self.digest]
+
+    def folder_for(self, tag: str) -> str:
+        return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnWheel:
+    """A wheel of the machine, which is installed as a locked one is."""
+
+    component: str
+    release: str
+    where: str
+    pinned: str
+    tags: tuple[str, ...]
+    package: WheelPackage
+    #: The distributions that it requires.
+    requires: tuple[str, ...]
+    module: str
+
+
+OwnBuild = HostTool | OwnPackages | OwnWheel
+
+
+def names_of(component: Entry[Component]) -> set[str]:
+    """Return the names of the distributions of a component, in all its releases."""
+    named = {name for release in component.document.releases for name in release.distributions}
+    return {canonicalize_name(name) for name in named or {component.document.distribution or component.name}}

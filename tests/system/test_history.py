@@ -15,6 +15,7 @@ import pytest
 from mlir_matrix.environments.session import Session
 from mlir_matrix.fleet.durations import read_snapshot, read_summary
 from mlir_matrix.history.checked import check
+from mlir_matrix.history.chosen_runs import ChosenRuns
 from mlir_matrix.history.questions import Questions
 from mlir_matrix.history.spool import Spool
 from mlir_matrix.history.store import Store
@@ -232,10 +233,13 @@ def test_both_databases_give_the_same_answers(server: Postgres, tmp_path: Path) 
             name.write_bytes(data)
         with store.reading() as connection:
             questions = Questions(store, connection)
+            some = Questions(store, connection, ChosenRuns(host="o*", suite="smoke", since=TIMES[5]))
             trends = Trends(questions)
             answers.append([
                 questions.runs(), questions.show(["jax/**"]), questions.first_bad([]), questions.outcomes("latest~2"),
                 trends.flaky([]), trends.slower([]), trends.growing([]), trends.snapshot("").tests,
+                some.runs(most=3), some.show(["jax/**"]), some.first_bad([]), some.outcomes("latest~2"),
+                Trends(some).flaky([]), Trends(some).snapshot("").tests,
             ])  # fmt: skip
         answers[-1].append(prune(store, TIMES[20], TIMES[301]))
         with store.reading() as connection:
@@ -257,6 +261,7 @@ def test_a_server_of_the_first_schema_is_migrated(server: Postgres, tmp_path: Pa
         (shown,), _ = Questions(store, questions).show(["jax/**"])
     assert [each["run"] for each in shown["recent"]] == [runs[1].id, runs[0].id]
     assert store.add(check(recording([result("a")], 1)), TIMES[300])
+    store.close()
 
 
 def test_a_table_that_a_server_has_lost_is_named(server: Postgres, tmp_path: Path) -> None:

@@ -37,6 +37,8 @@ def test_without_sqlalchemy(
         (("push",), "no server: give --to"),
         (("prune", "--older-than", "soon"), "'soon' is not a number of days, such as 90d"),
         (("prune", "--older-than", "0d"), "is not a number of days"),
+        (("show", "--since", "soon"), "--since soon: expected a date"),
+        (("show", "--limit", "0"), "--limit"),
         (("diff", "latest", "nothing.json"), "latest: the history has fewer runs"),
         (("diff", "nothing.json", "latest"), "'nothing.json' is no run"),
         (("show", "--flaky", "--database", "mysql://h/d"), "mysql: unsupported database"),

@@ -146,7 +146,7 @@ def test_runs_of_the_first_schema_come_into_the_order_of_their_starts(tmp_path: 
     store = Store(url)
     with store.reading() as connection:
         questions = Questions(store, connection)
-        assert [run["id"] for run in questions.runs()] == [runs[0].id, runs[2].id, runs[1].id]
+        assert [run["id"] for run in questions.runs()[0]] == [runs[0].id, runs[2].id, runs[1].id]
         (shown,), _ = questions.show(["jax/**"])
     assert [each["run"] for each in shown["recent"]] == [runs[1].id, runs[2].id, runs[0].id]
     assert store.add(check(recording([result("a")], 1)), TIMES[300])
@@ -163,11 +163,11 @@ def test_a_run_that_comes_late_is_not_the_latest(store: Store) -> None:
         store.add(run, TIMES[6])
     with store.reading() as connection:
         questions = Questions(store, connection)
-        assert [run["started"] for run in questions.runs()] == [TIMES[9], TIMES[5], TIMES[2]]
+        assert [run["started"] for run in questions.runs()[0]] == [TIMES[9], TIMES[5], TIMES[2]]
         assert questions.first_bad([]) == ([], 0)
     store.add(check(recording([result("a", "crashed")], 8)), TIMES[8])
     with store.reading() as connection:
-        assert Questions(store, connection).runs()[0]["started"] == TIMES[8]
+        assert Questions(store, connection).runs()[0][0]["started"] == TIMES[8]
 
 
 def test_a_migration_that_fails_changes_nothing(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,12 @@ def _check(recording: Mapping[str, Any]) -> Checked:
     for text in times:
         milliseconds(text)  # raises ValueError if no calendar has the date
     catalogs = [
-        {"folder": _text(each["folder"]), "commit": _text(each.get("commit", "")), "dirty": bool(each.get("dirty"))}
+        {
+            "folder": _text(each["folder"]),
+            "commit": _text(each.get("commit", "")),
+            "branch": _text(each.get("branch", "")),
+            "dirty": bool(each.get("dirty")),
+        }
         for each in run.get("catalogs", ())
     ]
     named = {name: _text(run.get(name, "")) for name in ("host", "version", "command")}

@@ -238,12 +238,6 @@ class Store:
             known |= _found(connection, table, names)
         return [known[each] for each in names]
 
-    @property
-    def in_order(self) -> sa.FromClause:
-        """Return the results, those of a test in the order of runs. SQLite stores them in this order."""
-        ordered = sa.select(results).order_by(results.c.test, results.c.run, results.c.nr)
-        return ordered.subquery("ordered") if self.is_server else results
-
     def close(self) -> None:
         self._engine.dispose()
 

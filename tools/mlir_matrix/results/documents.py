@@ -102,6 +102,8 @@ class UsedCatalog(TypedDict):
     folder: str
     commit: NotRequired[str]
     """Absent if it is not in a Git repository."""
+    branch: NotRequired[str]
+    """Absent if Git has none, and no CI service names it."""
     dirty: NotRequired[bool]
     """True if the folder has changes or new files that are not committed."""
 

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 _GIT = ("git", "-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit", "--no-optional-locks")
 _STATUS = ("status", "--porcelain=v2", "--branch", "--untracked-files=normal", "--", ".")
 
+#: As Git names the commit of a repository without any, and the branch where a commit is checked out.
+_NO_COMMIT, _DETACHED = "(initial)", "(detached)"
+#: Where CI services, which check out a commit, name the branch: GitHub for pull requests and pushes, GitLab, Buildkite.
+_BRANCHES = ("GITHUB_HEAD_REF", "GITHUB_REF_NAME", "CI_COMMIT_REF_NAME", "BUILDKITE_BRANCH")
+
 
 class RunInfo:
     """The description of a run. Git searches for changes in the catalogs while the tests are planned."""
@@ -60,7 +65,13 @@ def _catalog(folder: str, process: int, read: int) -> UsedCatalog:
         lines = answer.read().splitlines()
     if process:
         os.waitpid(process, 0)
-    commit = next((words[2] for line in lines if (words := line.split())[:2] == ["#", "branch.oid"]), "(initial)")
-    if commit == "(initial)":
+    headers = dict(line.removeprefix("# ").split(" ", 1) for line in lines if line.startswith("# branch."))
+    commit, branch = headers.get("branch.oid", _NO_COMMIT), headers.get("branch.head", _DETACHED)
+    if commit == _NO_COMMIT:
         return {"folder": folder}
-    return {"folder": folder, "commit": commit, "dirty": any(not line.startswith("#") for line in lines)}
+    found: UsedCatalog = {"folder": folder, "commit": commit, "dirty": any(not line.startswith("#") for line in lines)}
+    if branch == _DETACHED:
+        branch = next(filter(None, map(os.environ.get, _BRANCHES)), "")
+    if branch:
+        found["branch"] = branch
+    return found

@@ -133,8 +133,8 @@ def test_a_pattern_that_matches_nothing(store: Store) -> None:
 
 
 def test_first_bad(store: Store) -> None:
-    pins = {"llvm": "21", "jax": "0.10"}
-    bad = result("a", "crashed", pins={**pins, "llvm": "22"})
+    pins = {"llvm": "21.1.8", "jax": "0.9.2"}
+    bad = result("a", "crashed", pins={**pins, "llvm": "22.1.8"})
     ids = add(
         store,
         days(
@@ -149,11 +149,29 @@ def test_first_bad(store: Store) -> None:
         assert Questions(store, connection).first_bad([B]) == ([], 0)
     assert found["last_good"] is not None
     assert (found["id"], found["last_good"]["id"], found["first_bad"]["id"]) == (A, ids[1], ids[2])
-    assert found["pins"] == {"llvm": ["21", "22"]}
-    assert found["bisect"].endswith(f"bisect {A} --good llvm=21 --bad llvm=22")
+    assert found["pins"] == {"llvm": ["21.1.8", "22.1.8"]}
+    assert found["bisect"].endswith(f"bisect {A} --pin jax=0.9.2 --good llvm=21.1.8 --bad llvm=22.1.8")
     assert found["commits"] == [{"folder": "/catalog", "good": f"{1:040}", "bad": f"{2:040}", "dirty": False}]
     valid("history-first-bad", summary={"tests": total, "shown": 1}, tests=[found])
-    assert "  pin        llvm: 21 → 22" in list(text.first_bad_text([found], total))
+    assert "  pin        llvm: 21.1.8 → 22.1.8" in list(text.first_bad_text([found], total))
+
+
+def test_the_nearest_releases_of_builds_are_bisected(store: Store) -> None:
+    """A build in a folder and a release that the catalog lost are no ends."""
+    old, new = {"llvm": "19.1.7+own.058010b1", "numpy": "1"}, {"llvm": "21.1.8", "numpy": "1"}
+    add(store, days([result("a", pins=old)], [result("a", "crashed", pins=new)]))
+    builds = [{"llvm": f"19.1.7+own.{digest:08}"} for digest in range(2)]
+    add(store, days([result("b", pins=builds[0])], [result("b", "crashed", pins=builds[1])]))
+    with store.reading() as connection:
+        found, total = Questions(store, connection).first_bad([])
+    build, release = found
+    assert release["bisect"].endswith(f"bisect {A} --good llvm=19.1.7 --bad llvm=21.1.8")
+    assert release["bisect_notes"] == ["llvm 19.1.7+own.058010b1 is a build in a folder; the nearest release is 19.1.7"]
+    assert build["bisect"] == ""
+    assert f"bisect {B} --component llvm --repo DIR --build COMMAND" in build["bisect_notes"][-1]
+    valid("history-first-bad", summary={"tests": total, "shown": 2}, tests=found)
+    line = "             llvm 19.1.7+own.058010b1 is a build in a folder; the nearest release is 19.1.7"
+    assert line in list(text.first_bad_text(found, total))
 
 
 def test_never_good(store: Store) -> None:

@@ -163,7 +163,9 @@ class FirstBadTest(TypedDict):
     pins: dict[str, list[str]]
     """Components whose releases differ: before, after."""
     bisect: str
-    """The command that bisects these pins; empty if none differs."""
+    """The command that bisects these pins; empty if no release differs."""
+    bisect_notes: list[str]
+    """What differs from these pins in the command, and what no release tells."""
 
 
 class FoundSummary(TypedDict):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,9 +17,9 @@ from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.files import read_document
 from mlir_matrix.base.names import is_glob, printable, test_glob
-from mlir_matrix.base.paths import launcher
-from mlir_matrix.base.text import catalog_options, milliseconds
+from mlir_matrix.base.text import milliseconds
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
+from mlir_matrix.history.bisect_command import BisectCommands
 from mlir_matrix.history.checked import BAD, GOOD, UNKNOWN, check
 from mlir_matrix.history.chosen_runs import ALL_RUNS, ChosenRuns
 from mlir_matrix.history.record import make_recording
@@ -315,6 +314,7 @@ class Questions:
             )
         )
         found: list[FirstBadTest] = []
+        commands = BisectCommands()
         for row in shown:
             at = {
                 run: self.rows(statement, test=row.test, run=run, state=state)[0]
@@ -328,11 +328,14 @@ class Questions:
                 for name, now in pins[row.bad].items()
                 if name in before and before[name] != now
             }
+            # The first catalog is the program's own.
+            folders = [each["folder"] for each in recorded[row.bad]["catalogs"][1:]]
+            command, notes = commands.command(names[row.test], before, pins[row.bad], folders) if moved else ("", [])
             found.append({
                 "id": names[row.test], "behaviour": words[at[row.bad][0]][1] or words[at[row.bad][0]][0],
                 "last_good": recorded[row.good] if row.good is not None else None, "first_bad": recorded[row.bad],
                 "commits": _moved(recorded.get(row.good), recorded[row.bad]), "pins": moved,
-                "bisect": _bisect(names[row.test], moved, recorded[row.bad]),
+                "bisect": command, "bisect_notes": notes,
             })  # fmt: skip
         return found, len(ends)
 
@@ -431,17 +434,6 @@ def _moved(good: RecordedRun | None, bad: RecordedRun) -> list[MovedCommit]:
         if was and (was["commit"] != now["commit"] or dirty):
             found.append({"folder": now["folder"], "good": was["commit"], "bad": now["commit"], "dirty": dirty})
     return found
-
-
-def _bisect(test: str, moved: Mapping[str, Sequence[str]], run: RecordedRun) -> str:
-    """Return the command that bisects the differing pins; empty if no such pin can be given."""
-    single = {name: both for name, both in moved.items() if not any("," in each for each in both)}
-    if not single:
-        return ""
-    ends = [",".join(f"{name}={both[end]}" for name, both in single.items()) for end in (0, 1)]
-    # The first catalog is the program's own.
-    catalogs = catalog_options(each["folder"] for each in run["catalogs"][1:])
-    return shlex.join([launcher(), "bisect", test, *catalogs, "--good", ends[0], "--bad", ends[1]])
 
 
 #: Keys of an entry that have another name in a result.

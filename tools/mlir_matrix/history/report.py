@@ -156,6 +156,8 @@ def first_bad_text(tests: Sequence[FirstBadTest], total: int) -> Iterator[str]:
             yield "  no recorded input differs; see: matrix history show --flaky"
         if test["bisect"]:
             yield f"  bisect     {escape(test['bisect'])}"
+        for note in test["bisect_notes"]:
+            yield escape(f"             {note}")
         yield ""
     more = f"; the {len(tests)} that went bad last are shown: --limit {total}" if len(tests) < total else ""
     yield f"{counted(total, 'test')} bad when last decided{more}"

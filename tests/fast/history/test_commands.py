@@ -17,6 +17,7 @@ from mlir_matrix.cli.main import _call
         ("show", "jax/**"),
         ("diff", "a", "b"),
         ("export",),
+        ("import", "a.json"),
         ("push", "--to", "sqlite:///x"),
         ("prune", "--older-than", "9"),
     ],

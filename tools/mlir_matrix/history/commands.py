@@ -1,4 +1,4 @@
-"""``matrix history``: show, compare, push, export and prune recorded runs."""
+"""``matrix history``: show, compare, push, import, export and prune recorded runs."""
 
 from __future__ import annotations
 
@@ -233,7 +233,31 @@ def push_command(url: str) -> None:
     from mlir_matrix.history.transfer import push
 
     added, known = push(open_local(), server, now())
-    click.echo(f"{server.name}: {counted(added, 'run')} added" + (f", {known} were there" if known else ""))
+    click.echo(_added(server, added, known))
+
+
+@verb(
+    "import",
+    "matrix history import results.json",
+    "matrix history import shards/*.json --database sqlite:///lab.sqlite",
+)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path, dir_okay=False))
+@database
+def import_command(files: tuple[Path, ...], url: str) -> None:
+    """Add the runs of results documents, each once: of run --results in a CI job, of shards, or of matrix merge.
+
+    Import shards or what matrix merge made of them, not both: the latter is a run of its own. If a file is wrong, nothing is added.
+    """
+    store = open_chosen(url)
+    from mlir_matrix.history.results_files import add_run, read_run
+
+    found = [read_run(file) for file in files]
+    added = sum(add_run(store, run, now()) for run in found)
+    click.echo(_added(store, added, len(found) - added))
+
+
+def _added(store: Store, added: int, known: int) -> str:
+    return f"{store.name}: {counted(added, 'run')} added" + (f", {known} were there" if known else "")
 
 
 @verb("export", "matrix history export -o durations.json", "matrix history export > durations.json")

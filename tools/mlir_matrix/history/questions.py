@@ -15,17 +15,14 @@ import sqlalchemy as sa
 
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import UsageError
-from mlir_matrix.base.files import read_document
 from mlir_matrix.base.names import is_glob, printable, test_glob
 from mlir_matrix.base.text import milliseconds
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.history.bisect_command import BisectCommands
-from mlir_matrix.history.checked import BAD, GOOD, UNKNOWN, check
+from mlir_matrix.history.checked import BAD, GOOD, UNKNOWN
 from mlir_matrix.history.chosen_runs import ALL_RUNS, ChosenRuns
-from mlir_matrix.history.record import make_recording
-from mlir_matrix.history.spool import SpoolError, new_id
+from mlir_matrix.history.results_files import read_run
 from mlir_matrix.history.store import Store, among, behaviours, months, results, runs, sets, tests
-from mlir_matrix.results.results import SCHEMA, TestResult
 
 if TYPE_CHECKING:
     from mlir_matrix.history.documents import (
@@ -436,21 +433,9 @@ def _moved(good: RecordedRun | None, bad: RecordedRun) -> list[MovedCommit]:
     return found
 
 
-#: Keys of an entry that have another name in a result.
-_OTHERS = {"property": "tested_property"}
-
-
 def read_outcomes(file: Path) -> dict[str, EndedTest]:
     """Read a file of ``matrix run --results``. Raise UsageError."""
-    document = read_document(file, SCHEMA, "matrix run --results FILE")
-    try:
-        renamed = [{_OTHERS.get(key, key): value for key, value in entry.items()} for entry in document["tests"]]
-        results = [TestResult(**entry) for entry in renamed]
-        found = check(make_recording(new_id(), results, document["run"], [], {}))
-    except (SpoolError, KeyError, TypeError, AttributeError, ValueError) as error:
-        raise UsageError(
-            f"{file}: damaged: {printable(str(error))}; make it again with: matrix run --results FILE"
-        ) from None
+    found = read_run(file)
     columns = zip(*found.columns[:3], strict=True)
     return {
         test: EndedTest(state, found.behaviours[at][1], found.behaviours[at][3], seen=found.ended)

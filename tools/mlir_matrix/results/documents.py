@@ -115,6 +115,8 @@ class StartedRun(TypedDict):
     """The version of mlir-matrix."""
     command: str
     """The command line, quoted for a shell."""
+    selecting: NotRequired[list[str]]
+    """What selects the tests on the command line: suites, globs, identifiers. Empty: the default suite, or the machine's."""
     host: str
     catalogs: list[UsedCatalog]
     """The repository, then each `--catalog`."""

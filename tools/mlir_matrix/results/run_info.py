@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from mlir_matrix import __version__
@@ -25,8 +25,8 @@ _BRANCHES = ("GITHUB_HEAD_REF", "GITHUB_REF_NAME", "CI_COMMIT_REF_NAME", "BUILDK
 class RunInfo:
     """The description of a run. Git searches for changes in the catalogs while the tests are planned."""
 
-    def __init__(self, command: str, roots: Iterable[str]) -> None:
-        self._command = command
+    def __init__(self, command: str, roots: Iterable[str], selecting: Sequence[str] = ()) -> None:
+        self._command, self._selecting = command, list(selecting)
         self._started = now()
         self._asked = {root: _ask(root) for root in roots}
         self._catalogs: list[UsedCatalog] | None = None
@@ -37,6 +37,7 @@ class RunInfo:
         return {
             "version": __version__,
             "command": self._command,
+            "selecting": self._selecting,
             "host": os.uname().nodename,
             "catalogs": self._catalogs,
             "started": self._started,

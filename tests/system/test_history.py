@@ -14,12 +14,15 @@ import pytest
 
 from mlir_matrix.environments.session import Session
 from mlir_matrix.fleet.durations import read_snapshot, read_summary
+from mlir_matrix.history.checked import check
+from mlir_matrix.history.chosen_runs import ChosenRuns
 from mlir_matrix.history.questions import Questions
 from mlir_matrix.history.spool import Spool
 from mlir_matrix.history.store import Store
 from mlir_matrix.history.transfer import ingest, prune
 from mlir_matrix.history.trends import Trends
 from support.downstream import Downstream
+from support.first_schema import make_old_database
 from support.machine import program
 from support.postgres import Postgres, postgres
 from support.recordings import TIMES, recording, result
@@ -230,10 +233,13 @@ def test_both_databases_give_the_same_answers(server: Postgres, tmp_path: Path) 
             name.write_bytes(data)
         with store.reading() as connection:
             questions = Questions(store, connection)
+            some = Questions(store, connection, ChosenRuns(host="o*", suite="smoke", since=TIMES[5]))
             trends = Trends(questions)
             answers.append([
                 questions.runs(), questions.show(["jax/**"]), questions.first_bad([]), questions.outcomes("latest~2"),
                 trends.flaky([]), trends.slower([]), trends.growing([]), trends.snapshot("").tests,
+                some.runs(most=3), some.show(["jax/**"]), some.first_bad([]), some.outcomes("latest~2"),
+                Trends(some).flaky([]), Trends(some).snapshot("").tests,
             ])  # fmt: skip
         answers[-1].append(prune(store, TIMES[20], TIMES[301]))
         with store.reading() as connection:
@@ -242,6 +248,20 @@ def test_both_databases_give_the_same_answers(server: Postgres, tmp_path: Path) 
         store.close()
     assert answers[0] == answers[1]
     assert all(answers[0])
+
+
+def test_a_server_of_the_first_schema_is_migrated(server: Postgres, tmp_path: Path) -> None:
+    with psycopg.connect(f"postgresql://{server.where}", autocommit=True) as connection:
+        connection.execute("CREATE DATABASE first")
+    url = "postgresql://" + server.where.replace("/postgres?", "/first?")
+    runs = [check(recording([result("a", outcome)], day)) for day, outcome in ((5, "pass"), (2, "crashed"))]
+    make_old_database(url, runs, tmp_path / "first")
+    store = Store(url)
+    with store.reading() as questions:
+        (shown,), _ = Questions(store, questions).show(["jax/**"])
+    assert [each["run"] for each in shown["recent"]] == [runs[1].id, runs[0].id]
+    assert store.add(check(recording([result("a")], 1)), TIMES[300])
+    store.close()
 
 
 def test_a_table_that_a_server_has_lost_is_named(server: Postgres, tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_what_is_refused(workspace: Workspace, tmp_path: Path) -> None:
     broken.write_text("{}")
     for arguments, message in (
         ((TESTS, "--operator", "aten.sorted"), "no selected test has this operator; did you mean 'aten.sort'?"),
-        (("--results", broken), "expected a file that matrix run --results wrote"),
+        (("--results", broken), "schema: None; expected mlir-matrix/results/v1; written by: matrix run --results FILE"),
         (("--results", broken, "--by", "operator"), "--results has no operators"),
         (("mlir/bufferize/ir/*",), "only IR tests of steps, which are on no path"),
     ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import defaultdict
 from collections.abc import Iterable
@@ -16,6 +17,7 @@ from mlir_matrix.base.errors import UsageError
 from mlir_matrix.fleet.durations import Recorded
 from mlir_matrix.history import report as text
 from mlir_matrix.history.checked import check
+from mlir_matrix.history.chosen_runs import ChosenRuns
 from mlir_matrix.history.questions import Questions, changed
 from mlir_matrix.history.store import Store
 from mlir_matrix.history.transfer import prune
@@ -55,7 +57,7 @@ def test_show(store: Store) -> None:
     add(store, [again(ids[2], 9)])
     with store.reading() as connection:
         tests, matched = Questions(store, connection).show(["jax/**"])
-        runs = Questions(store, connection).runs()
+        runs, count = Questions(store, connection).runs()
     assert (matched, [text.strip(each["recent"]) for each in tests]) == (2, [".C-", "."])
     assert (tests[0]["results"], tests[0]["unexpected"], tests[0]["seconds"]) == (3, 1, 1.0)
     assert (tests[0]["first_seen"], tests[0]["last_seen"]) == (TIMES[0], TIMES[9])
@@ -66,11 +68,60 @@ def test_show(store: Store) -> None:
         (ids[0], 0, 0),
     ]
     valid("history", summary={"matched": 2, "shown": 2, "unexpected": 0}, tests=tests)
-    valid("history-runs", summary={"runs": 3}, runs=runs)
+    valid("history-runs", summary={"matched": count, "runs": 3}, runs=runs)
     assert (
-        f"{ids[2][:12]}  2026-01-03 12:00  one   000000000      1           0         0        1 ×  matrix run"
-        in list(text.runs_text(runs))
+        f"{ids[2][:12]}  2026-01-03 12:00      0.0  one   000000000      1           0         0        1 ×  matrix run"
+        in list(text.runs_text(runs, count))
     )
+
+
+def test_some_runs(store: Store) -> None:
+    """Those of build machines, of a suite, of a branch, since a day; a run counts at its last repetition, too."""
+    ids = add(
+        store,
+        [
+            recording([result("a")], 0, host="build-1", arguments=["nightly"]),
+            recording([result("a", "crashed")], 1, host="laptop", arguments=[]),
+            recording([result("a")], 2, host="build-2", arguments=["nightly", "jax/**"]),
+        ],
+    )
+    for number, each in enumerate(("main", "release/1", "release/2")):
+        with store.writing() as connection:
+            catalogs = json.dumps([{"folder": "/c", "commit": "c" * 40, "branch": each, "dirty": False}])
+            connection.exec_driver_sql("UPDATE runs SET catalogs = ? WHERE id = ?", (catalogs, ids[number]))
+    add(store, [again(ids[0], 9)])
+    wanted = {
+        ChosenRuns(host="build-*"): [2, 0],
+        ChosenRuns(host="build%"): [],
+        ChosenRuns(suite="nightly"): [2, 0],
+        ChosenRuns(suite="night"): [],
+        ChosenRuns(suite="smoke"): [1],
+        ChosenRuns(branch="release/?"): [2, 1],
+        ChosenRuns(since=TIMES[2]): [2, 0],
+        ChosenRuns(host="build-*", branch="main"): [0],
+    }
+    with store.reading() as connection:
+        for chosen, numbers in wanted.items():
+            questions = Questions(store, connection, chosen)
+            found, count = questions.runs(most=1)
+            assert [run["id"] for run in questions.runs()[0]] == [ids[number] for number in numbers], chosen
+            assert (len(found), count) == (min(1, count), len(numbers))
+        builders = Questions(store, connection, ChosenRuns(host="build-*"))
+        (shown,), _ = builders.show([A])
+        assert text.strip(shown["recent"]) == ".."
+        assert builders.first_bad([]) == ([], 0)
+        assert builders.run_key("latest")[1] == builders.run_key(ids[0])[1]
+        assert Trends(builders).snapshot("").tests[A].last_failure == ""
+        laptop = Questions(store, connection, ChosenRuns(host="laptop"))
+        assert laptop.outcomes("latest")[1][A].outcome == "crashed"
+        with pytest.raises(UsageError, match="latest~1: the history has fewer runs"):
+            laptop.run_key("latest~1")
+        nobody = Questions(store, connection, ChosenRuns(host="nobody"))
+        with pytest.raises(UsageError, match="the history has no such test in these runs"):
+            nobody.show([A])
+        assert list(text.runs_text(*Questions(store, connection).runs(most=2)))[-1] == (
+            "the newest 2 of 3 runs; older ones: --limit 3, or --since DATE"
+        )
 
 
 def test_a_pattern_that_matches_nothing(store: Store) -> None:
@@ -82,8 +133,8 @@ def test_a_pattern_that_matches_nothing(store: Store) -> None:
 
 
 def test_first_bad(store: Store) -> None:
-    pins = {"llvm": "21", "jax": "0.10"}
-    bad = result("a", "crashed", pins={**pins, "llvm": "22"})
+    pins = {"llvm": "21.1.8", "jax": "0.9.2"}
+    bad = result("a", "crashed", pins={**pins, "llvm": "22.1.8"})
     ids = add(
         store,
         days(
@@ -98,11 +149,29 @@ def test_first_bad(store: Store) -> None:
         assert Questions(store, connection).first_bad([B]) == ([], 0)
     assert found["last_good"] is not None
     assert (found["id"], found["last_good"]["id"], found["first_bad"]["id"]) == (A, ids[1], ids[2])
-    assert found["pins"] == {"llvm": ["21", "22"]}
-    assert found["bisect"].endswith(f"bisect {A} --good llvm=21 --bad llvm=22")
+    assert found["pins"] == {"llvm": ["21.1.8", "22.1.8"]}
+    assert found["bisect"].endswith(f"bisect {A} --pin jax=0.9.2 --good llvm=21.1.8 --bad llvm=22.1.8")
     assert found["commits"] == [{"folder": "/catalog", "good": f"{1:040}", "bad": f"{2:040}", "dirty": False}]
     valid("history-first-bad", summary={"tests": total, "shown": 1}, tests=[found])
-    assert "  pin        llvm: 21 → 22" in list(text.first_bad_text([found], total))
+    assert "  pin        llvm: 21.1.8 → 22.1.8" in list(text.first_bad_text([found], total))
+
+
+def test_the_nearest_releases_of_builds_are_bisected(store: Store) -> None:
+    """A build in a folder and a release that the catalog lost are no ends."""
+    old, new = {"llvm": "19.1.7+own.058010b1", "numpy": "1"}, {"llvm": "21.1.8", "numpy": "1"}
+    add(store, days([result("a", pins=old)], [result("a", "crashed", pins=new)]))
+    builds = [{"llvm": f"19.1.7+own.{digest:08}"} for digest in range(2)]
+    add(store, days([result("b", pins=builds[0])], [result("b", "crashed", pins=builds[1])]))
+    with store.reading() as connection:
+        found, total = Questions(store, connection).first_bad([])
+    build, release = found
+    assert release["bisect"].endswith(f"bisect {A} --good llvm=19.1.7 --bad llvm=21.1.8")
+    assert release["bisect_notes"] == ["llvm 19.1.7+own.058010b1 is a build in a folder; the nearest release is 19.1.7"]
+    assert build["bisect"] == ""
+    assert f"bisect {B} --component llvm --repo DIR --build COMMAND" in build["bisect_notes"][-1]
+    valid("history-first-bad", summary={"tests": total, "shown": 2}, tests=found)
+    line = "             llvm 19.1.7+own.058010b1 is a build in a folder; the nearest release is 19.1.7"
+    assert line in list(text.first_bad_text(found, total))
 
 
 def test_never_good(store: Store) -> None:
@@ -123,8 +192,8 @@ def test_flaky_is_who_contradicts_itself(store: Store) -> None:
         (found,) = Trends(Questions(store, connection)).flaky([])
     assert (found["id"], found["executions"], found["differing"], found["rate"]) == (A, 4, 1, 0.25)
     assert found["interval"] == pytest.approx([0.0456, 0.6994], abs=1e-3)
-    valid("history-flaky", summary={"tests": 1}, tests=[found])
-    assert any("3 × pass; 1 × crashed at run" in line for line in text.flaky_text([found]))
+    valid("history-flaky", summary={"tests": 1, "shown": 1}, tests=[found])
+    assert any("3 × pass; 1 × crashed at run" in line for line in text.flaky_text([found], 1))
 
 
 @pytest.mark.parametrize(
@@ -151,7 +220,7 @@ def test_answers_may_name_more_tests_than_a_statement_has_parameters(store: Stor
         found, total = Questions(store, connection).first_bad(["jax/**"])
     assert (len(found), total) == (200, 40_000)
     assert list(text.first_bad_text(found, total))[-1] == (
-        "40000 tests bad when last decided; the 200 that went bad last are shown"
+        "40000 tests bad when last decided; the 200 that went bad last are shown: --limit 40000"
     )
 
 
@@ -173,8 +242,8 @@ def test_slower_is_decided_for_each_host(store: Store) -> None:
         (found,) = Trends(Questions(store, connection)).slower([])
         assert Trends(Questions(store, connection)).slower([B]) == []
     assert (found["id"], found["host"], found["before"], found["after"]) == (A, "one", 1.01, 2.0)
-    valid("history-slower", summary={"tests": 1}, tests=[found])
-    assert any("one" in line and "1.98" in line for line in text.slower_text([found]))
+    valid("history-slower", summary={"tests": 1, "shown": 1}, tests=[found])
+    assert any("one" in line and "1.98" in line for line in text.slower_text([found], 1))
 
 
 def test_an_error_that_grows(store: Store) -> None:
@@ -185,8 +254,8 @@ def test_an_error_that_grows(store: Store) -> None:
     with store.reading() as connection:
         (found,) = Trends(Questions(store, connection)).growing([])
     assert (found["id"], found["first"], found["last"], found["runs_left"]) == (A, 0.1, 0.55, 9)
-    valid("history-error-growing", summary={"tests": 1}, tests=[found])
-    assert any("55 %" in line for line in text.growing_text([found]))
+    valid("history-error-growing", summary={"tests": 1, "shown": 1}, tests=[found])
+    assert any("55 %" in line for line in text.growing_text([found], 1))
 
 
 def test_diff(store: Store) -> None:
@@ -251,7 +320,7 @@ def test_prune(store: Store) -> None:
     with store.reading() as connection:
         questions = Questions(store, connection)
         (found,), _ = questions.show([A])
-        assert len(questions.runs(most=99)) == 60
+        assert questions.runs(most=99)[1] == 60
         with pytest.raises(UsageError, match="were removed"):
             questions.outcomes(ids[5])
     assert found["results"] == 11

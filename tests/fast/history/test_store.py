@@ -19,13 +19,14 @@ from mlir_matrix.history.checked import check
 from mlir_matrix.history.questions import Questions
 from mlir_matrix.history.store import Store
 from mlir_matrix.history.trends import Trends
+from support.first_schema import make_old_database
 from support.recordings import TIMES, recording, result
 
 LATER = """
 import sqlalchemy as sa
 from alembic import op
-revision = "2"
-down_revision = "1"
+revision = "3"
+down_revision = "2"
 def upgrade():
     op.add_column("runs", sa.Column("label", sa.Text))
 """
@@ -125,9 +126,9 @@ def test_an_older_schema_is_migrated(store: Store, tmp_path: Path, monkeypatch: 
     store.add(check(recording([result("a")])), TIMES[0])
     before = contents(Path(store.name))
     shutil.copytree(module.MIGRATIONS, tmp_path / "migrations")
-    (tmp_path / "migrations" / "versions" / "v2.py").write_text(LATER)
+    (tmp_path / "migrations" / "versions" / "v3.py").write_text(LATER)
     monkeypatch.setattr(module, "MIGRATIONS", tmp_path / "migrations")
-    monkeypatch.setattr(module, "REVISION", "2")
+    monkeypatch.setattr(module, "REVISION", "3")
     newer = Store(f"sqlite:///{store.name}")
     with newer.reading() as connection:
         assert connection.exec_driver_sql("SELECT id, label FROM runs").one()[1] is None
@@ -136,13 +137,46 @@ def test_an_older_schema_is_migrated(store: Store, tmp_path: Path, monkeypatch: 
     assert contents(Path(store.name))[0][0][:-1] == before[0][0]
 
 
+def test_runs_of_the_first_schema_come_into_the_order_of_their_starts(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'history.sqlite'}"
+    runs = [
+        check(recording([result("a", outcome)], day)) for day, outcome in ((5, "pass"), (2, "crashed"), (2, "pass"))
+    ]
+    make_old_database(url, runs, tmp_path / "first")
+    store = Store(url)
+    with store.reading() as connection:
+        questions = Questions(store, connection)
+        assert [run["id"] for run in questions.runs()[0]] == [runs[0].id, runs[2].id, runs[1].id]
+        (shown,), _ = questions.show(["jax/**"])
+    assert [each["run"] for each in shown["recent"]] == [runs[1].id, runs[2].id, runs[0].id]
+    assert store.add(check(recording([result("a")], 1)), TIMES[300])
+    assert not store.add(runs[0], TIMES[300])
+    store.close()
+
+
+def test_a_run_that_comes_late_is_not_the_latest(store: Store) -> None:
+    runs = [
+        check(recording([result("a", outcome)], day)) for day, outcome in ((5, "pass"), (2, "crashed"), (9, "pass"))
+    ]
+    for run in runs:
+        # The last clock is fast: that run has not started when it arrives.
+        store.add(run, TIMES[6])
+    with store.reading() as connection:
+        questions = Questions(store, connection)
+        assert [run["started"] for run in questions.runs()[0]] == [TIMES[9], TIMES[5], TIMES[2]]
+        assert questions.first_bad([]) == ([], 0)
+    store.add(check(recording([result("a", "crashed")], 8)), TIMES[8])
+    with store.reading() as connection:
+        assert Questions(store, connection).runs()[0][0]["started"] == TIMES[8]
+
+
 def test_a_migration_that_fails_changes_nothing(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store.add(check(recording([result("a")])), TIMES[0])
     before = contents(Path(store.name))
     shutil.copytree(module.MIGRATIONS, tmp_path / "migrations")
-    (tmp_path / "migrations" / "versions" / "v2.py").write_text(LATER + '    op.execute("DELETE FROM absent")\n')
+    (tmp_path / "migrations" / "versions" / "v3.py").write_text(LATER + '    op.execute("DELETE FROM absent")\n')
     monkeypatch.setattr(module, "MIGRATIONS", tmp_path / "migrations")
-    monkeypatch.setattr(module, "REVISION", "2")
+    monkeypatch.setattr(module, "REVISION", "3")
     newer = Store(f"sqlite:///{store.name}")
     with pytest.raises(InfrastructureError, match="its table absent is missing"), newer.reading():
         pass
@@ -155,7 +189,7 @@ def test_a_newer_schema_is_left_alone(store: Store) -> None:
     with closing(sqlite3.connect(store.name, isolation_level=None)) as database:
         database.execute("UPDATE alembic_version SET version_num = '9'")
     other = Store(f"sqlite:///{store.name}")
-    with pytest.raises(InfrastructureError, match=r"its schema is 9, newer than 1, .*; upgrade mlir-matrix"):
+    with pytest.raises(InfrastructureError, match=r"its schema is 9, newer than 2, .*; upgrade mlir-matrix"):
         other.add(check(recording([result("a")])), TIMES[0])
     other.close()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.results.run_info import RunInfo
+from mlir_matrix.results.run_info import _BRANCHES, RunInfo
 from support.machine import program
 
 
@@ -33,10 +33,21 @@ def repository(tmp_path: Path) -> Path:
 def test_a_commit_is_clean_until_a_file_of_the_catalog_changes(repository: Path) -> None:
     commit = git(repository, "rev-parse", "HEAD")
     (repository.parent / "elsewhere").write_text("")
-    clean = {"folder": str(repository), "commit": commit, "dirty": False}
+    clean = {"folder": str(repository), "commit": commit, "dirty": False, "branch": "main"}
     assert RunInfo("c", [str(repository)]).started()["catalogs"] == [clean]
     (repository / "new").write_text("")
     assert RunInfo("c", [str(repository)]).started()["catalogs"] == [{**clean, "dirty": True}]
+
+
+def test_the_branch_of_a_commit_is_that_of_the_ci_service(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in _BRANCHES:
+        monkeypatch.delenv(name, raising=False)
+    git(repository, "checkout", "-q", "--detach")
+    (catalog,) = RunInfo("c", [str(repository)]).started()["catalogs"]
+    assert "branch" not in catalog
+    monkeypatch.setenv("CI_COMMIT_REF_NAME", "fix")
+    (catalog,) = RunInfo("c", [str(repository)]).started()["catalogs"]
+    assert catalog["branch"] == "fix"
 
 
 def test_the_commit_is_that_of_the_beginning(repository: Path) -> None:

@@ -155,5 +155,9 @@ def read_document(file: Path, schema: str, command: str) -> dict[str, Any]:
         raise UsageError(f"{file}: not JSON; make it with: {command}") from None
     written = found.get("schema") if isinstance(found, dict) else None
     if written != schema:
-        raise UsageError(f"{file}: schema {printable(str(written))}; expected {schema}, written by: {command}")
+        known, _, version = schema.rpartition("/v")
+        number = str(written).removeprefix(f"{known}/v")
+        newer = number.isdecimal() and int(number[:9]) > int(version)
+        fix = "upgrade mlir-matrix, or make it again with" if newer else "written by"
+        raise UsageError(f"{file}: schema: {printable(str(written))}; expected {schema}; {fix}: {command}")
     return found  # type: ignore[no-any-return] # JSON

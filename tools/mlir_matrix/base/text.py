@@ -65,6 +65,13 @@ def at(time_ns: int) -> str:
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{nanoseconds // 10**6:03}Z"
 
 
+def milliseconds(time: str) -> int:
+    """Return the milliseconds from 1970 to a time of :func:`at`. Raise ValueError."""
+    from datetime import datetime
+
+    return round(datetime.fromisoformat(time).timestamp() * 1000)
+
+
 #: A replacement: the positions of its first character and of the one after its last, and the new text.
 Edit = tuple[int, int, str]
 

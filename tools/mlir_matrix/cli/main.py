@@ -92,6 +92,7 @@ VERBS: Mapping[str, LazyVerb | LazyGroup] = {
             ),
             "diff": LazyVerb("Show new, fixed and changed failures between two runs.", "history.commands:diff_command"),
             "push": LazyVerb("Add the runs of this machine to a server.", "history.commands:push_command"),
+            "import": LazyVerb("Add the runs of results documents.", "history.commands:import_command"),
             "export": LazyVerb(
                 "Write durations of tests for shards and plans of machines.", "history.commands:export_command"
             ),

@@ -132,7 +132,7 @@ def as_dataclass(name: str, kind: type[DataclassInstance]) -> Callable[[F], F]:
     return _as_one(name, kind, [each.name for each in fields(kind)])
 
 
-def _gathered(name: str, make: Callable[..., object], *options: Option) -> Callable[[F], F]:
+def gathered(name: str, make: Callable[..., object], *options: Option) -> Callable[[F], F]:
     """Return a decorator that adds options and gives the verb one value made of them."""
 
     def decorate(function: F) -> F:
@@ -183,7 +183,8 @@ def _machine(context: click.Context, _parameter: click.Parameter, value: str | N
     return value or project_of(context).machine
 
 
-def _date(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str:
+def read_date(_context: click.Context, parameter: click.Parameter, value: str | None) -> str:
+    """Return the time that an option gives, in UTC; empty if it is not given. Raise UsageError."""
     from datetime import UTC, datetime
 
     try:
@@ -192,7 +193,7 @@ def _date(_context: click.Context, _parameter: click.Parameter, value: str | Non
         return f"{(time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC):%FT%T}.000Z" if time else ""
     except (ValueError, OverflowError):
         raise UsageError(
-            f"--date {printable(str(value))}: expected a date, e.g. 2026-01-31 or 2026-01-31T12:00Z"
+            f"{parameter.opts[0]} {printable(str(value))}: expected a date, e.g. 2026-01-31 or 2026-01-31T12:00Z"
         ) from None
 
 
@@ -415,7 +416,7 @@ history = Option(
 date = Option(
     "date",
     "--date",
-    callback=_date,
+    callback=read_date,
     metavar="TIME",
     help="With --machine: plan as of this time, e.g. 2026-01-31. Default: now.",
 )
@@ -520,16 +521,16 @@ def _executor(
 
 
 #: Passes ``limits``, a Limits, to the verb.
-limits = _gathered("limits", _limits, _JOBS, _TIMEOUT, _MEMORY)
-limits_without_jobs = _gathered("limits", _limits, _TIMEOUT, _MEMORY)
+limits = gathered("limits", _limits, _JOBS, _TIMEOUT, _MEMORY)
+limits_without_jobs = gathered("limits", _limits, _TIMEOUT, _MEMORY)
 #: Passes ``selection``, a SelectionOptions, to the verb.
-selection = _gathered(
+selection = gathered(
     "selection", SelectionOptions, _CHANGED_SINCE, _CHANGED, machine, history, date, _SHARD, _DURATIONS
 )
 #: Passes ``permissions``, a Permissions, to the verb.
-permissions = _gathered("permissions", Permissions, *builds)
+permissions = gathered("permissions", Permissions, *builds)
 #: Passes ``executor``, an ExecutorOptions, to the verb.
-executor = _gathered("executor", _executor, _EXECUTOR, _REMOTE, _PROPERTY, _REMOTE_CACHE, device)
+executor = gathered("executor", _executor, _EXECUTOR, _REMOTE, _PROPERTY, _REMOTE_CACHE, device)
 
 
 def repeat_command(request: Request, suites: Sequence[str] = ()) -> Callable[[str], str]:
@@ -588,9 +589,9 @@ def session(*options: Option, stale_goldens: bool = False) -> Callable[[F], F]:
     def make(**values: Any) -> Session:
         return SessionOptions(**values, stale_goldens=stale_goldens).open()
 
-    return _gathered("current", make, *options, catalog)
+    return gathered("current", make, *options, catalog)
 
 
 def closed_session(*options: Option) -> Callable[[F], F]:
     """Return a decorator that passes the verb ``closed``, the SessionOptions of a session that it may not need to open."""
-    return _gathered("closed", SessionOptions, *options, catalog)
+    return gathered("closed", SessionOptions, *options, catalog)

@@ -11,7 +11,7 @@ from typing import Any
 
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.digest import digest_bytes, digest_value
-from mlir_matrix.base.text import harmless
+from mlir_matrix.base.text import harmless, milliseconds
 from mlir_matrix.history.record import LONGEST
 from mlir_matrix.history.spool import SpoolError
 from mlir_matrix.results.results import NOT_RUN
@@ -61,8 +61,15 @@ def _check(recording: Mapping[str, Any]) -> Checked:
         for text in texts:
             if not pattern.fullmatch(text):
                 raise ValueError(f"{text!r} is not an identifier or a time")
+    for text in times:
+        milliseconds(text)  # raises ValueError if no calendar has the date
     catalogs = [
-        {"folder": _text(each["folder"]), "commit": _text(each.get("commit", "")), "dirty": bool(each.get("dirty"))}
+        {
+            "folder": _text(each["folder"]),
+            "commit": _text(each.get("commit", "")),
+            "branch": _text(each.get("branch", "")),
+            "dirty": bool(each.get("dirty")),
+        }
         for each in run.get("catalogs", ())
     ]
     named = {name: _text(run.get(name, "")) for name in ("host", "version", "command")}

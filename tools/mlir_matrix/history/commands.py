@@ -1,4 +1,4 @@
-"""``matrix history``: show, compare, push, export and prune recorded runs."""
+"""``matrix history``: show, compare, push, import, export and prune recorded runs."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from mlir_matrix.cli.options import NewFile, Option
 from mlir_matrix.cli.output import show, warn
 from mlir_matrix.cli.verbs import verb
 from mlir_matrix.history import report as text
+from mlir_matrix.history.chosen_runs import ChosenRuns
 from mlir_matrix.history.report import diff_text
 from mlir_matrix.history.spool import Spool
 
@@ -35,6 +36,27 @@ database = Option(
     help="The database: postgresql://… or sqlite:///FILE. Default: MATRIX_HISTORY_URL, else this machine's own.",
 )  # fmt: skip
 patterns = click.argument("tests", nargs=-1, metavar="[PATTERN]...")
+_DAYS = re.compile(r"([1-9]\d{0,4})d?", re.ASCII)
+_DAY_NS = 86_400 * 10**9
+
+
+def _since(context: click.Context, parameter: click.Parameter, value: str | None) -> str:
+    days = _DAYS.fullmatch(value or "")
+    return at(time.time_ns() - int(days[1]) * _DAY_NS) if days else options.read_date(context, parameter, value)
+
+
+#: Passes ``chosen``, a ChosenRuns, to the verb.
+chosen_runs = options.gathered(
+    "chosen",
+    ChosenRuns,
+    Option("host", "--host", metavar="GLOB", default="", help="Only runs on these machines, e.g. 'build-*'."),
+    Option("suite", "--suite", metavar="SUITE", default="", help="Only runs of this suite, e.g. nightly."),
+    Option("branch", "--branch", metavar="GLOB", default="", help="Only runs of catalogs on these Git branches."),
+    Option(
+        "since", "--since", metavar="DATE|DAYS", callback=_since, help="Only runs since then, e.g. 2026-01-31 or 7d."
+    ),
+)
+limit = Option("limit", "--limit", type=click.IntRange(1), metavar="N", help="Show at most N runs or tests.")
 
 
 def open_local() -> Store:
@@ -79,13 +101,13 @@ def open_chosen(url: str) -> Store:
 
 
 @contextmanager
-def asked(url: str) -> Iterator[tuple[str, Questions]]:
-    """Yield the name of a database, and the object that queries it."""
+def asked(url: str, chosen: ChosenRuns) -> Iterator[tuple[str, Questions]]:
+    """Yield the name of a database, and the object that queries it about these runs."""
     store = open_chosen(url)
     from mlir_matrix.history.questions import Questions
 
     with store.reading() as connection:
-        yield store.name, Questions(store, connection)
+        yield store.name, Questions(store, connection, chosen)
 
 
 _LINES: dict[str, Callable[..., Iterator[str]]] = {
@@ -101,6 +123,7 @@ _LINES: dict[str, Callable[..., Iterator[str]]] = {
     "matrix history show 'jax/**'",
     "matrix history show --first-bad 'mlir/**'",
     "matrix history show --flaky",
+    "matrix history show --host 'build-*' --suite nightly --since 7d",
 )
 @patterns
 @click.option(
@@ -111,39 +134,46 @@ _LINES: dict[str, Callable[..., Iterator[str]]] = {
 @click.option(
     "--error-growing", "question", flag_value="error-growing", help="Tests whose error uses ever more of its bound."
 )
+@chosen_runs
+@limit
 @options.output_format("table", "json")
 @database
-def show_command(tests: tuple[str, ...], question: str | None, form: str, url: str) -> None:
+def show_command(
+    tests: tuple[str, ...], question: str | None, chosen: ChosenRuns, limit: int | None, form: str, url: str
+) -> None:
     """Show the last runs; with patterns, the last outcomes of tests.
 
     An outcome is a character: "." a pass, "-" not run, else its first letter, in capitals if it is unexpected.
     """
-    with asked(url) as (name, questions):
+    most = {} if limit is None else {"most": limit}
+    with asked(url, chosen) as (name, questions):
         found: Any
         kind, rows = f"history-{question}", "tests"
         if question == "first-bad":
-            found, total = questions.first_bad(tests)
+            found, total = questions.first_bad(tests, **most)
             summary = {"tests": total, "shown": len(found)}
             shown = text.first_bad_text(found, total)
         elif question:
             from mlir_matrix.history.trends import Trends
 
             trends = Trends(questions)
+            answers: dict[str, Callable[..., list[Any]]]
             answers = {"flaky": trends.flaky, "slower": trends.slower, "error-growing": trends.growing}
-            found = answers[question](tests)
-            summary = {"tests": len(found)}
-            shown = _LINES[question](found)
+            whole = answers[question](tests)
+            found = whole[: limit or (text.MOST_LINES if form == "table" else None)]
+            summary = {"tests": len(whole), "shown": len(found)}
+            shown = _LINES[question](found, len(whole))
         elif tests:
-            found, matched = questions.show(tests)
+            found, matched = questions.show(tests, **most)
             unexpected = sum(each["bad"] for each in found)
             kind = "history"
             summary = {"matched": matched, "shown": len(found), "unexpected": unexpected}
             shown = text.shown_text(found, summary)
         else:
-            found = questions.runs()
+            found, matched = questions.runs(**most)
             kind, rows = "history-runs", "runs"
-            summary = {"runs": len(found)}
-            shown = text.runs_text(found)
+            summary = {"matched": matched, "runs": len(found)}
+            shown = text.runs_text(found, matched)
     document = {"schema": f"mlir-matrix/{kind}/v1", "database": name, "summary": summary, rows: found}
     show(form, document, shown, markup=True)
 
@@ -151,16 +181,19 @@ def show_command(tests: tuple[str, ...], question: str | None, form: str, url: s
 @verb("diff", "matrix history diff latest~1 latest", "matrix history diff monday.json tuesday.json --format json")
 @click.argument("before", metavar="RUN")
 @click.argument("after", metavar="RUN")
+@chosen_runs
+@limit
 @options.output_format("table", "json")
 @database
-def diff_command(before: str, after: str, form: str, url: str) -> int:
+def diff_command(before: str, after: str, chosen: ChosenRuns, limit: int | None, form: str, url: str) -> int:
     """Show new, fixed and changed failures between two runs.
 
-    RUN is latest, latest~N, the beginning of an ID of history show, or a file of run --results.
+    RUN is latest, latest~N, the beginning of an ID of history show, or a file of run --results. With --host, --suite, --branch or
+    --since, only such runs count.
 
     Exit code: 1 if there are new failures, else 0.
     """
-    with asked(url) as (_, questions):
+    with asked(url, chosen) as (_, questions):
         from mlir_matrix.history.questions import changed
 
         (was, old), (now, new) = _outcomes(questions, before), _outcomes(questions, after)
@@ -172,7 +205,7 @@ def diff_command(before: str, after: str, form: str, url: str) -> int:
         "summary": {kind: len(tests) for kind, tests in kinds.items()},
         **kinds,  # type: ignore[typeddict-item] # kinds are keys
     }
-    show(form, document, diff_text(document), markup=True)
+    show(form, document, diff_text(document, limit or text.MOST_LINES), markup=True)
     return 1 if kinds["new"] else 0
 
 
@@ -200,15 +233,40 @@ def push_command(url: str) -> None:
     from mlir_matrix.history.transfer import push
 
     added, known = push(open_local(), server, now())
-    click.echo(f"{server.name}: {counted(added, 'run')} added" + (f", {known} were there" if known else ""))
+    click.echo(_added(server, added, known))
+
+
+@verb(
+    "import",
+    "matrix history import results.json",
+    "matrix history import shards/*.json --database sqlite:///lab.sqlite",
+)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path, dir_okay=False))
+@database
+def import_command(files: tuple[Path, ...], url: str) -> None:
+    """Add the runs of results documents, each once: of run --results in a CI job, of shards, or of matrix merge.
+
+    Import shards or what matrix merge made of them, not both: the latter is a run of its own. If a file is wrong, nothing is added.
+    """
+    store = open_chosen(url)
+    from mlir_matrix.history.results_files import add_run, read_run
+
+    found = [read_run(file) for file in files]
+    added = sum(add_run(store, run, now()) for run in found)
+    click.echo(_added(store, added, len(found) - added))
+
+
+def _added(store: Store, added: int, known: int) -> str:
+    return f"{store.name}: {counted(added, 'run')} added" + (f", {known} were there" if known else "")
 
 
 @verb("export", "matrix history export -o durations.json", "matrix history export > durations.json")
 @click.option("-o", "--output", type=NewFile(), metavar="FILE", help="Write to FILE instead of stdout.")
+@chosen_runs
 @database
-def export_command(output: Path | None, url: str) -> None:
+def export_command(output: Path | None, chosen: ChosenRuns, url: str) -> None:
     """Write the recent durations of tests, and when each last ran and failed, as JSON."""
-    with asked(url) as (_, questions):
+    with asked(url, chosen) as (_, questions):
         from mlir_matrix.history.trends import Trends
 
         text = json.dumps(Trends(questions).snapshot(now()).to_document(), indent=1) + "\n"
@@ -218,14 +276,11 @@ def export_command(output: Path | None, url: str) -> None:
         write_output(output, text.encode())
 
 
-_DAY_S = 86_400
-
-
 class _Days(click.ParamType[int]):
     name = "days"
 
     def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        found = re.fullmatch(r"([1-9]\d{0,4})d?", str(value), re.ASCII)
+        found = _DAYS.fullmatch(str(value))
         return int(found[1]) if found else self.fail(f"{str(value)!r} is not a number of days, such as 90d", param, ctx)
 
 
@@ -240,5 +295,5 @@ def prune_command(days: int, url: str) -> None:
     store = open_chosen(url)
     from mlir_matrix.history.transfer import prune
 
-    removed = prune(store, at(time.time_ns() - days * _DAY_S * 10**9), now())
+    removed = prune(store, at(time.time_ns() - days * _DAY_NS), now())
     click.echo(f"{store.name}: {counted(removed, 'result')} removed")

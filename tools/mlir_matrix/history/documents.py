@@ -17,6 +17,8 @@ class RecordedCatalog(TypedDict):
     folder: str
     commit: str
     """Empty if it was not in a Git repository."""
+    branch: NotRequired[str]
+    """Empty if unknown; absent in runs of older programs."""
     dirty: bool
     """True if files had changes that were not committed."""
 
@@ -32,6 +34,8 @@ class RecordedRun(TypedDict):
     started: Time
     """By the clock of the host."""
     ended: Time
+    seconds: float
+    """From start to end."""
     stored: Time
     """When the database got it."""
     interrupted: bool
@@ -47,6 +51,8 @@ class RecordedRun(TypedDict):
 class RunsSummary(TypedDict):
     """Totals."""
 
+    matched: int
+    """Number of runs that the options choose; the newest 20, or those of `--limit`, are shown."""
     runs: int
 
 
@@ -65,10 +71,16 @@ class RecentOutcome(TypedDict):
     """How a test ended in a run."""
 
     run: str
+    started: Time
+    """When the run started."""
+    host: str
+    catalogs: list[RecordedCatalog]
     outcome: Outcome
     unexpected: bool
     executed: bool
     """False if all of its actions were cached."""
+    seconds: float
+    """Seconds of its actions; of cached ones, those of their execution."""
 
 
 class MonthOfTest(TypedDict):
@@ -112,7 +124,7 @@ class ShownSummary(TypedDict):
     """Totals."""
 
     matched: int
-    """Number of tests that the patterns match; the first 200 are shown."""
+    """Number of tests that the patterns match; the first 200, or those of `--limit`, are shown."""
     shown: int
     unexpected: int
     """Number of shown tests that are bad in the last run that decided them."""
@@ -151,20 +163,23 @@ class FirstBadTest(TypedDict):
     pins: dict[str, list[str]]
     """Components whose releases differ: before, after."""
     bisect: str
-    """The command that bisects these pins; empty if none differs."""
+    """The command that bisects these pins; empty if no release differs."""
+    bisect_notes: list[str]
+    """What differs from these pins in the command, and what no release tells."""
 
 
 class FoundSummary(TypedDict):
     """Totals."""
 
     tests: int
+    shown: int
 
 
 class FirstBadSummary(TypedDict):
     """Totals."""
 
     tests: int
-    """Number of bad tests; the 200 that went bad last are shown."""
+    """Number of bad tests; the 200 that went bad last, or those of `--limit`, are shown."""
     shown: int
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,15 +15,14 @@ import sqlalchemy as sa
 
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import UsageError
-from mlir_matrix.base.files import read_document
 from mlir_matrix.base.names import is_glob, printable, test_glob
-from mlir_matrix.base.paths import launcher
-from mlir_matrix.base.text import catalog_options
-from mlir_matrix.history.checked import BAD, GOOD, UNKNOWN, check
-from mlir_matrix.history.record import make_recording
-from mlir_matrix.history.spool import SpoolError, new_id
+from mlir_matrix.base.text import milliseconds
+from mlir_matrix.catalog.catalog import DEFAULT_SUITE
+from mlir_matrix.history.bisect_command import BisectCommands
+from mlir_matrix.history.checked import BAD, GOOD, UNKNOWN
+from mlir_matrix.history.chosen_runs import ALL_RUNS, ChosenRuns
+from mlir_matrix.history.results_files import read_run
 from mlir_matrix.history.store import Store, among, behaviours, months, results, runs, sets, tests
-from mlir_matrix.results.results import SCHEMA, TestResult
 
 if TYPE_CHECKING:
     from mlir_matrix.history.documents import (
@@ -32,16 +30,15 @@ if TYPE_CHECKING:
         FirstBadTest,
         MonthOfTest,
         MovedCommit,
+        RecentOutcome,
         RecordedRun,
         ShownTest,
     )
 
-#: The most tests in an answer, and the most outcomes of each.
-MOST_TESTS, STRIP = 200, 30
+#: The most runs and the most tests in an answer, and the most outcomes of each test.
+MOST_RUNS, MOST_TESTS, STRIP = 20, 200, 30
 _PREFIX = re.compile(r"[0-9a-f]{4,32}")
 _LATEST = re.compile(r"latest(?:~(\d{1,6}))?")
-#: The last run that decided a test counts. If that run has several results of the test, a bad one counts.
-_LAST_DECIDED = sa.func.max(results.c.run * 2 + 1 - results.c.state)
 
 
 @dataclass(frozen=True)
@@ -71,21 +68,35 @@ class EndedTest:
 
 
 class Questions:
-    """Queries a database."""
+    """Queries a database, about all runs or some of them."""
 
-    def __init__(self, store: Store, connection: sa.Connection) -> None:
-        self.store, self._connection = store, connection
+    def __init__(self, store: Store, connection: sa.Connection, chosen: ChosenRuns = ALL_RUNS) -> None:
+        self._connection, self._conditions = connection, _conditions(chosen)
         self._runs: dict[int, RecordedRun] = {}
+        #: The results of these runs.
+        self.results: sa.FromClause = results
+        if self._conditions:
+            keys = sa.select(runs.c.key).where(*self._conditions)
+            self.results = sa.select(results).where(results.c.run.in_(keys)).subquery("chosen")
+        #: These results, those of a test in the order of runs. SQLite stores all in this order.
+        self.in_order = self.results
+        if self._conditions or store.is_server:
+            of = self.results.c
+            self.in_order = sa.select(self.results).order_by(of.test, of.run, of.nr).subquery("ordered")
+        #: The last run that decided a test counts. If that run has several results of the test, a bad one counts.
+        self._last_decided = sa.func.max(self.results.c.run * 2 + 1 - self.results.c.state)
 
     def rows(self, statement: sa.Select[Any], **values: object) -> Sequence[Any]:
         return self._connection.execute(statement, values).all()
 
     # Runs
 
-    def runs(self, most: int = 20) -> list[RecordedRun]:
-        """Return the last runs. A run that repeats the results of another run only counts there."""
-        last = sa.select(runs).where(runs.c.same_as.is_(None)).order_by(runs.c.key.desc()).limit(most)
-        return list(self._recorded(last).values())
+    def runs(self, most: int = MOST_RUNS) -> tuple[list[RecordedRun], int]:
+        """Return the last runs, and how many there are. A run that repeats the results of another run only counts there."""
+        originals = sa.select(runs).where(runs.c.same_as.is_(None), *self._conditions)
+        last = originals.order_by(runs.c.key.desc()).limit(most)
+        (count,) = self.rows(sa.select(sa.func.count()).select_from(originals.subquery()))
+        return list(self._recorded(last).values()), count[0]
 
     def named(self, keys: Iterable[int]) -> dict[int, RecordedRun]:
         """Return runs by their keys; each is read once."""
@@ -107,7 +118,9 @@ class Questions:
 
         Raise UsageError.
         """
-        statement = sa.select(runs.c.key, runs.c.same_as)
+        originals = sa.select(runs.c.id).where(*self._conditions)
+        named = sa.func.coalesce(runs.c.same_as, runs.c.id)
+        statement = sa.select(runs.c.key, runs.c.same_as).where(named.in_(originals) if self._conditions else sa.true())
         if found := _LATEST.fullmatch(word):
             rows = self.rows(statement.order_by(runs.c.key.desc()).limit(1).offset(int(found[1] or 0)))
             if not rows:
@@ -121,14 +134,14 @@ class Questions:
             raise UsageError(
                 f"'{printable(word)}' is no run; expected latest, latest~N, 4 digits of an ID, or a results file"
             )
-        named, same_as = rows[0]
-        key = named
+        found_key, same_as = rows[0]
+        key = found_key
         if same_as:
             rows = self.rows(sa.select(runs.c.key).where(runs.c.id == same_as))
             if not rows:
                 raise UsageError(f"{word}: it repeats run {same_as[:12]}, which this history does not have")
             key = rows[0][0]
-        return int(named), int(key)
+        return int(found_key), int(key)
 
     def outcomes(self, word: str) -> tuple[RecordedRun, dict[str, EndedTest]]:
         """Return a run and the outcome of each test. A test that it did not decide keeps its earlier one. Raise UsageError."""
@@ -144,10 +157,11 @@ class Questions:
         for test, behaviour, state in rows:
             if test not in found or state < found[test].state:
                 found[test] = EndedTest(state, *words[behaviour], seen=run["last_seen"])
+        of = self.results.c
         ends = (
-            sa.select(results.c.test, _LAST_DECIDED.label("last"))
-            .where(results.c.state < UNKNOWN, results.c.run <= named)
-            .group_by(results.c.test)
+            sa.select(of.test, self._last_decided.label("last"))
+            .where(of.state < UNKNOWN, of.run <= named)
+            .group_by(of.test)
             .subquery("ends")
         )
         decided = self.rows(
@@ -173,7 +187,9 @@ class Questions:
     def tests(self, patterns: Sequence[str]) -> dict[int, str]:
         """Return the names of tests that patterns match, by key. Raise UsageError if one matches none."""
         found: dict[int, str] = {}
-        statement = sa.select(tests.c.key, tests.c.id)
+        statement, where = sa.select(tests.c.key, tests.c.id), ""
+        if self._conditions:
+            statement, where = statement.where(tests.c.key.in_(sa.select(self.results.c.test))), " in these runs"
         for pattern in patterns:
             if not is_glob(pattern):
                 matched = dict(self.rows(statement.where(tests.c.id == pattern)))
@@ -182,7 +198,7 @@ class Questions:
                 rows = self.rows(statement.where(sa.func.substr(tests.c.id, 1, len(start)) == start))
                 matched = {key: test for key, test in rows if test_glob(pattern).matches(test)}
             if not matched:
-                raise UsageError(f"{printable(pattern)}: the history has no such test")
+                raise UsageError(f"{printable(pattern)}: the history has no such test{where}")
             found |= matched
         return dict(sorted(found.items(), key=lambda item: item[1]))
 
@@ -193,26 +209,26 @@ class Questions:
             return {key: name for key, name in self.tests(patterns).items() if key in wanted}
         return dict(self.rows(sa.select(tests.c.key, tests.c.id).where(among(tests.c.key, wanted))))
 
-    def show(self, patterns: Sequence[str]) -> tuple[list[ShownTest], int]:
+    def show(self, patterns: Sequence[str], most: int = MOST_TESTS) -> tuple[list[ShownTest], int]:
         """Return the last outcomes of tests, and how many tests the patterns match. Raise UsageError."""
         matched = self.tests(patterns)
-        shown = dict(list(matched.items())[:MOST_TESTS])
-        words = self.behaviours()
+        shown = dict(list(matched.items())[:most])
+        words, of = self.behaviours(), self.results.c
         statement = (
             sa.select(
-                results.c.test,
+                of.test,
                 sa.func.count().label("results"),
-                sa.func.sum(sa.case((results.c.state == BAD, 1), else_=0)).label("unexpected"),
-                sa.func.min(results.c.run).label("first"),
+                sa.func.sum(sa.case((of.state == BAD, 1), else_=0)).label("unexpected"),
+                sa.func.min(of.run).label("first"),
             )
-            .where(among(results.c.test, shown))
-            .group_by(results.c.test)
+            .where(among(of.test, shown))
+            .group_by(of.test)
         )
         counts = {row.test: row for row in self.rows(statement)}
-        of_test = sa.select(results).where(results.c.test == sa.bindparam("test"))
-        newest = of_test.order_by(results.c.run.desc(), results.c.nr.desc()).limit(STRIP)
+        of_test = sa.select(self.results).where(of.test == sa.bindparam("test"))
+        newest = of_test.order_by(of.run.desc(), of.nr.desc()).limit(STRIP)
         rows = {test: self.rows(newest, test=test) for test in shown}
-        last = of_test.where(results.c.state < UNKNOWN).order_by(results.c.run.desc(), results.c.state).limit(1)
+        last = of_test.where(of.state < UNKNOWN).order_by(of.run.desc(), of.state).limit(1)
         decided = {test: self.rows(last, test=test) for test in shown}
         used = {row.pins for each in rows.values() for row in each[:1]}
         pins = {
@@ -236,11 +252,7 @@ class Questions:
                 found.append({
                     "id": name,
                     "recent": [
-                        {
-                            "run": recorded[row.run]["id"], "outcome": Outcome(words[row.behaviour][0]),
-                            "unexpected": row.state == BAD, "executed": bool(row.executed),
-                        }
-                        for row in reversed(rows[test])
+                        _recent(recorded[row.run], Outcome(words[row.behaviour][0]), row) for row in reversed(rows[test])
                     ],
                     "behaviour": words[last_decided.behaviour][1] or words[last_decided.behaviour][0],
                     "bad": last_decided.state == BAD, "decided": recorded[last_decided.run]["last_seen"] if decided[test] else None,
@@ -260,17 +272,18 @@ class Questions:
             })  # fmt: skip
         return found
 
-    def first_bad(self, patterns: Sequence[str]) -> tuple[list[FirstBadTest], int]:
+    def first_bad(self, patterns: Sequence[str], most: int = MOST_TESTS) -> tuple[list[FirstBadTest], int]:
         """Return the tests that are bad in the last run that decided them, and how many there are.
 
         Each has the last good run, and the first bad run after it. Tests that went bad last come first. The list is limited.
         """
-        of_tests = sa.select(results.c.test).where(results.c.state < UNKNOWN).group_by(results.c.test)
-        names = self.among([row.test for row in self.rows(of_tests.having(_LAST_DECIDED % 2 == 1))], patterns)
+        of = self.results.c
+        of_tests = sa.select(of.test).where(of.state < UNKNOWN).group_by(of.test)
+        names = self.among([row.test for row in self.rows(of_tests.having(self._last_decided % 2 == 1))], patterns)
         ended = (
-            of_tests.add_columns(results.c.run, sa.func.min(results.c.state).label("state"))
-            .where(among(results.c.test, names))
-            .group_by(results.c.run)
+            of_tests.add_columns(of.run, sa.func.min(of.state).label("state"))
+            .where(among(of.test, names))
+            .group_by(of.run)
             .subquery("ended")
         )
         good = (
@@ -279,16 +292,14 @@ class Questions:
             .subquery("good")
         )
         bad = (
-            sa.select(sa.func.min(results.c.run))
-            .where(
-                results.c.test == good.c.test, results.c.state == BAD, results.c.run > sa.func.coalesce(good.c.good, 0)
-            )
+            sa.select(sa.func.min(of.run))
+            .where(of.test == good.c.test, of.state == BAD, of.run > sa.func.coalesce(good.c.good, 0))
             .scalar_subquery()
         )
         words = self.behaviours()
         ends = self.rows(sa.select(good.c.test, good.c.good, bad.label("bad")))
         ends = sorted(ends, key=lambda row: (-row.bad, names[row.test]))
-        shown = ends[:MOST_TESTS]
+        shown = ends[:most]
         recorded = self.named([run for row in shown for run in (row.good, row.bad) if run is not None])
         statement = (
             sa.select(results.c.behaviour, sets.c.pins)
@@ -300,6 +311,7 @@ class Questions:
             )
         )
         found: list[FirstBadTest] = []
+        commands = BisectCommands()
         for row in shown:
             at = {
                 run: self.rows(statement, test=row.test, run=run, state=state)[0]
@@ -313,11 +325,14 @@ class Questions:
                 for name, now in pins[row.bad].items()
                 if name in before and before[name] != now
             }
+            # The first catalog is the program's own.
+            folders = [each["folder"] for each in recorded[row.bad]["catalogs"][1:]]
+            command, notes = commands.command(names[row.test], before, pins[row.bad], folders) if moved else ("", [])
             found.append({
                 "id": names[row.test], "behaviour": words[at[row.bad][0]][1] or words[at[row.bad][0]][0],
                 "last_good": recorded[row.good] if row.good is not None else None, "first_bad": recorded[row.bad],
                 "commits": _moved(recorded.get(row.good), recorded[row.bad]), "pins": moved,
-                "bisect": _bisect(names[row.test], moved, recorded[row.bad]),
+                "bisect": command, "bisect_notes": notes,
             })  # fmt: skip
         return found, len(ends)
 
@@ -364,10 +379,42 @@ def _kind(was: EndedTest, now: EndedTest) -> str:
     return ""
 
 
+def _conditions(chosen: ChosenRuns) -> list[sa.ColumnElement[bool]]:
+    """Return the conditions on rows of runs; none for all runs."""
+    found = []
+    if chosen.host:
+        found.append(_like(runs.c.host, chosen.host))
+    if chosen.suite:
+        # Columns of lists have them in JSON.
+        named = runs.c.arguments.contains(json.dumps(chosen.suite), autoescape=True)
+        found.append(named | (runs.c.arguments == "[]") if chosen.suite == DEFAULT_SUITE else named)
+    if chosen.branch:
+        found.append(_like(runs.c.catalogs, f'*"branch": {json.dumps(chosen.branch)}*'))
+    if chosen.since:
+        later = runs.alias("later")
+        repeated = sa.select(later.c.same_as).where(later.c.same_as.is_not(None), later.c.started >= chosen.since)
+        found.append((runs.c.started >= chosen.since) | runs.c.id.in_(repeated))
+    return found
+
+
+def _like(column: sa.ColumnElement[str], glob: str) -> sa.ColumnElement[bool]:
+    """Return the condition that a text matches a glob of ``*`` and ``?``."""
+    literal = re.sub(r"[|%_]", r"|\g<0>", glob)
+    return column.like(literal.replace("*", "%").replace("?", "_"), escape="|")
+
+
+def _recent(run: RecordedRun, outcome: Outcome, row: Any) -> RecentOutcome:
+    return {
+        "run": run["id"], "started": run["started"], "host": run["host"], "catalogs": run["catalogs"], "outcome": outcome,
+        "unexpected": row.state == BAD, "executed": bool(row.executed), "seconds": row.ms / 1000,
+    }  # fmt: skip
+
+
 def _run(row: Any, repeats: int, last_seen: str) -> RecordedRun:
     run: RecordedRun = {
         "id": row.id, "host": row.host, "version": row.version, "command": row.command, "catalogs": json.loads(row.catalogs),
-        "started": row.started, "ended": row.ended, "stored": row.stored, "interrupted": bool(row.interrupted),
+        "started": row.started, "ended": row.ended, "seconds": max(0, milliseconds(row.ended) - milliseconds(row.started)) / 1000,
+        "stored": row.stored, "interrupted": bool(row.interrupted),
         "tests": row.total, "executed": row.executed, "unexpected": row.unexpected, "repeats": repeats,
         "last_seen": max(row.ended, last_seen),
     }  # fmt: skip
@@ -386,32 +433,9 @@ def _moved(good: RecordedRun | None, bad: RecordedRun) -> list[MovedCommit]:
     return found
 
 
-def _bisect(test: str, moved: Mapping[str, Sequence[str]], run: RecordedRun) -> str:
-    """Return the command that bisects the differing pins; empty if no such pin can be given."""
-    single = {name: both for name, both in moved.items() if not any("," in each for each in both)}
-    if not single:
-        return ""
-    ends = [",".join(f"{name}={both[end]}" for name, both in single.items()) for end in (0, 1)]
-    # The first catalog is the program's own.
-    catalogs = catalog_options(each["folder"] for each in run["catalogs"][1:])
-    return shlex.join([launcher(), "bisect", test, *catalogs, "--good", ends[0], "--bad", ends[1]])
-
-
-#: Keys of an entry that have another name in a result.
-_OTHERS = {"property": "tested_property"}
-
-
 def read_outcomes(file: Path) -> dict[str, EndedTest]:
     """Read a file of ``matrix run --results``. Raise UsageError."""
-    document = read_document(file, SCHEMA, "matrix run --results FILE")
-    try:
-        renamed = [{_OTHERS.get(key, key): value for key, value in entry.items()} for entry in document["tests"]]
-        results = [TestResult(**entry) for entry in renamed]
-        found = check(make_recording(new_id(), results, document["run"], [], {}))
-    except (SpoolError, KeyError, TypeError, AttributeError, ValueError) as error:
-        raise UsageError(
-            f"{file}: damaged: {printable(str(error))}; make it again with: matrix run --results FILE"
-        ) from None
+    found = read_run(file)
     columns = zip(*found.columns[:3], strict=True)
     return {
         test: EndedTest(state, found.behaviours[at][1], found.behaviours[at][3], seen=found.ended)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         FlakyTest,
         GrowingTest,
         RecentOutcome,
+        RecordedCatalog,
         RecordedRun,
         ShownTest,
         SlowerTest,
@@ -35,28 +36,51 @@ _KINDS = {
     "added": "added tests",
     "gone": "tests that no longer exist",
 }
-_MOST = 50
+#: The most lines of an answer, or of a part of it.
+MOST_LINES = 50
 
 
-def runs_text(runs: Sequence[RecordedRun]) -> Iterator[str]:
+def runs_text(runs: Sequence[RecordedRun], matched: int) -> Iterator[str]:
     """Return one line per run."""
     if not runs:
-        yield "the history is empty; each matrix run adds to it"
+        yield "the history has no such run; each matrix run adds to it"
         return
     rows = [
         (
-            run["id"][:_SHORT], run["started"][:16].replace("T", " "), escape(run["host"]), _commit(run), str(run["tests"]),
+            run["id"][:_SHORT], _minute(run["started"]), f"{run['seconds']:.1f}", escape(run["host"]),
+            escape(_commit(run["catalogs"])), str(run["tests"]),
             _bad(run["unexpected"]), str(run["executed"]), f"{run['repeats']} ×" if run["repeats"] else "",
             escape(shortened(run["command"], 50)),
         )
         for run in runs
     ]  # fmt: skip
-    headings = ("run", "started", "host", "commit", "tests", "unexpected", "executed", "unchanged", "command")
-    yield from columns(headings, rows, right=(4, 5, 6, 7))
+    headings = (
+        "run",
+        "started",
+        "seconds",
+        "host",
+        "commit",
+        "tests",
+        "unexpected",
+        "executed",
+        "unchanged",
+        "command",
+    )
+    yield from columns(headings, rows, right=(2, 5, 6, 7, 8))
+    if len(runs) < matched:
+        yield ""
+        yield f"the newest {len(runs)} of {counted(matched, 'run')}; older ones: --limit {matched}, or --since DATE"
 
 
-def _commit(run: RecordedRun) -> str:
-    return next((each["commit"][:9] + ("+" if each["dirty"] else "") for each in run["catalogs"] if each["commit"]), "")
+def _minute(time: str) -> str:
+    return time[:16].replace("T", " ")
+
+
+def _commit(catalogs: Sequence[RecordedCatalog]) -> str:
+    """Return the commits of the user's catalogs, else that of the program's own, which is the first."""
+    return " ".join(
+        each["commit"][:9] + ("+" if each["dirty"] else "") for each in catalogs[1:] or catalogs if each["commit"]
+    )
 
 
 def _bad(count: int) -> str:
@@ -94,6 +118,15 @@ def shown_text(tests: Sequence[ShownTest], summary: Mapping[str, int]) -> Iterat
         ("test", "outcomes", "last", "first seen", "last seen", "seconds", "pins", "host"), rows, right=(5,)
     )
     if len(tests) == 1:
+        runs = [
+            (
+                each["run"][:_SHORT], _minute(each["started"]), f"{each['seconds']:.2f}", escape(each["host"]),
+                escape(_commit(each["catalogs"])), f"[bold red]{each['outcome']}[/]" if each["unexpected"] else each["outcome"],
+            )
+            for each in tests[0]["recent"]
+        ]  # fmt: skip
+        yield ""
+        yield from columns(("run", "started", "seconds", "host", "commit", "outcome"), runs, right=(2,))
         months = [
             f"{each['month']}: {counted(each['results'], 'result')}, {each['unexpected']} unexpected, {each['seconds']:.2f} s each"
             for each in tests[0]["months"]
@@ -103,7 +136,7 @@ def shown_text(tests: Sequence[ShownTest], summary: Mapping[str, int]) -> Iterat
     yield ""
     yield (
         f"{counted(summary['shown'], 'test')}, {_bad(summary['unexpected'])} unexpected when last decided"
-        + (f"; {hidden} more match" if hidden else "")
+        + (f"; {hidden} more match: --limit {summary['matched']}" if hidden else "")
     )
 
 
@@ -123,17 +156,19 @@ def first_bad_text(tests: Sequence[FirstBadTest], total: int) -> Iterator[str]:
             yield "  no recorded input differs; see: matrix history show --flaky"
         if test["bisect"]:
             yield f"  bisect     {escape(test['bisect'])}"
+        for note in test["bisect_notes"]:
+            yield escape(f"             {note}")
         yield ""
-    more = f"; the {len(tests)} that went bad last are shown" if len(tests) < total else ""
+    more = f"; the {len(tests)} that went bad last are shown: --limit {total}" if len(tests) < total else ""
     yield f"{counted(total, 'test')} bad when last decided{more}"
 
 
 def _named(run: RecordedRun) -> str:
     last = f", unchanged until {run['last_seen'][:16]}" if run["repeats"] else ""
-    return escape(f"{run['id'][:_SHORT]}  {run['started'][:16].replace('T', ' ')}  {run['host']}{last}")
+    return escape(f"{run['id'][:_SHORT]}  {_minute(run['started'])}  {run['host']}{last}")
 
 
-def flaky_text(tests: Sequence[FlakyTest]) -> Iterator[str]:
+def flaky_text(tests: Sequence[FlakyTest], total: int) -> Iterator[str]:
     """Return one line per test, with the ways in which it ended."""
     rows = [
         (
@@ -143,10 +178,10 @@ def flaky_text(tests: Sequence[FlakyTest]) -> Iterator[str]:
         )
         for test in tests
     ]  # fmt: skip
-    yield from _table(("test", "differs", "95 %", "executions", "ended in"), rows, "flaky", right=(1, 2, 3))
+    yield from _table(("test", "differs", "95 %", "executions", "ended in"), rows, total, "flaky", right=(1, 2, 3))
 
 
-def slower_text(tests: Sequence[SlowerTest]) -> Iterator[str]:
+def slower_text(tests: Sequence[SlowerTest], total: int) -> Iterator[str]:
     """Return one line per test and host."""
     rows = [
         (
@@ -155,10 +190,10 @@ def slower_text(tests: Sequence[SlowerTest]) -> Iterator[str]:
         )
         for test in tests
     ]  # fmt: skip
-    yield from _table(("test", "host", "s before", "s after", "factor", "p"), rows, "slower", right=(2, 3, 4, 5))
+    yield from _table(("test", "host", "s before", "s after", "factor", "p"), rows, total, "slower", right=(2, 3, 4, 5))
 
 
-def growing_text(tests: Sequence[GrowingTest]) -> Iterator[str]:
+def growing_text(tests: Sequence[GrowingTest], total: int) -> Iterator[str]:
     """Return one line per test."""
     rows = [
         (
@@ -168,28 +203,28 @@ def growing_text(tests: Sequence[GrowingTest]) -> Iterator[str]:
         for test in tests
     ]  # fmt: skip
     headings = ("test", "executions", "first", "last", "per run", "runs left", "p")
-    yield from _table(headings, rows, "with a growing error", right=range(1, 7))
+    yield from _table(headings, rows, total, "with a growing error", right=range(1, 7))
 
 
 def _table(
-    headings: Sequence[str], rows: Sequence[Sequence[str]], words: str, *, right: Iterable[int]
+    headings: Sequence[str], rows: Sequence[Sequence[str]], total: int, words: str, *, right: Iterable[int]
 ) -> Iterator[str]:
     if rows:
-        yield from columns(headings, rows[:_MOST], right=right)
+        yield from columns(headings, rows, right=right)
         yield ""
-    more = f"; the first {_MOST} are shown" if len(rows) > _MOST else ""
-    yield f"{counted(len(rows), 'test')} {words}{more}"
+    more = f"; the first {len(rows)} are shown: --limit {total}" if len(rows) < total else ""
+    yield f"{counted(total, 'test')} {words}{more}"
 
 
-def diff_text(found: Diff) -> Iterator[str]:
-    """Return the tests that differ, by kind."""
+def diff_text(found: Diff, most: int = MOST_LINES) -> Iterator[str]:
+    """Return the tests that differ, by kind, at most so many of each."""
     for kind, heading in _KINDS.items():
         tests = found[kind]  # type: ignore[literal-required] # kinds are keys
         entries = [
             escape(test["id"]) + escape("".join(f"  {word}" for word in (_ended(kind, test),) if word))
             for test in tests
         ]
-        yield from section(f"[bold]{heading}[/] ({len(tests)})", entries, _MOST)
+        yield from section(f"[bold]{heading}[/] ({len(tests)})", entries, most)
     yield ""
     # Name rare kinds only if they have tests.
     counts = {kind.replace("_", " "): count for kind, count in found["summary"].items()}

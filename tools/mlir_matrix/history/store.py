@@ -1,7 +1,7 @@
 """Keep runs in a database, SQLite or PostgreSQL, by SQLAlchemy Core. Only ``matrix history`` imports this module.
 
-Each run is one transaction, and its identifier is unique, so adding a run twice has no effect. Keys of runs are in the order in
-which the database got them, because clocks of machines differ.
+Each run is one transaction, and its identifier is unique, so adding a run twice has no effect. The key of a run is the time of its
+start, in milliseconds, or a little more, so that keys are in the order of starts.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from sqlalchemy.dialects import sqlite
 
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.names import printable
+from mlir_matrix.base.text import milliseconds
 from mlir_matrix.history.checked import BAD, Checked
 
 MIGRATIONS = Path(__file__).with_name("migrations")
 #: The newest revision in ``MIGRATIONS``.
-REVISION = "1"
+REVISION = "2"
 #: Seconds to wait for another process, which writes a run in less.
 _PATIENCE = 20
 #: Seconds between attempts to connect to a server, which may be restarting.
@@ -195,9 +196,12 @@ class Store:
         counts = {"total": len(names), "executed": sum(ran), "unexpected": states.count(BAD)}
         row = {name: getattr(run, name) for name in _FROM_RUN.split()}
         statement = self.insert(runs).on_conflict_do_nothing().returning(runs.c.key)
-        key = connection.scalar(statement, {**row, **counts, "stored": stored})
-        if key is None:
-            return False
+        # A clock that is fast must not make a run the latest for ever.
+        key = milliseconds(min(run.started, stored))
+        while connection.scalar(statement, {**row, **counts, "stored": stored, "key": key}) is None:
+            if connection.scalar(sa.select(runs.c.key).where(runs.c.id == run.id)) is not None:
+                return False
+            key += 1
         of_tests = self._places(connection, tests, [(name,) for name in names])
         of_behaviours = self._places(connection, behaviours, run.behaviours)
         of_sets = self._places(connection, sets, run.sets)
@@ -233,12 +237,6 @@ class Store:
             connection.execute(statement, [dict(zip(columns, row, strict=True)) for row in new])
             known |= _found(connection, table, names)
         return [known[each] for each in names]
-
-    @property
-    def in_order(self) -> sa.FromClause:
-        """Return the results, those of a test in the order of runs. SQLite stores them in this order."""
-        ordered = sa.select(results).order_by(results.c.test, results.c.run, results.c.nr)
-        return ordered.subquery("ordered") if self.is_server else results
 
     def close(self) -> None:
         self._engine.dispose()

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from mlir_matrix.fleet.durations import RECENT, Recorded, Snapshot, typical_seconds
 from mlir_matrix.history.checked import BAD, UNKNOWN
 from mlir_matrix.history.questions import Questions
-from mlir_matrix.history.store import among, results, runs, tests
+from mlir_matrix.history.store import among, runs, tests
 
 if TYPE_CHECKING:
     from mlir_matrix.history.documents import FlakyTest, GrowingTest, SlowerTest
@@ -43,21 +43,20 @@ class Trends:
     def __init__(self, questions: Questions) -> None:
         self._questions = questions
         self._rows = questions.rows
-        self._in_order = questions.store.in_order.c
+        self._in_order = questions.in_order.c
 
     def flaky(self, patterns: Sequence[str]) -> list[FlakyTest]:
         """Return the tests that ended in different ways although all their inputs were equal."""
-        executions = sa.select(results.c.test).where(
-            results.c.executed == 1, results.c.state < UNKNOWN, results.c.inputs.is_not(None)
-        )
-        differ = sa.func.min(results.c.behaviour) != sa.func.max(results.c.behaviour)
-        keys = [row.test for row in self._rows(executions.group_by(results.c.test).having(differ))]
-        by_inputs = executions.add_columns(results.c.inputs).group_by(results.c.test, results.c.inputs)
-        groups = self._rows(by_inputs.where(among(results.c.test, keys)).having(differ))
+        of = self._questions.results.c
+        executions = sa.select(of.test).where(of.executed == 1, of.state < UNKNOWN, of.inputs.is_not(None))
+        differ = sa.func.min(of.behaviour) != sa.func.max(of.behaviour)
+        keys = [row.test for row in self._rows(executions.group_by(of.test).having(differ))]
+        by_inputs = executions.add_columns(of.inputs).group_by(of.test, of.inputs)
+        groups = self._rows(by_inputs.where(among(of.test, keys)).having(differ))
         names = self._questions.among({row.test for row in groups}, patterns)
         contradicted = {(row.test, row.inputs) for row in groups}
-        columns = (results.c.inputs, results.c.behaviour, results.c.run)
-        rows = self._rows(executions.add_columns(*columns).where(among(results.c.test, names)))
+        columns = (of.inputs, of.behaviour, of.run)
+        rows = self._rows(executions.add_columns(*columns).where(among(of.test, names)))
         seen: dict[int, list[Any]] = defaultdict(list)
         for row in rows:
             if (row.test, row.inputs) in contradicted:

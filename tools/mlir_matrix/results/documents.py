@@ -106,6 +106,8 @@ class UsedCatalog(TypedDict):
     folder: str
     commit: NotRequired[str]
     """Absent if it is not in a Git repository."""
+    branch: NotRequired[str]
+    """Absent if Git has none, and no CI service names it."""
     dirty: NotRequired[bool]
     """True if the folder has changes or new files that are not committed."""
 
@@ -117,6 +119,8 @@ class StartedRun(TypedDict):
     """The version of mlir-matrix."""
     command: str
     """The command line, quoted for a shell."""
+    selecting: NotRequired[list[str]]
+    """What selects the tests on the command line: suites, globs, identifiers. Empty: the default suite, or the machine's."""
     host: str
     catalogs: list[UsedCatalog]
     """The repository, then each `--catalog`."""

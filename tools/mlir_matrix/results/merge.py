@@ -10,26 +10,28 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.files import read_document
 from mlir_matrix.base.names import printable
+from mlir_matrix.base.text import shortened
 from mlir_matrix.fleet.shards import identifiers_digest
 from mlir_matrix.plan.documents import Selection, Shard
 from mlir_matrix.results.documents import FinishedRun, Results, TestEntry
-from mlir_matrix.results.results import Run, TestResult
+from mlir_matrix.results.results import SCHEMA, Run, TestResult
+
+_COMMAND = "matrix run --results FILE"
 
 
 def read_results(file: Path) -> Results:
     """Read a results document. Raise UsageError."""
     try:
-        data = file.read_bytes()
-        found: Results = TypeAdapter(Results).validate_json(data)
-    except OSError as error:
-        raise UsageError(f"{file}: cannot be read: {error.strerror}") from None
+        found: Results = TypeAdapter(Results).validate_python(read_document(file, SCHEMA, _COMMAND))
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
+        first = error.errors(include_url=False)[0]
         place = printable(".".join(map(str, first["loc"])))
-        what = printable(first["msg"])
-        fix = "expected a file that matrix run --results wrote"
-        raise UsageError(f"{file}: {f'{place}: ' if place else ''}{what}; {fix}") from None
+        value = printable(shortened(str(first["input"]), 60))
+        raise UsageError(
+            f"{file}: {place}: {value}: {printable(first['msg'])}; make it again with: {_COMMAND}"
+        ) from None
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from mlir_matrix import __version__
@@ -16,12 +16,17 @@ if TYPE_CHECKING:
 _GIT = ("git", "-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit", "--no-optional-locks")
 _STATUS = ("status", "--porcelain=v2", "--branch", "--untracked-files=normal", "--", ".")
 
+#: As Git names the commit of a repository without any, and the branch where a commit is checked out.
+_NO_COMMIT, _DETACHED = "(initial)", "(detached)"
+#: Where CI services, which check out a commit, name the branch: GitHub for pull requests and pushes, GitLab, Buildkite.
+_BRANCHES = ("GITHUB_HEAD_REF", "GITHUB_REF_NAME", "CI_COMMIT_REF_NAME", "BUILDKITE_BRANCH")
+
 
 class RunInfo:
     """The description of a run. Git searches for changes in the catalogs while the tests are planned."""
 
-    def __init__(self, command: str, roots: Iterable[str]) -> None:
-        self._command = command
+    def __init__(self, command: str, roots: Iterable[str], selecting: Sequence[str] = ()) -> None:
+        self._command, self._selecting = command, list(selecting)
         self._started = now()
         self._asked = {root: _ask(root) for root in roots}
         self._catalogs: list[UsedCatalog] | None = None
@@ -32,6 +37,7 @@ class RunInfo:
         return {
             "version": __version__,
             "command": self._command,
+            "selecting": self._selecting,
             "host": os.uname().nodename,
             "catalogs": self._catalogs,
             "started": self._started,
@@ -60,7 +66,13 @@ def _catalog(folder: str, process: int, read: int) -> UsedCatalog:
         lines = answer.read().splitlines()
     if process:
         os.waitpid(process, 0)
-    commit = next((words[2] for line in lines if (words := line.split())[:2] == ["#", "branch.oid"]), "(initial)")
-    if commit == "(initial)":
+    headers = dict(line.removeprefix("# ").split(" ", 1) for line in lines if line.startswith("# branch."))
+    commit, branch = headers.get("branch.oid", _NO_COMMIT), headers.get("branch.head", _DETACHED)
+    if commit == _NO_COMMIT:
         return {"folder": folder}
-    return {"folder": folder, "commit": commit, "dirty": any(not line.startswith("#") for line in lines)}
+    found: UsedCatalog = {"folder": folder, "commit": commit, "dirty": any(not line.startswith("#") for line in lines)}
+    if branch == _DETACHED:
+        branch = next(filter(None, map(os.environ.get, _BRANCHES)), "")
+    if branch:
+        found["branch"] = branch
+    return found

@@ -214,7 +214,7 @@ def _annotations(form: str, request: Request) -> Annotations:
 
 def _describe(request: Request) -> RunInfo:
     roots = [os.path.abspath(root) for root in (repository(), *request.catalogs)]
-    return RunInfo(shlex.join([launcher(), *sys.argv[1:]]), roots)
+    return RunInfo(shlex.join([launcher(), *sys.argv[1:]]), roots, request.tests)
 
 
 def _run(request: Request, about: RunInfo | None, log: EventLog, *, quiet: bool) -> KeptRun:

@@ -1,0 +1,55 @@
+"""Give runs keys in the order in which they started."""
+
+from datetime import datetime
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "2"
+down_revision = "1"
+
+_RESULTS = "test, {}, nr, behaviour, state, executed, ms, error_used, max_ulp, pins, inputs"
+
+
+def upgrade() -> None:
+    """Change the keys of runs to the milliseconds of their starts, at least 1 apart."""
+    connection = op.get_bind()
+    moved = op.create_table(
+        "moved",
+        sa.Column("old", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("new", sa.BigInteger, nullable=False),
+    )
+    new = 0
+    rows = []
+    starts = sa.text(
+        "SELECT key, CASE WHEN started < stored THEN started ELSE stored END AS start FROM runs ORDER BY 2, 1"
+    )
+    for old, start in connection.execute(starts):
+        new = max(_milliseconds(start), new + 1)
+        rows.append({"old": old, "new": new})
+    op.bulk_insert(moved, rows)
+    op.execute("DROP INDEX results_by_run")
+    if connection.dialect.name == "postgresql":
+        op.execute("ALTER TABLE runs ALTER COLUMN key TYPE bigint")
+        op.execute("ALTER TABLE results ALTER COLUMN run TYPE bigint")
+        op.execute("UPDATE results SET run = new FROM moved WHERE run = old")
+    else:
+        # Rows are stored by their keys, so writing a table in order is faster than moving rows within it.
+        columns, values = _RESULTS.format("run"), _RESULTS.format("new")
+        op.execute("CREATE TABLE copied AS SELECT * FROM results")
+        op.execute("DELETE FROM results")
+        op.execute(
+            f"INSERT INTO results ({columns}) SELECT {values} FROM copied JOIN moved ON run = old ORDER BY test, new, nr"
+        )
+        op.execute("DROP TABLE copied")
+    op.execute("UPDATE runs SET key = (SELECT new FROM moved WHERE old = key)")
+    op.create_index("results_by_run", "results", ["run"])
+    op.drop_table("moved")
+
+
+def _milliseconds(time: str) -> int:
+    try:
+        return round(datetime.fromisoformat(time).timestamp() * 1000)
+    except ValueError:
+        # The program did not check dates, so February may have 30 days.
+        return 0

@@ -1,0 +1,43 @@
+"""Add the runs of results documents to a history: those of CI jobs, of shards, and merged ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from mlir_matrix.base.digest import digest_value
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.history.checked import Checked, check
+from mlir_matrix.history.record import make_recording
+from mlir_matrix.history.spool import SpoolError
+from mlir_matrix.history.store import Store, runs
+from mlir_matrix.results.merge import read_results, result_of
+
+
+def read_run(file: Path) -> Checked:
+    """Read the run of a file of ``matrix run --results``. Raise UsageError.
+
+    Its identifier is a digest of its host, start and command, so that each reading gives the same.
+    """
+    document = read_results(file)
+    about = document["run"]
+    identifier = digest_value([about["host"], about["started"], about["command"]])[:32]
+    # Older programs did not write what selected the tests; no suite is called thus.
+    selecting = about.get("selecting", ["?"])
+    recording = make_recording(
+        identifier, map(result_of, document["tests"]), about, selecting, {}, interrupted=document["interrupted"]
+    )
+    try:
+        return check(recording)
+    except SpoolError as error:
+        raise UsageError(f"{file}: {error}; make it again with: matrix run --results FILE") from None
+
+
+def add_run(store: Store, run: Checked, stored: str) -> bool:
+    """Add a run of a file; return False if the history has it, or has recorded it itself. Raise InfrastructureError."""
+    same = sa.select(runs.c.key).where(runs.c.host == run.host, runs.c.started == run.started)
+    with store.reading() as connection:
+        if connection.execute(same).first() is not None:
+            return False
+    return store.add(run, stored)

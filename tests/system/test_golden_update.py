@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -373,9 +375,12 @@ class OtherCpu(Workspace):
 
     variables: Mapping[str, str | None] = field(default_factory=dict)
 
-    def command(self, *arguments: str | Path) -> list[str]:
+    def finish(self, words: Sequence[str], cwd: Path) -> subprocess.CompletedProcess[str]:
         at = ["-P", "-s", "-c", _OTHER, str(REPOSITORY / "tools"), json.dumps(self.variables)]
-        return [sys.executable, *at, *super().command(*arguments)[4:]]
+        env = {**os.environ, **self.env}
+        return subprocess.run(
+            [sys.executable, *at, *words], cwd=cwd, env=env, capture_output=True, text=True, timeout=900, check=False
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize("cpu", CPUS)

@@ -21,6 +21,7 @@ bytecode.keep_in(str(find_home().bytecode))
 
 from mlir_matrix.actions.sandbox.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.base.events import Event, PackageProgress
+from mlir_matrix.base.files import locked
 from mlir_matrix.environments.c_library import CLibrary
 from mlir_matrix.environments.installer import require
 from mlir_matrix.environments.resolve import ResolvedEnvironment
@@ -106,13 +107,13 @@ def c_library(current: Session, tmp_path_factory: pytest.TempPathFactory) -> Pat
     environment = current.environment("zig")
     assert isinstance(environment, ResolvedEnvironment)
     library = CLibrary.of("x86_64-linux-musl", environment.packages)
+    with locked(current.home.cache / "tests" / "c-library.lock"):
+        if library.find(current.home.packages) is None:
+            plan = plan_tests(current, choose(current.catalog, ["mlir/linalg-loops/x86_64/transpose"]).tests())
+            actions = {name: action for name, action in plan.graph.actions.items() if builds_c_library(action)}
+            own = replace(current, home=replace(current.home, actions=tmp_path_factory.mktemp("c-library")))
+            run_graph(own, Graph(actions=actions), limits=Limits(jobs=1))
     found = library.find(current.home.packages)
-    if found is None:
-        plan = plan_tests(current, choose(current.catalog, ["mlir/linalg-loops/x86_64/transpose"]).tests())
-        actions = {name: action for name, action in plan.graph.actions.items() if builds_c_library(action)}
-        own = replace(current, home=replace(current.home, actions=tmp_path_factory.mktemp("c-library")))
-        run_graph(own, Graph(actions=actions), limits=Limits(jobs=1))
-        found = library.find(current.home.packages)
     assert found is not None
     return found
 

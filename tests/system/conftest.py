@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from mlir_matrix.base.files import locked
 from mlir_matrix.base.paths import find_home
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.eviction import evict
@@ -43,7 +44,9 @@ def workspace() -> Iterator[Workspace]:
 @pytest.fixture(scope="session")
 def smoke(workspace: Workspace) -> Report:
     """The suite smoke, run; afterwards everything in it is in the shared cache."""
-    return workspace.run()
+    # One process executes it. The others wait and find what it has executed.
+    with locked(find_home().cache / "tests" / "smoke.lock"):
+        return workspace.run()
 
 
 @pytest.fixture(scope="session")

@@ -383,13 +383,20 @@ class OtherCpu(Workspace):
         )  # fmt: skip
 
 
+#: Their references call functions of NumPy and BLAS that differ between CPUs; those of the other workloads do not.
+DIFFERING = (
+    "attention", "batch_matmul", "cbrt", "frontier_fft", "frontier_qr", "gelu", "gelu_tanh", "matmul", "mlp", "softmax", "tanh",
+)  # fmt: skip
+
+
 @pytest.mark.parametrize("cpu", CPUS)
 def test_no_cpu_has_goldens_of_its_own(workspace: Workspace, tmp_path: Path, cpu: str) -> None:
     features = set(Path("/proc/cpuinfo").read_text().split())
     if not {"avx2", "fma"} <= features and cpu != "sse3":
         pytest.skip("this CPU has not the features to play one that has")
     other = OtherCpu(workspace.home, cache=tmp_path / "actions", variables=CPUS[cpu])
-    unpinned = other("golden", "update")
+    # All of them on the CPU that is least like those that goldens are made on.
+    unpinned = other("golden", "update", *(() if cpu == "sse3" else DIFFERING))
     assert unpinned.code == 0, unpinned.stdout
     # Or else the variables decide nothing, and this shows nothing.
     assert "matmul/y: unchanged except for rounding: " in unpinned.stdout
@@ -398,8 +405,9 @@ def test_no_cpu_has_goldens_of_its_own(workspace: Workspace, tmp_path: Path, cpu
 def test_variables_of_the_person_decide_nothing(workspace: Workspace, tmp_path: Path) -> None:
     variables = {name: str(value) for name, value in CPUS["avx2"].items()} | {"OPENBLAS_CORETYPE": "Prescott"}
     assert variables.keys() <= CLEAN_ENVIRONMENT.keys()
-    done = Workspace(workspace.home, cache=tmp_path / "pinned", more=variables)("golden", "update")
-    assert (done.code, done.stdout) == (0, workspace("golden", "update").stdout)
+    command = ("golden", "update", *DIFFERING)
+    done = Workspace(workspace.home, cache=tmp_path / "pinned", more=variables)(*command)
+    assert (done.code, done.stdout) == (0, workspace(*command).stdout)
 
 
 FAINT = "jax/stablehlo-loops/x86_64/faint"

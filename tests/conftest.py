@@ -6,7 +6,7 @@ import json
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +25,11 @@ from mlir_matrix.environments.c_library import CLibrary
 from mlir_matrix.environments.installer import require
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session
-from mlir_matrix.execute.c_libraries import builds_c_library
 from mlir_matrix.execute.local_pool import WorkerProcess, start_worker
 from mlir_matrix.execute.worker_process import Preload, worker_command
-from mlir_matrix.expand.select import choose
-from mlir_matrix.plan.graph import Graph
-from mlir_matrix.plan.request import Limits
-from mlir_matrix.plan.session import open_session, plan_tests
-from mlir_matrix.results.run_plan import run_graph
+from mlir_matrix.plan.session import open_session
 from support.groups import Durations, Groups, mark, order
+from support.link_kit import build_link_kit
 from support.machine import namespaces
 
 #: How much property tests try: a hundred examples each, more by tools/test --hypothesis-profile thorough.
@@ -101,18 +97,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.fixture(scope="session")
-def c_library(current: Session, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def c_library(current: Session) -> Path:
     """The C library for this machine, installed: it takes half a minute to build."""
     environment = current.environment("zig")
     assert isinstance(environment, ResolvedEnvironment)
     library = CLibrary.of("x86_64-linux-musl", environment.packages)
+    if library.find(current.home.packages) is None:
+        build_link_kit(current)
     found = library.find(current.home.packages)
-    if found is None:
-        plan = plan_tests(current, choose(current.catalog, ["mlir/linalg-loops/x86_64/transpose"]).tests())
-        actions = {name: action for name, action in plan.graph.actions.items() if builds_c_library(action)}
-        own = replace(current, home=replace(current.home, actions=tmp_path_factory.mktemp("c-library")))
-        run_graph(own, Graph(actions=actions), limits=Limits(jobs=1))
-        found = library.find(current.home.packages)
     assert found is not None
     return found
 

@@ -64,7 +64,7 @@ MORE = {
 #: What no container and no Bazel has a part in: the worker that sees what a program raises, returns or claims is the same.
 BY_THE_WORKER = (
     "raises_at_import", "exits", "exits_inside", "interrupts", "base_exception", "no_text", "escape_codes", "long_message",
-    "syntax", "null_bytes", "nothing", "no_function", "dtype", "count", "none", "text", "recursion", "sleeps_in_c",
+    "syntax", "null_bytes", "nothing", "no_function", "dtype", "count", "none", "text", "recursion", "endless", "sleeps_in_c",
     "stops_itself", "aborts", "stack", "prints", "deep_folders", "threads", "asks", "claims_skipped", "claims_ok",
     "outcome_garbage", "outcome_folder", "log_pipe", "output_device",
 )  # fmt: skip

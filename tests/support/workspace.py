@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any
 from mlir_matrix.base.paths import Home, find_home
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.schema.export import adapter
+from support import fork_server
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 #: What a catalog consists of, and the driver's sources, which every kernel is linked with.
@@ -100,34 +101,26 @@ class Workspace:
         """The folder of a failed test, of the last run that has one."""
         return max((self.home / "state" / "failures").glob(f"*/{test}"))
 
+    def words(self, *arguments: str | Path) -> list[str]:
+        """The arguments of the command line."""
+        takes_cache = self.cache is not None and arguments[:1] in (("run",), ("golden",))
+        return [*map(str, arguments), *(["--cache-dir", str(self.cache)] if takes_cache else [])]
+
     def command(self, *arguments: str | Path) -> list[str]:
         """The command line, without the launcher's shell."""
-        takes_cache = self.cache is not None and arguments[:1] in (("run",), ("golden",))
-        extra = ["--cache-dir", str(self.cache)] if takes_cache else []
-        return [
-            sys.executable,
-            "-P",
-            "-s",
-            str(REPOSITORY / "tools" / "mlir_matrix" / "__main__.py"),
-            *map(str, arguments),
-            *extra,
-        ]
+        program = str(REPOSITORY / "tools" / "mlir_matrix" / "__main__.py")
+        return [sys.executable, "-P", "-s", program, *self.words(*arguments)]
 
     def __call__(self, *arguments: str | Path, cwd: Path | None = None) -> Finished:
         """Call ``matrix`` to its end. Whatever happens, no traceback may come out of it."""
-        done = subprocess.run(
-            self.command(*arguments),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=900,
-            cwd=cwd or REPOSITORY,
-            env={**os.environ, **self.env},
-            check=False,
-        )
+        done = self.finish(self.words(*arguments), cwd or REPOSITORY)
         assert "Traceback" not in done.stderr, done.stderr
         assert "internal error" not in done.stderr, done.stderr
         return Finished(done.returncode, done.stdout, done.stderr)
+
+    def finish(self, words: Sequence[str], cwd: Path) -> subprocess.CompletedProcess[str]:
+        """Call the program to its end."""
+        return fork_server.call(words, cwd=cwd, env={**os.environ, **self.env}, timeout_s=900)
 
     def run(self, *tests: str, code: int | None = 0, catalog: Path | None = None) -> Report:
         """Run tests and read the results document."""

@@ -15,12 +15,14 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from mlir_matrix.base.files import locked
 from mlir_matrix.base.paths import find_home
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.eviction import evict
 from support.agreement import Came, run, write_broken
 from support.contained import apart, served
 from support.daemon import Daemon, dockerd, unsupported
+from support.link_kit import build_link_kit
 from support.workspace import REPOSITORY, ROOMS, Report, Workspace, bazel_folder, end_bazel, new_home
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -43,7 +45,9 @@ def workspace() -> Iterator[Workspace]:
 @pytest.fixture(scope="session")
 def smoke(workspace: Workspace) -> Report:
     """The suite smoke, run; afterwards everything in it is in the shared cache."""
-    return workspace.run()
+    # One process executes it. The others wait and find what it has executed.
+    with locked(find_home().cache / "tests" / "smoke.lock"):
+        return workspace.run()
 
 
 @pytest.fixture(scope="session")
@@ -53,10 +57,22 @@ def warm(workspace: Workspace, smoke: Report) -> Workspace:
     return workspace
 
 
+@pytest.fixture(scope="session")
+def link_kit(current: Session) -> Path:
+    """An action cache that has what each kernel is linked with: to compile that takes as long as all else of a test."""
+    return build_link_kit(current)
+
+
 @pytest.fixture
-def fresh(c_library: Path, tmp_path: Path) -> Callable[[str], Workspace]:
-    """Make homes with an empty action cache: ``fresh("first")``."""
-    return lambda name: Workspace(new_home(tmp_path / name))
+def fresh(link_kit: Path, tmp_path: Path) -> Callable[[str], Workspace]:
+    """Make homes whose action cache has what kernels are linked with, and nothing else: ``fresh("first")``."""
+
+    def make(name: str) -> Workspace:
+        home = new_home(tmp_path / name)
+        shutil.copytree(link_kit, home / "actions", ignore=shutil.ignore_patterns("scratch", "uses*", "size"))
+        return Workspace(home)
+
+    return make
 
 
 @pytest.fixture(scope="session")

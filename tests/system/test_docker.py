@@ -195,7 +195,7 @@ def test_image_that_vanishes(own: Workspace, daemon: Daemon, tmp_path: Path) -> 
     with under_way(own, f"{CELL}/mine", "--catalog", catalog.root) as process:
         # By then it has looked for all images.
         time.sleep(8)
-        for image in images_of(daemon, ""):
+        for image in images_of(daemon, "mlir"):
             # Those that run cannot be removed.
             with suppress(subprocess.CalledProcessError):
                 daemon.docker("rmi", "--force", image)

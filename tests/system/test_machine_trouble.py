@@ -63,13 +63,11 @@ def test_cache_that_cannot_be_written(fresh: Fresh, catalog: Downstream, small_d
     assert "Read-only file system" in done.stderr
 
 
-def test_known_results_need_no_writing(fresh: Fresh, catalog: Downstream, small_disk: Path) -> None:
+def test_known_results_need_no_writing(used: Workspace, catalog: Downstream, small_disk: Path) -> None:
     """Reading is enough where nothing has to be executed."""
-    workspace = fresh("home")
-    run(workspace, catalog, TEST)
-    shutil.copytree(workspace.actions, small_disk / "cache", ignore=shutil.ignore_patterns("scratch"))
+    shutil.copytree(used.actions, small_disk / "cache", ignore=shutil.ignore_patterns("scratch"))
     assert _libc.mount(b"tmpfs", os.fsencode(small_disk), b"tmpfs", 32 | 1, b"") == 0
-    again = run(Workspace(workspace.home, cache=small_disk / "cache"), catalog, TEST)
+    again = run(Workspace(used.home, cache=small_disk / "cache"), catalog, TEST)
     assert (again.outcomes[TEST], again.executed) == ("pass", 0)
 
 
@@ -107,10 +105,10 @@ NO_ROOM = r"matrix: \S+: [^\n]+; the disk of {} has \d+\.\d MB free, and a run n
 
 
 @pytest.mark.parametrize("room", [0, 100, 900, 3000])
-def test_disk_that_fills_up(room: int, c_library: Path, catalog: Downstream, small_disk: Path, tmp_path: Path) -> None:
+def test_disk_that_fills_up(room: int, link_kit: Path, catalog: Downstream, small_disk: Path, tmp_path: Path) -> None:
     """Wherever in the chain it happens (``room`` KiB from the beginning): never a verdict, never kept."""
     workspace = Workspace(new_home(tmp_path / "home"), cache=small_disk / "cache")
-    workspace.run("mlir/linalg-loops/x86_64/transpose")
+    shutil.copytree(link_kit, workspace.actions, ignore=shutil.ignore_patterns("scratch"))
     ActionCache(workspace.actions).prepare()
     ballast = fill(small_disk, room << 10)
     done = workspace("run", TEST, "--catalog", catalog.root, "--format", "json", "--quiet")
@@ -125,8 +123,8 @@ def test_disk_that_fills_up(room: int, c_library: Path, catalog: Downstream, sma
 def test_run_that_fills_the_disk(c_library: Path, small_disk: Path) -> None:
     """Where the home is, too: what is finished stays, and with more room the same command does the rest."""
     workspace = Workspace(new_home(small_disk / "home"))
-    ballast = fill(small_disk, 10 << 20)
-    command = ("run", "mlir/linalg-loops/x86_64/*", "--format", "json", "--quiet")
+    ballast = fill(small_disk, 5 << 20)
+    command = ("run", "mlir/linalg-loops/x86_64/[a-f]*", "--format", "json", "--quiet")
     first = Report(workspace(*command))
     assert (first.finished.code, {*first.outcomes.values()}) == (3, {"pass", "skipped", "unsupported"}), first.told()
     assert re.fullmatch(NO_ROOM.format(workspace.actions), first.finished.stderr.strip()), first.finished.stderr
@@ -182,16 +180,14 @@ def finished(c_library: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple
 
 
 @pytest.fixture
-def used(finished: tuple[Workspace, Report], fresh: Fresh) -> Workspace:
+def used(finished: tuple[Workspace, Report], tmp_path: Path) -> Workspace:
     """A copy of it."""
-    workspace = fresh("home")
+    workspace = Workspace(new_home(tmp_path / "home"))
     shutil.copytree(finished[0].actions, workspace.actions)
     return workspace
 
 
-@pytest.mark.parametrize(
-    "damage", [flip, Path.unlink, lambda path: path.write_bytes(b"")], ids=["flip", "gone", "empty"]
-)
+@pytest.mark.parametrize("damage", [flip, Path.unlink], ids=["flip", "gone"])
 def test_damaged_cache(damage: Callable[[Path], object], used: Workspace, catalog: Downstream) -> None:
     """All that was made is damaged: it is made again, with the same outcome."""
     for path in blobs(used):
@@ -289,17 +285,15 @@ def test_damaged_cache_and_a_package_that_is_gone(used: Workspace, catalog: Down
     [
         (PINNED, {}, "another hash than in the lock file"),
         (PINNED + "mlir-matrix-is-not-there==1.0 --hash=sha256:" + "0" * 64 + "\n", NOWHERE, ANY_OF_THEM),
-        (PINNED + "ml_dtypes==0.5.0 --hash=sha256:" + "1" * 64 + "\n", NOWHERE, ANY_OF_THEM),
     ],
-    ids=["hash", "name", "index"],
+    ids=["hash", "index"],
 )  # fmt: skip
 def test_package_that_cannot_be_had(
-    lock: str, index: dict[str, str], reason: str, fresh: Fresh, catalog: Downstream, tmp_path: Path
+    lock: str, index: dict[str, str], reason: str, used: Workspace, catalog: Downstream, tmp_path: Path
 ) -> None:
     """What needs it is an infra-error, the other tests pass, the exit code is 3, and no trace of it stays."""
-    base = fresh("home")
-    packages = own_packages(base, tmp_path)
-    workspace = Workspace(base.home, more=index)
+    packages = own_packages(used, tmp_path)
+    workspace = Workspace(used.home, more=index)
     mine = with_environment(catalog, lock)
     before = set(os.listdir(packages))
     report = run(workspace, catalog, mine, TEST, code=3)
@@ -335,11 +329,11 @@ def test_no_mirror_of_debian(tmp_path: Path) -> None:
     assert (named.returncode, named.stderr) == (2, f"matrix: no test ran: {reason}\n")
 
 
-def test_no_lock_for_this_python(fresh: Fresh, catalog: Downstream) -> None:
+def test_no_lock_for_this_python(used: Workspace, catalog: Downstream) -> None:
     """Skipped, naming what would serve; the tests beside it pass."""
     other = "cp312" if TAG == "cp311" and not shutil.which("python3.12") else "cp399"
     mine = with_environment(catalog, lock_of("numpy"), tag=other)
-    report = run(fresh("home"), catalog, mine, TEST)
+    report = run(used, catalog, mine, TEST)
     assert report.outcomes == {mine: "skipped", TEST: "pass"}
     assert re.search(
         "environment mine.*(no lock file; make one with|locked for CPython 3.12)", report.tests[mine]["reason"]
@@ -453,15 +447,13 @@ def test_interrupted_while_installing(fresh: Fresh, catalog: Downstream, tmp_pat
 # Surroundings
 
 
-@pytest.mark.parametrize("name", ["with space, mît-ünïcode-目, quo'te\"s, $(id)", "-dash"])
-def test_homes_with_odd_names(name: str, c_library: Path, catalog: Downstream, tmp_path: Path) -> None:
-    workspace = Workspace(new_home(tmp_path / name))
+def test_a_home_with_an_odd_name(fresh: Fresh, catalog: Downstream) -> None:
+    workspace = fresh("-dash with space, mît-ünïcode-目, quo'te\"s, $(id)")
     assert run(workspace, catalog, TEST).outcomes == {TEST: "pass"}
 
 
-def test_relative_home(c_library: Path, catalog: Downstream, tmp_path: Path) -> None:
-    absolute = Workspace(new_home(tmp_path / "home"))
-    workspace = Workspace(absolute.home, more={"MATRIX_HOME": "home"})
+def test_relative_home(fresh: Fresh, catalog: Downstream, tmp_path: Path) -> None:
+    workspace = Workspace(fresh("home").home, more={"MATRIX_HOME": "home"})
     done = workspace("run", TEST, "--catalog", catalog.root, "--format", "json", "--quiet", cwd=tmp_path)
     assert (done.code, Report(done).outcomes) == (0, {TEST: "pass"})
     assert not (REPOSITORY / "home").exists()

@@ -22,7 +22,7 @@ from support.workspace import Workspace, new_home
 pytestmark = pytest.mark.skipif(bool(unsupported()), reason=unsupported())
 #: Of what programs try one of each kind: what they take, where they reach, what they leave.
 CASES = [
-    "memory_of_many", "forks_without_end", "endless", "socket", "is_nobody", "reads_home", "writes_anywhere",
+    "memory_of_many", "forks_without_end", "bomb", "socket", "is_nobody", "reads_home", "writes_anywhere",
     "writes_its_inputs", "kills_everyone", "segfault", "daemon", "good",
 ]  # fmt: skip
 OLDER = "podman=4.3.1"

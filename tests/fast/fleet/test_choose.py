@@ -15,7 +15,6 @@ from support.machines import CATALOG, HAS, chosen, day, machine, suite_tests
 SMOKE = suite_tests("smoke")
 NAMES = [test.id for test in SMOKE if test.selected]
 IR = [name for name in NAMES if "/ir/" in name]
-CELLS = [name for name in NAMES if "/ir/" not in name]
 MLP, TOPK = "pytorch/linalg-loops/x86_64/mlp", "pytorch/linalg-loops/x86_64/topk"
 RECORDS = st.dictionaries(
     st.sampled_from(NAMES),

@@ -35,11 +35,6 @@ _CHUNK = 1 << 16
 #: Bytes of small blobs to keep in memory.
 _RECENT = 64 << 20
 _serial = count()
-#: A process number alone is not unique: it repeats, in containers each time.
-_ME = f"{os.getpid()}-{time.time_ns()}"
-
-
-#: Writes bytes to the path of a file.
 
 
 class LostBlob(FileNotFoundError):
@@ -82,6 +77,8 @@ class ActionCache:
         self._checked: dict[str, Identity] = {}
         #: Digests and identities of large files for take_file(), by path.
         self._hashed: dict[str, tuple[str, Identity]] = {}
+        # A process number alone is not unique: it repeats, in containers each time.
+        self._new = f"{self.results}/new-{os.getpid()}-{time.time_ns()}"
         self._size = str(folder / "size")
         self._added = 0
         self._uses = use_log(str(folder / "uses"))
@@ -160,7 +157,7 @@ class ActionCache:
 
     def add_copy(self, path: str) -> str:
         """Add a copy of a file and return its digest."""
-        copy = f"{self.results}/new-{_ME}-{next(_serial)}"
+        copy = f"{self._new}-{next(_serial)}"
         copy_file(path, copy, None)
         return self.take_file(copy)
 
@@ -239,7 +236,7 @@ class ActionCache:
 
     def _write(self, path: str, data: bytes) -> None:
         # All in one folder: creating files in many folders is several times slower.
-        temporary = f"{self.results}/new-{_ME}-{next(_serial)}"
+        temporary = f"{self._new}-{next(_serial)}"
         try:
             write_bytes(temporary, data)
             os.replace(temporary, path)

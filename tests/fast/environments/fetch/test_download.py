@@ -6,7 +6,6 @@ import errno
 import hashlib
 import os
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -24,7 +23,6 @@ from support.loopback import Behaviour, serve
 from support.machine import start_python
 
 DATA = bytes(range(256)) * 4000
-TOOLS = Path(sys.modules[download.__module__].__file__ or "").parents[3]
 
 
 @pytest.fixture(autouse=True)

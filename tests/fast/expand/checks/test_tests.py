@@ -27,92 +27,11 @@ from support.workspace import REPOSITORY
 
 MLP = "matrix/workloads/mlp/workload.yaml"
 SMOKE = "matrix/suites/smoke.yaml"
-RELEASES = "matrix/suites/releases.yaml"
-GENERAL = "golden/tolerances.yaml"
-SPECIAL = "golden/mlp/tolerances.yaml"
-SEGMENTS = "framework/pipeline/target/workload"
 
 
 def many(key: str, count: int, more: str = "") -> str:
     """So many tensors more."""
     return "\n".join([f"{key}:", *(f"  a{index}: {{shape: [], dtype: f32{more}}}" for index in range(count)), ""])
-
-
-@pytest.mark.parametrize(
-    ("file", "old", "new", "error"),
-    [
-        (MLP, "[B, K]", "[B, k]", "5:18: there is no dimension 'k'; did you mean 'K'?"),
-        (MLP, "[B, 3]", "[B, 0]", "7:18: a size of 0; sizes begin at 1"),
-        (MLP, "B: 8", "B: -8", "2:8: the dimension 'B' is -8; sizes begin at 1"),
-        (MLP, "{B: 8,", "{B: 8, a-b: 1,", "2:14: the dimension 'a-b' could not be used in a formula"),
-        (MLP, "{B: 8,", "{B: 8, lambda: 1,", "2:14: the dimension 'lambda' could not be used in a formula"),
-        (MLP, "{B: 8,", "{B: 8, sqrt: 1,", "2:14: the dimension 'sqrt' could not be used in a formula"),
-        (MLP, "dynamic: [B]", "dynamic: [b]", "3:11: there is no dimension 'b'; did you mean 'B'?"),
-        (MLP, "{B: 8, K: 32}\ndynamic: [B]", "{B: 8, K: 32, N: 1}\ndynamic: [N]",
-         "3:11: the dimension 'N' is in no input's shape"),
-        (MLP, "dtype: f32}\nabsent", "dtype: i32}\nabsent",
-         "7:3: i32 is compared exactly or order-free, not numerically; write compare: exact"),
-        (MLP, "absent: {mlir:", "absent: {mlr:", "8:10: there is no framework 'mlr'; did you mean 'mlir'?"),
-        (MLP, "absent: {mlir:", "absent: {pytorch:", "8:10: 'pytorch' is declared absent, but pytorch.py exists"),
-        (SMOKE, "[pytorch]", "[pytroch]", "3:27: there is no framework 'pytroch'; did you mean 'pytorch'?"),
-        (SMOKE, "[pytorch]", "[jax*]", "3:27: no framework matches 'jax*'"),
-        (SMOKE, "[pytorch]", "['{pytorch']", "3:27: '{pytorch' has a '{' without its '}'"),
-        (SMOKE, "[pytorch]", "[]", "3:15: the axis 'framework' is empty; leave it out for all"),
-        (SMOKE, "steps: [tile]", "steps: [tilt]", "4:9: there is no step with IR tests 'tilt'; did you mean 'tile'?"),
-        (RELEASES, "product: {workload: [mlp]}", "steps: [tile, tilt]",
-         "3:19: there is no step with IR tests 'tilt'; did you mean 'tile'?"),
-        (RELEASES, "product: {workload: [mlp]}", "steps: [tile]\n    zip: {workload: [mlp]}",
-         "4:5: a block has 'steps' or 'zip', not both; make two blocks"),
-        (SMOKE, "pytorch/**", "pytroch/**",
-         "5:11: 'pytroch/**' matches no test: there is no framework 'pytroch'; did you mean 'pytorch'?"),
-        (SMOKE, "pytorch/**", "pytorch/pl?n/**", "5:11: 'pytorch/pl?n/**' matches no test: no pipeline matches 'pl?n'"),
-        (SMOKE, "pytorch/**", "mlp", f"5:11: 'mlp' has 1 part, but a test is {SEGMENTS}; perhaps 'mlp/**'"),
-        (SMOKE, "pytorch/**", "pytorch/tile/ir/basic",
-         "5:11: 'pytorch/tile/ir/basic' matches no test: the catalog has no test with this combination"),
-        (SMOKE, "mlir/tile/ir/basic", "mlir/tile/ir/basics",
-         "7:14: 'mlir/tile/ir/basics' matches no test: there is no workload 'basics'; did you mean 'basic'?"),
-        (SMOKE, "mlir/tile/ir/basic", "a/b/c/d/e", f"7:14: 'a/b/c/d/e' has 5 parts, but a test is {SEGMENTS}"),
-        (SMOKE, "*/plain/*/mlp", "*/plain/*/mpl",
-         "9:14: '*/plain/*/mpl' matches no test: there is no workload 'mpl'; did you mean 'mlp'?"),
-        (RELEASES, "['18', 19.1.7]", "['18', '19', '20']", "4:31: llvm has no release '20'; known: 18.1.8, 19.1.7, 24.0.0-dev"),
-        (RELEASES, "['18', 19.1.7]", "['18', 19.1.6]", "4:25: llvm has no release '19.1.6'; did you mean '19.1.7'?"),
-        (RELEASES, "['18', 19.1.7]", "['18', '1']", "4:25: llvm has no release '1'; known: 18.1.8, 19.1.7, 24.0.0-dev"),
-        (RELEASES, "['18', 19.1.7]", "['18', 19.1.7, '18', '19']",
-         f"4:39: '19' is llvm 19.1.7, which is '19.1.7' at {RELEASES}:4:25; give it one name"),
-        (RELEASES, "blocks:\n", "blocks:\n  - {pins: {llvm: ['19'], torch-mlir: ['20261001']}}\n",
-         f"5:25: '19.1.7' is llvm 19.1.7, which is '19' at {RELEASES}:3:20; give it one name"),
-        (RELEASES, "['18', 19.1.7]", "[]", "4:12: no release of llvm is listed"),
-        (RELEASES, "{llvm:", "{lvm:", "4:12: there is no component 'lvm'; did you mean 'llvm'?"),
-        (RELEASES, "['18', 19.1.7]", "['18', 19]",
-         "4:25: 'blocks[0].pins.llvm[1]': expected a name, got the number 19; put it in quotes"),
-        (RELEASES, "**@llvm=18*", "**@llvm", "6:14: '**@llvm' has no COMPONENT=RELEASE after its '@'"),
-        (RELEASES, "**@llvm=18*", "**/mpl@llvm=18*",
-         "6:14: '**/mpl@llvm=18*' matches no test: there is no workload 'mpl'; did you mean 'mlp'?"),
-        (SMOKE, "outcome: mismatch", "outcome: skipped",
-         "9:32: skipped cannot be expected: it depends on the machine, not on the suite"),
-        (SMOKE, "[pytorch]", "[plain]", "3:27: there is no framework 'plain'; known: mlir, pytorch"),
-        (SMOKE, "outcome: mismatch", "outcome: unsupported",
-         "9:32: unsupported cannot be expected: it follows from the files and needs no expectation"),
-        (SMOKE, "outcome: mismatch", "outcome: infra-error",
-         "9:32: infra-error cannot be expected: it is not a result of the test"),
-        (SMOKE, "steps: [tile]", "steps: [canonical]", "4:9: there is no step with IR tests 'canonical'; known: tile"),
-        (SMOKE, "outcome: mismatch", "outcome: pass",
-         "9:32: pass cannot be expected: it is expected of every test without an expectation"),
-        (GENERAL, "'p*'", "'q*'", "3:26: no pipeline matches 'q*'"),
-        (GENERAL, "pipeline: 'p*'", "target: [x86_64, arm]", "3:43: there is no target 'arm'; known: x86_64"),
-        (GENERAL, "pipeline: 'p*'", "workload: [mpl]", "3:37: there is no workload 'mpl'; did you mean 'mlp'?"),
-        (GENERAL, "pipeline: 'p*'", "framework: pytroch", "3:26: there is no framework 'pytroch'; did you mean 'pytorch'?"),
-        (GENERAL, "rtol: 1e-6", "rtol: -1e-6", "2:15: 'rtol' is -1e-06; a bound is 0 or more"),
-        (GENERAL, "atol: 0.0", "atol: sqrt(k)",
-         "3:43: 'sqrt(k)', column 6: unknown name k (perhaps you meant K) (workload 'sums')"),
-        (GENERAL, "atol: 0.0", "atol: 1 - K", "3:43: '1 - K', column 1: a tolerance cannot be -31.0 (workload 'sums')"),
-        (SPECIAL, "{output: y}", "{output: z}", "1:19: there is no output 'z'; known: y"),
-        (SPECIAL, "{output: y}", "{workload: mlp2}", "1:19: there is no workload 'mlp2'; did you mean 'mlp'?"),
-    ],
-)  # fmt: skip
-def test_errors_of_workloads_and_suites(tree: Any, file: str, old: str, new: str, error: str) -> None:
-    tree.edit(file, old, new)
-    assert tree.errors() == [f"{file}:{error}"]
 
 
 @pytest.mark.parametrize(
@@ -208,11 +127,6 @@ def test_star_may_match_nothing(tree: Any) -> None:
     shutil.rmtree(tree.path / "matrix/frameworks")
     (tree.path / "matrix/workloads/mlp/pytorch.py").unlink()
     assert not tree.load().frameworks
-
-
-def test_tolerances_of_a_workload_that_is_not_there(tree: Any) -> None:
-    tree.write("golden/mpl/tolerances.yaml", "layers: [{atol: 1, rtol: 0, rationale: x}]")
-    assert tree.errors() == ["golden/mpl/tolerances.yaml:1:1: there is no workload 'mpl'; did you mean 'mlp'?"]
 
 
 def test_a_golden_in_one_form(tree: Any) -> None:

@@ -1,0 +1,30 @@
+"""What kernels of this machine are linked with: the driver and the C library, of which each takes longer than most tests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from mlir_matrix.base.files import locked
+from mlir_matrix.environments.session import Session
+from mlir_matrix.execute.eviction import evict
+from mlir_matrix.expand.select import choose
+from mlir_matrix.plan.graph import Graph
+from mlir_matrix.plan.request import Limits
+from mlir_matrix.plan.session import plan_tests
+from mlir_matrix.results.run_plan import run_graph
+
+#: Bytes that may be left of former drivers.
+_MOST_KEPT = 8_000_000
+
+
+def build_link_kit(current: Session) -> Path:
+    """Build what each kernel of this machine is linked with. Return an action cache that has it, and nothing else."""
+    folder = current.home.cache / "tests" / "link-kit"
+    plan = plan_tests(current, choose(current.catalog, ["mlir/linalg-loops/x86_64/transpose"]).tests())
+    actions = {name: action for name, action in plan.graph.actions.items() if action.tool == "link_kit"}
+    own = replace(current, home=replace(current.home, actions=folder))
+    with locked(folder.with_suffix(".lock")):
+        evict(own.home, max_bytes=_MOST_KEPT)
+        run_graph(own, Graph(actions=actions), limits=Limits(jobs=1))
+    return folder

@@ -13,7 +13,7 @@ from mlir_matrix.base.text import catalog_options
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.load import load
 from mlir_matrix.catalog.releases import nearest_release
-from mlir_matrix.environments.own_build import OWN_MARK
+from mlir_matrix.environments.own_packages import OWN_MARK
 
 
 class BisectCommands:

@@ -206,8 +206,8 @@ def test_without_components_there_is_nothing_to_choose() -> None:
 def test_every_tool_with_two_backends_is_named() -> None:
     tools = (ACTIONS_FOLDER / "tools").glob("*.py")
     found = {file.stem for file in tools if "backend.backend_of(action)" in file.read_text()}
-    # A Python file may ask for either; two do what no step names, by the tool of another.
-    assert found | {"python_file"} == {*TWO_BACKENDS, "same_ir", "reprint"}
+    # A Python file may ask for either; three do what no step names, by the tool of another.
+    assert found | {"python_file"} == {*TWO_BACKENDS, "same_ir", "reprint", "print_passes"}
 
 
 def test_patterns_take_bindings() -> None:

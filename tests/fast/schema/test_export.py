@@ -105,7 +105,7 @@ def test_comments_describe_keys_of_documents() -> None:
 def test_keys_are_those_of_the_files() -> None:
     assert set(export.schema("workload")["properties"]) == {
         "description", "source", "program", "with", "dims", "dynamic", "inputs", "outputs", "golden", "sources", "absent",
-        "requires", "numerics",
+        "requires", "numerics", "environment",
     }  # fmt: skip
     assert export.schema("workload")["required"] == ["description"]
 

@@ -113,7 +113,9 @@ def _in_keys(document: Any) -> Iterator[Named]:
     """Yield what the keys of :data:`_KEYS` name: one name, a list, or the keys of a mapping."""
     for key, kind in _KEYS.items():
         # A default is named by no file.
-        value = getattr(document, key) if key in document.model_fields_set else ()
+        value = getattr(document, key) if key in document.model_fields_set else None
+        if value is None:
+            continue
         if isinstance(value, str):
             yield kind, value, (key,)
         elif isinstance(value, Mapping):

@@ -28,6 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def written(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     return path
 
@@ -70,15 +71,16 @@ def test_a_file_of_another_user_is_refused(folder: Path, monkeypatch: pytest.Mon
     assert find_project_file(folder) == file
 
 
-def test_paths_are_relative_to_the_file(folder: Path) -> None:
+def test_paths_are_relative_to_the_file(folder: Path, tmp_path: Path) -> None:
     (folder / "build").mkdir()
+    written(tmp_path / "matrix/suites/nightly.yaml", "")
     text = (
-        "catalogs: ['..', '~']\nsuite: nightly\ntarget: x86_64\npins: {llvm: build/, torch: '2.12'}\nmachine: m.yaml\n"
+        "catalogs: ['..', '~']\nsuite: nightly\ntarget: x86_64\npins: {llvm: build/, torch: '2.13'}\nmachine: m.yaml\n"
     )
     text += "limits: {timeout: 3, jobs: 2}\n"
     found = read_project(written(folder / FILE, text))
     assert found.catalogs == (folder.parent, folder.parents[2])
-    assert found.pins == (f"llvm={folder}/build", "torch=2.12")
+    assert found.pins == (f"llvm={folder}/build", "torch=2.13")
     assert found.tests == ("nightly", "*/*/x86_64/*")
     assert found.machine == f"{folder}/m.yaml"
     assert (found.limits.timeout, found.limits.memory, found.limits.jobs) == (3, None, 2)
@@ -92,6 +94,12 @@ def test_paths_are_relative_to_the_file(folder: Path) -> None:
         ("pins: {llvm: ./b}", "1:8: there is no folder '{folder}/b'; build llvm there again, or pin a release"),
         ("limit: {}", "1:1: unknown key 'limit'; did you mean 'limits'?"),
         ("limits: {jobs: 0}", "1:16: 'limits.jobs': expected at least 1, got the number 0"),
+        ("limits: {timeout: x}", "1:10: 'limits.timeout': expected a number, got the text 'x'"),
+        ("suite: smok", "1:1: there is no suite 'smok'; did you mean 'smoke'?"),
+        ("target: x86", "1:1: there is no target 'x86'; did you mean 'x86_64'?"),
+        ("machine: x86-64-build", "1:1: there is no machine 'x86-64-build'; did you mean 'x86-64-builder'?"),
+        ("pins: {llvn: '22'}", "1:8: there is no component 'llvn'; did you mean 'llvm'?"),
+        ("pins: {torch: '1'}", "1:8: torch has no release '1'; it has "),
         ("- x", "1:1: expected keys and values"),
     ],
 )
@@ -134,6 +142,8 @@ def test_a_command_takes_what_it_is_not_given(folder: Path, monkeypatch: pytest.
         "catalogs: [.]\nsuite: nightly\npins: {llvm: '22', torch: '2'}\nlimits: {timeout: 3, jobs: 2}\nmachine: mine\n"
     )
     written(folder / FILE, text)
+    written(folder / "matrix/suites/nightly.yaml", "")
+    written(folder / "matrix/machines/mine.yaml", "")
     monkeypatch.chdir(folder)
 
     def call(*words: str) -> str:
@@ -164,7 +174,7 @@ def test_a_command_that_runs_anywhere_has_the_options_of_the_project(
 ) -> None:
     """But the pins of components that are given, or whose releases it chooses: it may be continued with these words."""
     written(
-        folder / FILE, "catalogs: [.]\npins: {llvm: '22', torch: '2', jax: '1'}\nlimits: {timeout: 3, memory: 900}\n"
+        folder / FILE, "catalogs: [.]\npins: {llvm: '22', torch: '2', jax: '0'}\nlimits: {timeout: 3, memory: 900}\n"
     )
     monkeypatch.chdir(folder)
     said = CliRunner().invoke(repeat, ["--pin=jax=2", "--memory", "100"], catch_exceptions=False).stdout.split()

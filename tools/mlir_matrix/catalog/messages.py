@@ -164,7 +164,7 @@ def _words(annotation: object) -> Words:
             return words
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return _words(arguments[0])
+        return describe(_flat(arguments[0]))
     if origin is Literal:
         return (f"one of {', '.join(map(str, arguments))}",) * 2
     if origin is tuple:

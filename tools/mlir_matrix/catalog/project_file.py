@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from mlir_matrix.base.names import did_you_mean, printable
 from mlir_matrix.base.paths import repository
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.catalog.load import FOLDERS, read_document
 from mlir_matrix.catalog.messages import Problems
 from mlir_matrix.catalog.models.project import Project
+from mlir_matrix.catalog.models.toolchains import AddedReleases, Component
 from mlir_matrix.catalog.pins import is_folder
 from mlir_matrix.catalog.project import FoundLimits, FoundProject
+from mlir_matrix.catalog.releases import find
 from mlir_matrix.catalog.yaml_reader import Source
 
 
@@ -25,9 +29,10 @@ def read_project(path: Path) -> FoundProject:
     source, project = found
     catalogs = tuple(_catalogs(source, project, path.parent, problems))
     pins = tuple(_pins(source, project, path.parent, problems))
+    _check_names(source, project, [repository(), *catalogs], problems)
     problems.raise_if_any()
     machine = project.machine or ""
-    if "/" in machine or machine.endswith(".yaml"):
+    if _is_file(machine):
         machine = _below(path.parent, machine)
     tests = [project.suite or DEFAULT_SUITE] if project.suite or project.target else []
     if project.target:
@@ -64,6 +69,57 @@ def _pins(source: Source, project: Project, folder: Path, problems: Problems) ->
                 message = f"there is no {what} '{value}'; build {component} there again, or pin a release"
                 problems.add(source.file, message, source.place("pins", component))
         yield f"{component}={value}"
+
+
+def _check_names(source: Source, project: Project, roots: Sequence[Path], problems: Problems) -> None:
+    """Report names that no catalog has. Their files are enough for that: loading the catalogs takes longer."""
+    named = [("suite", project.suite), ("target", project.target)]
+    if project.machine and not _is_file(project.machine):
+        named.append(("machine", project.machine))
+    for key, name in named:
+        known = _names(roots, f"matrix/{key}s")
+        if name and name not in known:
+            problems.add(source.file, f"there is no {key} '{name}'{did_you_mean(name, known)}", source.place(key))
+    components = _names(roots, "toolchains/components")
+    for component, wanted in project.pins.items():
+        place = source.place("pins", component)
+        if component not in components:
+            near = did_you_mean(component, components)
+            problems.add(source.file, f"there is no component '{component}'{near}", place)
+        elif not is_folder(wanted):
+            releases = _releases(roots, component)
+            if releases and find(releases, wanted) is None:
+                shown = ", ".join(releases)
+                problems.add(source.file, f"{component} has no release '{printable(wanted)}'; it has {shown}", place)
+
+
+def _is_file(machine: str) -> bool:
+    """Return whether a machine is named by its file."""
+    return "/" in machine or machine.endswith(".yaml")
+
+
+def _names(roots: Sequence[Path], folder: str) -> set[str]:
+    """Return the names of the files and folders in a folder of the catalogs."""
+    found: set[str] = set()
+    for root in roots:
+        with suppress(OSError):
+            found |= {name.removesuffix(".yaml") for name in os.listdir(root / folder)}
+    return found
+
+
+def _releases(roots: Sequence[Path], component: str) -> list[str]:
+    """Return the releases of a component in all catalogs. A file that cannot be read has none here: loading it says why."""
+    found = []
+    for root in roots:
+        path = root / "toolchains/components" / f"{component}.yaml"
+        if path.is_file():
+            whole = read_document(path, str(path), Component, Problems())
+            added = read_document(path, str(path), AddedReleases, Problems())
+            if whole is not None:
+                found += [release.release for release in whole[1].releases]
+            if added is not None:
+                found += [release.release for release in added[1].releases]
+    return found
 
 
 def _below(folder: Path, name: str) -> str:

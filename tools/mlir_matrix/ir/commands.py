@@ -9,10 +9,9 @@ import click
 
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.files import write_file, write_output
-from mlir_matrix.base.names import check_known, did_you_mean, printable
+from mlir_matrix.base.names import check_known, printable
 from mlir_matrix.base.text import counted
-from mlir_matrix.catalog.models.base import ParameterValue, Scalar, Step
-from mlir_matrix.catalog.yaml_reader import ScalarError, plain_scalar
+from mlir_matrix.catalog.run_lines import ParameterError, values_of
 from mlir_matrix.cli import options
 from mlir_matrix.cli.completion import complete_tests, names_in
 from mlir_matrix.cli.output import warn
@@ -104,40 +103,16 @@ def step_command(
     step = current.catalog.steps[name]
     if not file.is_file():
         raise UsageError(f"{file}: there is no such file")
-    session, graph, level = plan_step(current, step, file.absolute(), _values(step.document, values))
+    try:
+        given = values_of(step.document, values)
+    except ParameterError as error:
+        raise UsageError(str(error)) from None
+    session, graph, level = plan_step(current, step, file.absolute(), given)
     read, problem = read_levels(session, graph, [level], limits)
     for _, data in read:
         _print(data, out)
     warn(*filter(None, [problem]))
     return int(bool(problem))
-
-
-def _values(step: Step, words: Sequence[str]) -> dict[str, ParameterValue]:
-    """Return the values of parameters, read as YAML reads them. Raise UsageError."""
-    found: dict[str, ParameterValue] = {}
-    for word in words:
-        name, separator, text = word.partition("=")
-        if not separator or name not in step.parameters:
-            near = did_you_mean(name, step.parameters)
-            raise UsageError(f"--with {printable(word)}: expected NAME=VALUE with a parameter of the step{near}")
-        value, default = _scalar(text), step.parameters[name].default
-        if isinstance(default, tuple):
-            found[name] = tuple(_scalar(part) for part in text.split(","))
-        elif type(value) is not type(default) and not isinstance(default, (float, str)):
-            raise UsageError(f"--with {printable(word)}: expected a value like {default}, the default")
-        else:
-            found[name] = text if isinstance(default, str) else value
-    return found
-
-
-def _scalar(text: str) -> Scalar:
-    try:
-        value = plain_scalar(text)
-    except ScalarError as error:
-        raise UsageError(f"--with: {error}") from None
-    if value is None:
-        raise UsageError("--with: expected a value after '='")
-    return value
 
 
 def _is_text(data: bytes) -> bool:

@@ -27,7 +27,7 @@ def _words(result: TestResult, right: Collection[str]) -> list[str]:
     step = result.step["name"] if result.step else ""
     is_compiler = result.stage in (Stage.LOWER, Stage.CODEGEN)
     if result.identity.is_ir:
-        return ["ir"] if result.outcome == Outcome.MISMATCH else []
+        return ["ir", "--all"] if result.outcome == Outcome.MISMATCH else []
     if result.outcome == Outcome.CRASHED and is_compiler and not result.identity.pins:
         return ["bisect"]
     # Other actions than those of steps have names with a slash.

@@ -19,7 +19,7 @@ from mlir_matrix.execute.action_cache import LostBlob
 from mlir_matrix.execute.job import Done
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.quarantine import ActiveQuarantine
-from mlir_matrix.plan.graph import BUILDING, ActionId, File, Graph, Produced
+from mlir_matrix.plan.graph import BUILDING, ActionId, File, Graph, PlannedAction, Produced
 from mlir_matrix.plan.parameters import found_place
 from mlir_matrix.results.locations import Locations, locations_of
 from mlir_matrix.results.repeats import without_copy
@@ -140,7 +140,7 @@ class ResultMaker:
         chain = self._chains[action]
         if done.result.ok and "verdict" not in done.result.outputs:
             # FileCheck, for example, writes no verdict when it succeeds.
-            outcome = {"outcome": "pass", "stage": "judge", "reason": ""}
+            outcome = {"outcome": "pass", "stage": "judge", "reason": _judged_by(self._graph.actions[action])}
         elif done.result.ok and test.route and test.route.judges:
             outcome = self._own_verdict(done.result.outputs["verdict"])
         elif done.result.ok:
@@ -264,6 +264,12 @@ class ResultMaker:
             pins = {component: ", ".join(found) for component, found in releases.items()}
             self._known[names] = (pins, {name: self._digests[name] for name in sorted(names) if name in self._digests})
         return self._known[names]
+
+
+def _judged_by(action: PlannedAction) -> str:
+    """Return which FileCheck an IR test passed."""
+    owner = action.params.get("filecheck")
+    return f"FileCheck {f'of {owner}' if owner else 'in Python'}" if action.tool == "irtest" else ""
 
 
 def _reason(chain: _Chain, outcome: Mapping[str, str]) -> str:

@@ -19,6 +19,7 @@ from mlir_matrix.plan.chains import Chains
 from mlir_matrix.plan.graph import File, Graph, PlannedAction
 from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.request import Limits
+from mlir_matrix.results.locations import locations_of
 from mlir_matrix.results.run_plan import run_graph
 
 #: The input of a step.
@@ -84,7 +85,8 @@ def read_levels(
     for level in levels:
         result = done[level.action.id].result
         if not result.ok:
-            return found, _reason(level, result)
+            locate = locations_of(graph, level.action.id, level.action.id, session.catalog.roots, "")
+            return found, locate(_reason(level, result))
         found.append((level, store.read_blob(result.outputs[level.output])))
     return found, ""
 

@@ -175,7 +175,7 @@ class ResultMaker:
         more = self._annotate(test.id, word, expected)
         # The frame in which a time-out occurs is random.
         frame = "" if word == Outcome.TIMED_OUT else innermost_frame(diagnostics)
-        locate = self._locations(action, done, str(more.get("kept", "")))
+        locate = self._locations(test, action, done, str(more.get("kept", "")))
         reason, diagnostics = locate(reason), locate(diagnostics)
         return TestResult(
             **_names(test),
@@ -201,11 +201,14 @@ class ResultMaker:
             frame=frame,
         )
 
-    def _locations(self, action: str, done: Done, kept: str) -> Locations:
-        """Return the files that the action that failed has read; none if none failed."""
-        if done.result.ok:
+    def _locations(self, test: Test, action: str, done: Done, kept: str) -> Locations:
+        """Return the files that the action that failed has read, or the one that judges by itself; none if none failed."""
+        if done.result.ok and not (test.route and test.route.judges):
             return Locations({})
-        return locations_of(self._graph, action, self._chains[action].failed or action, self._roots, kept)
+        chain = self._chains[action]
+        found = locations_of(self._graph, action, chain.failed or action, self._roots, kept)
+        # The catalog's path already stands for copies of a program.
+        return Locations({**found.files, chain.source: chain.source}) if chain.source else found
 
     def _lacks_golden(self, action: str, done: Done) -> bool:
         """Return whether the expected output could not be computed, so that no program under test failed."""

@@ -44,7 +44,6 @@ def test_each_line_has_its_values_and_options() -> None:
         ("%step --with rows=x | FileCheck %s", "--with rows=x: expected a value like 8"),
         ("%step --with rows= | FileCheck %s", "--with: expected a value after '='"),
         ("%step | FileCheck %s --dump-input=always", "the option --dump-input=always of FileCheck"),
-        ("%step --with 'rows=4 | FileCheck %s", "No closing quotation"),
     ],
 )
 def test_what_is_wrong_has_its_line_and_what_would_be_right(command: str, words: str) -> None:

@@ -227,10 +227,16 @@ class _Loader:
     def _runs(self, cases: Mapping[str, Item], document: tuple[Source, Any] | None) -> dict[str, list[RunLine]]:
         """Return the RUN lines of a step's IR tests that have some, by case."""
         found: dict[str, list[RunLine]] = {}
-        for name, case in cases.items() if document else ():
-            # What reads the test reports text that is not UTF-8.
-            text = case.path.read_text(encoding="utf-8", errors="replace")
-            for line in run_lines(text, document[1]) if document and "RUN:" in text else ():
+        if document is None:
+            return found
+        for name, case in cases.items():
+            try:
+                # The action that reads the test reports what is not UTF-8.
+                text = case.path.read_text(encoding="utf-8", errors="replace")
+            except OSError as error:
+                self.problems.add(case.shown, f"cannot be read: {error.strerror}")
+                continue
+            for line in run_lines(text, document[1]) if "RUN:" in text else ():
                 if isinstance(line, RunLine):
                     found.setdefault(name, []).append(line)
                 else:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -20,8 +19,6 @@ _OPTION = re.compile(
     r"--?(?:check-prefix(?:es)?=[A-Za-z][\w-]*(?:,[A-Za-z][\w-]*)*|match-full-lines|strict-whitespace)"
 )
 _EXPECTED = "expected %step [--with NAME=VALUE]... | FileCheck %s [--check-prefix=NAME] [--match-full-lines] [--strict-whitespace]"
-
-
 #: Values of parameters by their names.
 Values = tuple[tuple[str, ParameterValue], ...]
 
@@ -43,7 +40,7 @@ class RunLine:
 
 def run_lines(text: str, step: Step) -> Iterator[RunLine | tuple[int, str]]:
     """Yield the RUN lines of an IR test, and for each that is wrong its number and a sentence."""
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         found = _RUN.match(line)
         if found is None:
             continue
@@ -58,10 +55,10 @@ def _run_line(number: int, command: str, step: Step) -> RunLine:
     found = _COMMAND.fullmatch(command)
     if found is None:
         raise ValueError(f"{printable(command.strip(), 80)} is no RUN line of an IR test: {_EXPECTED}")
-    words = shlex.split(found["step"])
+    words = found["step"].split()
     if len(words) % 2 or set(words[::2]) - {"--with"}:
         raise ValueError(f"{printable(found['step'].strip(), 80)} after %step: {_EXPECTED}")
-    options = shlex.split(found["check"])
+    options = found["check"].split()
     for option in options:
         if _OPTION.fullmatch(option) is None:
             raise ValueError(f"the option {printable(option, 80)} of FileCheck: {_EXPECTED}")

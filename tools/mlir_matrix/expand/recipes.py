@@ -36,6 +36,7 @@ TWO_BACKENDS = frozenset({"passes", "object", PYTHON_FILE})
 READS_IR = frozenset({"passes", "object"})
 #: Tools whose output is IR.
 KEEPS_IR = frozenset({"passes", "check"})
+#: The program of LLVM that judges IR tests.
 FILECHECK = "FileCheck"
 #: The most releases that a reason suggests: the newest.
 _SHOWN = 3
@@ -234,9 +235,9 @@ def filecheck_of(catalog: Catalog, resolved_step: ResolvedStep) -> str:
     for name, wanted in resolved_step.pins:
         component = catalog.components[name]
         release = release_of(component, wanted)
-        # A build of one's own lists the programs that it has.
-        has = FILECHECK in (release.programs or component.document.tools)
-        if has and FILECHECK in component.document.tools and not release.bindings:
+        tools = component.document.tools
+        # A build of one's own lists the programs that it has; bindings come without programs.
+        if FILECHECK in tools and FILECHECK in (release.programs or tools) and not release.bindings:
             return f"{name} {wanted}"
     return ""
 

@@ -87,7 +87,7 @@ def _line_at(file: Any, start: int | None = None, end: int | None = None) -> str
 
 def _reason(text: str) -> str:
     """Return one line for the table: the directive and the error, without the pattern, which may be long."""
-    if "o check strings found" in text:
+    if "check strings found" in text:
         return "no CHECK lines: nothing would be tested"
     if malformed := _MALFORMED.match(text):
         return f"line {malformed[1]} of the directives is malformed: {malformed[2]}"

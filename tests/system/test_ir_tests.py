@@ -69,6 +69,10 @@ def test_one_command_runs_a_case_over_releases(workspace: Workspace, catalog: Do
     unsupported = report.tests["mlir/turns/ir/named@llvm=17"]["reason"]
     assert unsupported.startswith("step turns has no variant for llvm 17.0.6; it has variants for llvm >=22; llvm >=18")
     assert report.tests["mlir/turns/ir/named@llvm=19"]["pins"]["llvm"] == "19.1.7"
+    assert report.tests["mlir/turns/ir/named@llvm=19"]["reason"] == "FileCheck of llvm 19.1.7"
+    wrong = report.tests["mlir/turns/ir/named@llvm=22"]
+    assert wrong["reason"].startswith("FileCheck of llvm 22.1.8: the IR does not match line 1 of the directives")
+    assert wrong["position"] == f"{catalog.root}/recipes/steps/turns/tests/named.mlir:1:11"
     plan = json.loads(
         workspace("plan", "mlir/turns/ir/*@llvm=1[89]", "--catalog", catalog.root, "--format", "json").stdout
     )

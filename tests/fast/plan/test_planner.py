@@ -13,6 +13,7 @@ import pytest
 
 from mlir_matrix.catalog.models.base import StepUse
 from mlir_matrix.catalog.pins import Pins
+from mlir_matrix.catalog.run_lines import RunLine
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.plan_document import action_document
 from mlir_matrix.expand.expansion import Test
@@ -324,8 +325,22 @@ def test_an_ir_test_is_made_by_the_release_that_is_pinned(current: Session) -> N
     case = next(name for name in everything(current.catalog).ids() if name.startswith("mlir/linalg-to-loops/ir/"))
     step, check = chain(choice(pinned(current, llvm="19.1.7"), case), case)
     assert (step.tool, step.params["backend"], step.environment) == ("passes", "programs", "mlir@llvm=19.1.7")
+    assert (check.tool, check.environment, check.params) == ("irtest", "mlir@llvm=19.1.7", {"filecheck": "llvm 19.1.7"})
+    # The default release comes as bindings, without programs.
     before = chain(planned(current, case), case)[1]
-    assert (check.tool, check.environment) == (before.tool, before.environment)
+    assert (before.tool, before.environment, before.params) == ("irtest", "filecheck", {})
+
+
+def test_each_run_line_has_a_step_of_its_own_with_its_parameters(current: Session) -> None:
+    entry = current.catalog.steps["linalg-tile-vectorize"]
+    lines = [RunLine(1, (), ()), RunLine(2, (("rows", 4),), ("--check-prefix=FOUR",))]
+    steps = {**current.catalog.steps, entry.name: replace(entry, runs={"matmul": lines})}
+    catalog = replace(current.catalog, steps=steps)
+    test = "mlir/linalg-tile-vectorize/ir/matmul"
+    *steps_made, check = chain(planned(replace(current, catalog=catalog, pins=Pins(catalog)), test), test)
+    made = {Produced(step.id, "ir"): step.params["parameters"]["rows"] for step in steps_made}
+    assert [made[check.inputs[name]] for name in ("ir", "ir-1")] == [8, 4]
+    assert check.params["runs"] == [{"line": 1, "options": []}, {"line": 2, "options": ["--check-prefix=FOUR"]}]
 
 
 def test_a_target_that_needs_a_command_to_run_gives_it_to_its_runs(current: Session) -> None:

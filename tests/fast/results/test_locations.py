@@ -59,6 +59,22 @@ def test_a_traceback_ends_in_the_innermost_frame_of_a_catalogs_file(graph: Graph
     assert locate.first(shown) == "/acme/w/linalg.mlir:7"
 
 
+def test_a_test_with_run_lines_is_read_through_a_copy() -> None:
+    graph = Graph()
+    inputs = {"artifact": File(1, "tests/sum.mlir"), "tool": File(0, "lit/run.py")}
+    last = graph.add(
+        "lit/w",
+        tool="python_file",
+        stage="run",
+        environment="lit",
+        params={},
+        inputs=inputs,
+        outputs={"verdict": "v.json"},
+    )
+    locate = locations_of(graph, last, last, ROOTS, "")
+    assert locate.first(locate("test.mlir:4:3: error: e")) == "/acme/tests/sum.mlir:4:3"
+
+
 def test_kept_files_are_numbered_in_the_order_of_the_steps(graph: Graph) -> None:
     first, last = graph.actions
     assert kept_names(graph, last) == {first: "01-import-mlir-w", last: "02-tile"}

@@ -14,7 +14,24 @@ Value = Scalar | list[Scalar]
 
 
 class NoParams(TypedDict):
-    """Of ``irtest``, ``link`` and ``magnitudes``."""
+    """Of ``link`` and ``magnitudes``."""
+
+
+class CheckedRun(TypedDict):
+    """A RUN line of an IR test."""
+
+    line: int
+    #: Of FileCheck.
+    options: list[str]
+
+
+class IrTestParams(TypedDict, total=False):
+    """Of ``irtest``."""
+
+    #: The release whose FileCheck judges, ``llvm 22.1.8``. Absent: the one in Python.
+    filecheck: str
+    #: Absent: one run, without options.
+    runs: list[CheckedRun]
 
 
 class Tensor(TypedDict):

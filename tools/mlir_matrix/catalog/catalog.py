@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +26,7 @@ from mlir_matrix.catalog.models.base import (
 from mlir_matrix.catalog.models.machines import Machine
 from mlir_matrix.catalog.models.suites import Expectations, Quarantine, Suite
 from mlir_matrix.catalog.models.toolchains import Component, Containers, Environment, KnownGood, Release
+from mlir_matrix.catalog.run_lines import RunLine
 from mlir_matrix.catalog.yaml_reader import Source
 
 DocumentT_co = TypeVar("DocumentT_co", bound=Document, covariant=True)
@@ -50,6 +51,8 @@ class Entry(Generic[DocumentT_co]):
     files: Mapping[str, Path] = field(default_factory=dict)
     #: Steps: their IR tests (``tests/CASE.mlir``), by case.
     cases: Mapping[str, Path] = field(default_factory=dict)
+    #: Steps: the RUN lines of IR tests that have some, by case.
+    runs: Mapping[str, Sequence[RunLine]] = field(default_factory=dict)
     #: Members of corpora: the path below the corpus, or the name in its list.
     member: str = ""
     #: Members of corpora: files that they read, by their paths below the catalog's folder.

@@ -19,6 +19,7 @@ from mlir_matrix.catalog.golden_files import GoldenFile
 from mlir_matrix.catalog.messages import Problems, sentences
 from mlir_matrix.catalog.models import base, machines, suites, toolchains
 from mlir_matrix.catalog.releases import number
+from mlir_matrix.catalog.run_lines import RunLine, run_lines
 from mlir_matrix.catalog.yaml_reader import Source, SourceError, read
 
 D = TypeVar("D", bound=base.Document)
@@ -217,15 +218,35 @@ class _Loader:
             self.problems.add(item.shown, f"{section.file} is missing{should_be_called(section.file, files)}")
             return
         document = self._document(main, section.model)
-        cases: dict[str, Path] = {}
+        cases: dict[str, Item] = {}
         for case in root.items(*section.folder, item.name, "tests") if tests else ():
             if name := stem(case, ".mlir", "an IR test", root):
-                cases[name] = case.path
-        rest = {"root": root.path, "folder": item.path, "files": files, "cases": cases}
+                cases[name] = case
+        rest = {"root": root.path, "folder": item.path, "files": files, "runs": self._runs(cases, document)}
+        rest["cases"] = {name: case.path for name, case in cases.items()}
         self._add(section, item.name, document, **rest)
         if document and isinstance(document[1], base.Target):
             for mode, target in document[1].in_modes().items():
                 self._add(section, f"{item.name}+{mode}", (document[0], target), **rest)
+
+    def _runs(self, cases: Mapping[str, Item], document: tuple[Source, Any] | None) -> dict[str, list[RunLine]]:
+        """Return the RUN lines of a step's IR tests that have some, by case."""
+        found: dict[str, list[RunLine]] = {}
+        if document is None:
+            return found
+        for name, case in cases.items():
+            try:
+                # The action that reads the test reports what is not UTF-8.
+                text = case.path.read_text(encoding="utf-8", errors="replace")
+            except OSError as error:
+                self.problems.add(case.shown, f"cannot be read: {error.strerror}")
+                continue
+            for line in run_lines(text, document[1]) if "RUN:" in text else ():
+                if isinstance(line, RunLine):
+                    found.setdefault(name, []).append(line)
+                else:
+                    self.problems.add(f"{case.shown}:{line[0]}:1", line[1])
+        return found
 
     def _document(self, item: Item, model: type[D]) -> tuple[Source, D] | None:
         return read_document(item.path, item.shown, model, self.problems)

@@ -25,7 +25,7 @@ from mlir_matrix.catalog.models.base import (
     Variant,
 )
 from mlir_matrix.catalog.models.toolchains import Release
-from mlir_matrix.catalog.pins import Pins
+from mlir_matrix.catalog.pins import Pins, release_of
 from mlir_matrix.catalog.releases import parse_range
 
 #: The backend of a tool: MLIR's Python bindings, or a release's programs.
@@ -36,6 +36,8 @@ TWO_BACKENDS = frozenset({"passes", "object", PYTHON_FILE})
 READS_IR = frozenset({"passes", "object"})
 #: Tools whose output is IR.
 KEEPS_IR = frozenset({"passes", "check"})
+#: The program of LLVM that judges IR tests.
+FILECHECK = "FileCheck"
 #: The most releases that a reason suggests: the newest.
 _SHOWN = 3
 
@@ -226,6 +228,18 @@ def _serving(catalog: Catalog, document: Tool, releases: Mapping[str, Release], 
         and not unmet("", document.requires, swapped)
     )
     return list(islice(fitting, _SHOWN))
+
+
+def filecheck_of(catalog: Catalog, resolved_step: ResolvedStep) -> str:
+    """Return the release whose own FileCheck is among the programs of a step's environment, ``llvm 22.1.8``, or nothing."""
+    for name, wanted in resolved_step.pins:
+        component = catalog.components[name]
+        release = release_of(component, wanted)
+        tools = component.document.tools
+        # A build of one's own lists the programs that it has; bindings come without programs.
+        if FILECHECK in tools and FILECHECK in (release.programs or tools) and not release.bindings:
+            return f"{name} {wanted}"
+    return ""
 
 
 def _holder(releases: Mapping[str, Release]) -> str:

@@ -104,7 +104,12 @@ def observe(current: Session, arguments: Sequence[str], pins: Pins, limits: Limi
     tests = {
         test.id: test
         for test in chosen
-        if test.is_ir and not test.pins and test.resolved_step and test.resolved_step.tool == "passes"
+        if test.is_ir
+        and not test.pins
+        and test.resolved_step
+        and test.resolved_step.tool == "passes"
+        # What another step makes has no parameters of this one.
+        and test.workload not in current.catalog.steps[test.pipeline].runs
     }
     planner = Planner(current.catalog, ToleranceResolver(current.catalog).of, pins)
     verdicts = {name: planner.add(test) for name, test in tests.items()}
@@ -115,7 +120,7 @@ def observe(current: Session, arguments: Sequence[str], pins: Pins, limits: Limi
     ends = {(name, name): verdict for name, verdict in verdicts.items()}
     for pair in by_input(candidates(steps), inputs):
         for maker, checked in (pair, pair[::-1]):
-            ends[maker, checked] = planner.check(tests[checked], planner.alone(tests[maker]))
+            ends[maker, checked] = planner.check_ir(tests[checked], planner.alone(tests[maker]))
     done = run_graph(current, planner.graph, limits=limits)
     held = {key: each for key, action in ends.items() if (each := _passed(done[action])) is not None}
     # Only tests with an output show something.

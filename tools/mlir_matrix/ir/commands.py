@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mlir_matrix.actions.contract import INPUT_FOLDER
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.files import write_file, write_output
 from mlir_matrix.base.paths import find_home, repository
@@ -127,9 +126,7 @@ def step_command(
         # No pass may have ended.
         if data:
             _print(data, out)
-    if problem:
-        # The action has a copy of the file.
-        warn(problem.replace(f"{INPUT_FOLDER}/{file.name}", str(file)))
+    warn(*filter(None, [problem]))
     return int(bool(problem))
 
 

@@ -17,6 +17,7 @@ from mlir_matrix.plan.graph import Graph, PlannedAction
 from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import plan_tests, select_tests
+from mlir_matrix.results.locations import locations_of
 from mlir_matrix.results.run_plan import run_graph
 
 #: The input of a step.
@@ -108,13 +109,14 @@ def read_levels(session: Session, graph: Graph, levels: Sequence[Level], limits:
     found: list[LevelFile] = []
     for level in levels:
         result = done[level.action.id].result
+        locate = locations_of(graph, level.action.id, level.action.id, session.catalog.roots, "")
         if not result.ok:
-            return found, _reason(level, result)
+            return found, locate(_reason(level, result))
         file = level.action.outputs[level.output]
         found.append(LevelFile(level.name, file, result.outputs[level.output]))
         if PROBLEM in result.outputs:
             problem = ActionCache(session.home.actions).read_blob(result.outputs[PROBLEM]).decode(errors="replace")
-            return found, f"{level.name}: {problem.strip()}" if problem else ""
+            return found, locate(f"{level.name}: {problem.strip()}") if problem else ""
     return found, ""
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from mlir_matrix.base.errors import UsageError
-from mlir_matrix.base.names import check_known, did_you_mean, printable
-from mlir_matrix.catalog.models.base import Parameter, ParameterValue, Scalar, Step
-from mlir_matrix.catalog.yaml_reader import ScalarError, plain_scalar
+from mlir_matrix.base.names import check_known
+from mlir_matrix.catalog.models.base import Parameter
+from mlir_matrix.catalog.run_lines import ParameterError, values_of
 from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.recipes import Unsupported
 from mlir_matrix.expand.routes import Connector
@@ -31,7 +31,10 @@ def plan_step(
     if not file.is_file():
         raise UsageError(f"{file}: there is no such file")
     file = file.absolute()
-    values = _values(step.document, words)
+    try:
+        values = values_of(step.document, words)
+    except ParameterError as error:
+        raise UsageError(str(error)) from None
     parameters = {
         name: Parameter(description=parameter.description, default=values.get(name, parameter.default))
         for name, parameter in step.document.parameters.items()
@@ -67,31 +70,3 @@ def _printing(level: Level) -> tuple[Graph, Level]:
         outputs={"printed": "printed.mlir", PROBLEM: "problem.txt"},
     )
     return graph, Level(level.name, graph.actions[identifier], "printed")
-
-
-def _values(step: Step, words: Sequence[str]) -> dict[str, ParameterValue]:
-    """Return the values of parameters, read as YAML reads them. Raise UsageError."""
-    found: dict[str, ParameterValue] = {}
-    for word in words:
-        name, separator, text = word.partition("=")
-        if not separator or name not in step.parameters:
-            near = did_you_mean(name, step.parameters)
-            raise UsageError(f"--with {printable(word)}: expected NAME=VALUE with a parameter of the step{near}")
-        value, default = _scalar(text), step.parameters[name].default
-        if isinstance(default, tuple):
-            found[name] = tuple(_scalar(part) for part in text.split(","))
-        elif type(value) is not type(default) and not isinstance(default, (float, str)):
-            raise UsageError(f"--with {printable(word)}: expected a value like {default}, the default")
-        else:
-            found[name] = text if isinstance(default, str) else value
-    return found
-
-
-def _scalar(text: str) -> Scalar:
-    try:
-        value = plain_scalar(text)
-    except ScalarError as error:
-        raise UsageError(f"--with: {error}") from None
-    if value is None:
-        raise UsageError("--with: expected a value after '='")
-    return value

@@ -16,6 +16,7 @@ from mlir_matrix.actions.runtime.prepared import INTERFACE
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import COMMAND, PYTHON_FILE, ParameterValue, Step, Workload
 from mlir_matrix.catalog.pins import Pins
+from mlir_matrix.catalog.run_lines import Values
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.recipes import KEEPS_IR, ResolvedStep
 from mlir_matrix.expand.routes import Route, RouteStep
@@ -47,7 +48,7 @@ class Chains(Kernels):
         self._routes: dict[int, tuple[Route, tuple[_Step, ...]]] = {}
         self._steps: dict[RouteStep, _Step] = {}
         #: Steps outside of a route.
-        self._alone: dict[ResolvedStep, _Step] = {}
+        self._alone: dict[tuple[ResolvedStep, Values], _Step] = {}
 
     def enter(self, test: Test, workload: Entry[Workload] | None = None) -> Input:
         """Import a test's workload by its framework. ``workload``: the same workload with other sizes of dimensions.
@@ -73,12 +74,12 @@ class Chains(Kernels):
         """Apply all steps of a test's route to its workload."""
         return self.lower(test, 0, self.enter(test))
 
-    def step(self, name: str, resolved_step: ResolvedStep, artifact: Input) -> Produced:
-        """Apply a step by itself, with the defaults of its parameters."""
+    def step(self, name: str, resolved_step: ResolvedStep, artifact: Input, given: Values = ()) -> Produced:
+        """Apply a step by itself, with some values of its parameters and the defaults of the others."""
         step = self._catalog.steps[name].document
-        takes, values = step.accepts[0], resolved_step.parameters
+        takes, values = step.accepts[0], {**resolved_step.parameters, **dict(given)}
         make = partial(self._new_step, name, takes, step.gives or takes, resolved_step, values)
-        return cached(self._alone, resolved_step, make)(artifact)
+        return cached(self._alone, (resolved_step, given), make)(artifact)
 
     def _new_import(self, test: Test, route: Route, workload: Entry[Workload]) -> Input:
         framework = test.framework

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from mlir_matrix.actions.contract import Role
 from mlir_matrix.actions.outcomes import Stage
-from mlir_matrix.actions.params import JudgeParams, NoParams, PassesParams, ProgramJudgeParams
+from mlir_matrix.actions.params import IrTestParams, JudgeParams, NoParams, PassesParams, ProgramJudgeParams
 from mlir_matrix.actions.runtime.prepared import EXPECTED, INTERFACE, RESULTS
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.golden_files import golden_name, is_sketched
 from mlir_matrix.catalog.models.base import FLOATS, Workload
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.expand.expansion import Test
+from mlir_matrix.expand.recipes import filecheck_of
 from mlir_matrix.plan.chains import Chains
 from mlir_matrix.plan.graph import File, Graph, Input, Produced, cached
 from mlir_matrix.plan.parameters import (
@@ -96,7 +97,7 @@ class Planner:
         if test.tested_property is not None:
             return self._properties.add(test)
         if test.is_ir:
-            return self.check(test, self.alone(test))
+            return self.check_ir(test)
         artifact = self.chains.compile(test)
         if test.route and test.route.judges:
             return self.chains.judge_alone(test, artifact)
@@ -187,15 +188,41 @@ class Planner:
         assert test.resolved_step is not None
         return self.chains.step(test.pipeline, test.resolved_step, self._case(test))
 
-    def check(self, test: Test, ir: Input) -> str:
-        """Add the action that checks IR by the directives of an IR test, or an artifact by the directives of a target."""
+    def check_ir(self, test: Test, ir: Produced | None = None) -> str:
+        """Add the actions of an IR test: the step and FileCheck, once for each RUN line. ``ir``: only check this IR."""
+        resolved_step, case, params = test.resolved_step, self._case(test), IrTestParams()
+        assert resolved_step is not None
+        runs = self._catalog.steps[test.pipeline].runs.get(test.workload, ())
+        irs = [self.chains.step(test.pipeline, resolved_step, case, run.values) for run in runs]
+        if runs:
+            params["runs"] = [{"line": run.line, "options": list(run.options)} for run in runs]
+        owner = filecheck_of(self._catalog, resolved_step)
+        if owner:
+            params["filecheck"] = owner
+        irs = [ir] if ir else irs or [self.alone(test)]
         return self.graph.add(
-            f"filecheck/{test.pipeline if test.is_ir else test.target}/{test.workload}",
+            f"filecheck/{test.pipeline}/{test.workload}",
+            tool="irtest",
+            stage=Stage.JUDGE,
+            environment=resolved_step.environment if owner else self._filecheck,
+            params=params,
+            inputs={**{f"ir-{number}" if number else "ir": each for number, each in enumerate(irs)}, "test": case},
+            outputs={"report": "report.json"},
+        )
+
+    def check(self, test: Test, artifact: Input) -> str:
+        """Add the action that checks the text of an artifact by the directives of its target."""
+        entry = self._catalog.targets[test.target]
+        return self.graph.add(
+            f"filecheck/{test.target}/{test.workload}",
             tool="irtest",
             stage=Stage.JUDGE,
             environment=self._filecheck,
             params=_NO_PARAMS,
-            inputs={"ir": ir, "test": self._case(test) if test.is_ir else self._directives(test)},
+            inputs={
+                "ir": artifact,
+                "test": file_of(self._catalog, entry.root, entry.folder / str(entry.document.directives)),
+            },
             outputs={"report": "report.json"},
         )
 
@@ -214,10 +241,6 @@ class Planner:
             inputs={"ir": self._case(test)},
             outputs={"ir": "input.mlir"},
         )
-
-    def _directives(self, test: Test) -> File:
-        entry = self._catalog.targets[test.target]
-        return file_of(self._catalog, entry.root, entry.folder / str(entry.document.directives))
 
     def _case(self, test: Test) -> File:
         entry = self._catalog.steps[test.pipeline]

@@ -11,8 +11,8 @@ from pathlib import Path
 from mlir_matrix.execute.keys import input_names
 from mlir_matrix.plan.graph import BUILDING, File, Graph
 
-#: Files of steps that are read through a copy with the values of parameters, on the same lines.
-_FILLED = ("schedule", "patterns")
+#: Copies with the same lines that tools read, by input: files of steps with values of parameters, and tests with RUN lines.
+_COPIES = {"schedule": "schedule", "patterns": "patterns", "artifact": "test"}
 #: A location of the bindings: ``loc("x.mlir":3:5)``.
 _LOCATION = re.compile(r'loc\("([^"\n]+)":(\d+):(\d+)\)')
 _FRAME = re.compile(r'^ *File "(.+)", line (\d+)', re.MULTILINE)
@@ -64,6 +64,6 @@ def locations_of(graph: Graph, last: str, failed: str, roots: Sequence[Path], ke
         elif ref.action in names:
             output = graph.actions[ref.action].outputs[ref.output]
             files[path] = os.path.join(kept, f"{names[ref.action]}-{output}")
-        if name in _FILLED:
-            files[f"{name}.mlir"] = files[path]
+        if name in _COPIES and isinstance(ref, File):
+            files[f"{_COPIES[name]}{os.path.splitext(path)[1]}"] = files[path]
     return Locations(files)

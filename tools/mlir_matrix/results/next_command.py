@@ -26,14 +26,16 @@ def _words(result: TestResult, right: Collection[str]) -> list[str]:
     """Return a verb and its options; ``right``: the workloads for which another test passes."""
     step = result.step["name"] if result.step else ""
     is_compiler = result.stage in (Stage.LOWER, Stage.CODEGEN)
+    if result.outcome == Outcome.INFRA_ERROR:
+        return []
     if result.identity.is_ir:
-        return ["ir"] if result.outcome == Outcome.MISMATCH else []
+        return ["ir", "--all"] if result.outcome == Outcome.MISMATCH else []
     if result.outcome == Outcome.CRASHED and is_compiler and not result.identity.pins:
         return ["bisect"]
     # Other actions than those of steps have names with a slash.
     if step and "/" not in step and (is_compiler or result.verdict is None):
         return ["ir", "--before", step]
-    if result.stage == Stage.RUN:
+    if step.startswith("run/"):
         return ["ir", "--all"]
     if result.outcome != Outcome.MISMATCH or result.verdict is None:
         return []

@@ -19,7 +19,7 @@ from mlir_matrix.execute.action_cache import LostBlob
 from mlir_matrix.execute.job import Done
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.quarantine import ActiveQuarantine
-from mlir_matrix.plan.graph import BUILDING, ActionId, File, Graph, Produced
+from mlir_matrix.plan.graph import BUILDING, ActionId, File, Graph, PlannedAction, Produced
 from mlir_matrix.plan.parameters import found_place
 from mlir_matrix.results.locations import Locations, locations_of
 from mlir_matrix.results.repeats import without_copy
@@ -140,7 +140,7 @@ class ResultMaker:
         chain = self._chains[action]
         if done.result.ok and "verdict" not in done.result.outputs:
             # FileCheck, for example, writes no verdict when it succeeds.
-            outcome = {"outcome": "pass", "stage": "judge", "reason": ""}
+            outcome = {"outcome": "pass", "stage": "judge", "reason": _judged_by(self._graph.actions[action])}
         elif done.result.ok and test.route and test.route.judges:
             outcome = self._own_verdict(done.result.outputs["verdict"])
         elif done.result.ok:
@@ -175,7 +175,7 @@ class ResultMaker:
         more = self._annotate(test.id, word, expected)
         # The frame in which a time-out occurs is random.
         frame = "" if word == Outcome.TIMED_OUT else innermost_frame(diagnostics)
-        locate = self._locations(action, done, str(more.get("kept", "")))
+        locate = self._locations(test, action, done, str(more.get("kept", "")))
         reason, diagnostics = locate(reason), locate(diagnostics)
         return TestResult(
             **_names(test),
@@ -201,11 +201,14 @@ class ResultMaker:
             frame=frame,
         )
 
-    def _locations(self, action: str, done: Done, kept: str) -> Locations:
-        """Return the files that the action that failed has read; none if none failed."""
-        if done.result.ok:
+    def _locations(self, test: Test, action: str, done: Done, kept: str) -> Locations:
+        """Return the files that the action that failed has read, or the one that judges by itself; none if none failed."""
+        if done.result.ok and not (test.route and test.route.judges):
             return Locations({})
-        return locations_of(self._graph, action, self._chains[action].failed or action, self._roots, kept)
+        chain = self._chains[action]
+        found = locations_of(self._graph, action, chain.failed or action, self._roots, kept)
+        # The catalog's path already stands for copies of a program.
+        return Locations({**found.files, chain.source: chain.source}) if chain.source else found
 
     def _lacks_golden(self, action: str, done: Done) -> bool:
         """Return whether the expected output could not be computed, so that no program under test failed."""
@@ -264,6 +267,12 @@ class ResultMaker:
             pins = {component: ", ".join(found) for component, found in releases.items()}
             self._known[names] = (pins, {name: self._digests[name] for name in sorted(names) if name in self._digests})
         return self._known[names]
+
+
+def _judged_by(action: PlannedAction) -> str:
+    """Return which FileCheck an IR test passed."""
+    owner = action.params.get("filecheck")
+    return f"FileCheck {f'of {owner}' if owner else 'in Python'}" if action.tool == "irtest" else ""
 
 
 def _reason(chain: _Chain, outcome: Mapping[str, str]) -> str:

@@ -95,14 +95,13 @@ def test_errors_of_a_workflow(
 def test_github_marks_the_line_of_a_catalogs_file(capsys: pytest.CaptureFixture[str]) -> None:
     """Not that of a file of the failure, which is no file of the repository."""
     wrong = replace(WRONG, expectation=None, position="recipes/steps/s/schedule.mlir:4:5", kept="/kept/b")
-    assert any(
-        "file=recipes/steps/s/schedule.mlir,line=4," in line for line in printed("github", capsys, Run(results=[wrong]))
-    )
-    wrong = replace(wrong, position="/kept/b/01-x.mlir:4:5")
-    assert any(
-        "file=matrix/workloads/b/workload.yaml,line=1," in line
-        for line in printed("github", capsys, Run(results=[wrong]))
-    )
+    others = [replace(wrong, position="/kept/b/01-x.mlir:4:5"), replace(wrong, position="", workload="zoo:a.b")]
+    text = "".join(printed("github", capsys, Run(results=[wrong, *others])))
+    assert re.findall(r"file=(.+?),line=(\d+),", text) == [
+        ("recipes/steps/s/schedule.mlir", "4"),
+        ("matrix/workloads/b/workload.yaml", "1"),
+        ("matrix/corpora/zoo/corpus.yaml", "1"),
+    ]
 
 
 class Interrupted(StringIO):

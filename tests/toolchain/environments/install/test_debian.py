@@ -83,7 +83,9 @@ def test_a_prefix(stage: Stage) -> None:
     assert stage.left == [stage.lock.folder]
     assert stage.provide(mirrors=nobody) == made
     shutil.rmtree(made)
-    assert stage.provide(mirrors=nobody) == made
+    events.clear()
+    assert stage.provide(mirrors=nobody, listener=events.append) == made
+    assert {event.phase for event in events} == {"installing"}
 
 
 @pytest.mark.parametrize(

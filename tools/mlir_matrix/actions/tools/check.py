@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import io
 import re
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,17 @@ from mlir_matrix.actions.params import StepParams
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 #: A line that the filecheck package prints for its developers at the end of a block of CHECK-DAG.
 _NOISE = re.compile(r"^moving to .*\n", re.MULTILINE)
-#: ``FILE:LINE: error: MESSAGE``, the first line of FileCheck's report.
-_ERROR = re.compile(r"^.*:(\d+):\s+error:\s+(.*)$", re.MULTILINE)
+#: ``FILE:LINE: error: MESSAGE``, the first line of FileCheck's report; LLVM's has a column.
+_ERROR = re.compile(r"^[^:\n]*:(\d+):(?:\d+:)?\s+error:\s+(.*)$", re.MULTILINE)
+#: The same of a directive that cannot be read, from the FileCheck in Python.
+_MALFORMED = re.compile(r"[^:\n]*:(\d+):\d+ (.*)")
 
 
 def preload() -> None:
     """Import FileCheck once; it is pure Python and starts no thread."""
-    importlib.import_module("filecheck.matcher")
+    # An environment whose LLVM has FileCheck does not have the one in Python.
+    with contextlib.suppress(ModuleNotFoundError):
+        importlib.import_module("filecheck.matcher")
 
 
 def run(action: Action[StepParams]) -> None:
@@ -36,17 +41,19 @@ def run(action: Action[StepParams]) -> None:
     Path(action.outputs["ir"]).write_bytes(ir.read_bytes())
 
 
-def require(ir: Path, directives: Path) -> None:
-    """Raise ActionFailed unless the IR satisfies the directives. Empty IR or directives fail too."""
+def require(ir: Path, directives: Path, options: Sequence[str] = ()) -> None:
+    """Raise ActionFailed unless the IR satisfies the directives. Empty IR or directives fail too. ``options``: FileCheck's."""
     from filecheck.matcher import Matcher
-    from filecheck.options import Options
+    from filecheck.options import parse_argv_options
 
+    parsed = parse_argv_options(["filecheck", *options, str(directives)])
+    parsed.input_file = str(ir)
     told = io.StringIO()
     # Matcher keeps the sys.stderr of the time at which it is made.
     with contextlib.redirect_stdout(told), contextlib.redirect_stderr(told):
         try:
             with under_test():
-                matcher = Matcher.from_opts(Options(match_filename=str(directives), input_file=str(ir)))
+                matcher = Matcher.from_opts(parsed)
                 matcher.file.print_line = partial(_line_at, matcher.file)
                 code = matcher.run()
         except RuntimeError as error:
@@ -55,8 +62,12 @@ def require(ir: Path, directives: Path) -> None:
             code = 1
     if code == 0:
         return
-    text = _NOISE.sub("", _COLOUR.sub("", told.getvalue()))
-    raise ActionFailed(_reason(code, text), diagnostics=text)
+    raise refused(_NOISE.sub("", _COLOUR.sub("", told.getvalue())))
+
+
+def refused(text: str) -> ActionFailed:
+    """Return the error for what LLVM's FileCheck or that in Python printed."""
+    return ActionFailed(_reason(text), diagnostics=text)
 
 
 def _line_at(file: Any, start: int | None = None, end: int | None = None) -> str:
@@ -74,10 +85,12 @@ def _line_at(file: Any, start: int | None = None, end: int | None = None) -> str
     return f"{file.fname}:{number}:{at - begin + 1}\n{line}\n{' ' * (at - begin)}{marks}"
 
 
-def _reason(code: int, text: str) -> str:
+def _reason(text: str) -> str:
     """Return one line for the table: the directive and the error, without the pattern, which may be long."""
-    if code == 2:
+    if "check strings found" in text:
         return "no CHECK lines: nothing would be tested"
+    if malformed := _MALFORMED.match(text):
+        return f"line {malformed[1]} of the directives is malformed: {malformed[2]}"
     found = _ERROR.search(text)
     if not found:
         return f"FileCheck failed: {next(iter(text.splitlines()), 'it prints nothing')}"

@@ -1,6 +1,8 @@
 """Judge a step's IR test, or the artifact of a target that only compiles, by ``CHECK`` lines.
 
-inputs   ``ir``: the step's output or the artifact, as text; ``test``: the file with the directives
+params   ``filecheck``: the release of LLVM whose FileCheck judges, by default the one in Python; ``runs``: the RUN lines of a test
+inputs   ``ir``: the step's output or the artifact, as text; ``ir-1``, …: that of further RUN lines; ``test``: the file with the
+         directives
 outputs  ``report``: JSON, the number of ``directives``
 """
 
@@ -8,24 +10,48 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from mlir_matrix.actions.contract import Action, ActionFailed, read_text
-from mlir_matrix.actions.params import NoParams
+from mlir_matrix.actions.params import CheckedRun, IrTestParams
+from mlir_matrix.actions.runtime import programs
 from mlir_matrix.actions.tools import check
 
 preload = check.preload
 
-_DIRECTIVE = re.compile(r"//\s*CHECK(?:-[A-Z]+)*(?:\{[A-Z,]+\})?:")
-_POSITIVE = re.compile(r"//\s*CHECK(?:-(?:LABEL|SAME|NEXT|DAG|COUNT-\d+))?(?:\{[A-Z,]+\})?:")
+_OPTION = re.compile(r"--?check-prefix(?:es)?=(.*)")
 
 
-def run(action: Action[NoParams]) -> None:
+def run(action: Action[IrTestParams]) -> None:
     """Write the report. Raise ActionFailed with FileCheck's report, also for a test without directives."""
-    ir, test = Path(action.inputs["ir"]), Path(action.inputs["test"])
-    read_text(action.inputs["ir"], "what FileCheck reads")
-    check.require(ir, test)
-    if not _POSITIVE.search(read_text(action.inputs["test"], "the test")):
-        raise ActionFailed("no directive requires anything: add a CHECK that is not a CHECK-NOT")
-    directives = len(_DIRECTIVE.findall(read_text(action.inputs["test"], "the test")))
+    owner, directives = action.params.get("filecheck", ""), 0
+    runs = action.params.get("runs", [CheckedRun(line=0, options=[])])
+    for number, each in enumerate(runs):
+        try:
+            ir = action.inputs[f"ir-{number}" if number else "ir"]
+            directives += _check(ir, action.inputs["test"], each["options"], owner)
+        except ActionFailed as error:
+            where = f"RUN line {each['line']}: " if each["line"] else ""
+            reason = f"FileCheck {f'of {owner}' if owner else 'in Python'}: {where}{error.reason}"
+            raise ActionFailed(reason, diagnostics=error.diagnostics) from None
     Path(action.outputs["report"]).write_text(json.dumps({"directives": directives}) + "\n", encoding="utf-8")
+
+
+def _check(ir: str, test: str, options: Sequence[str], owner: str) -> int:
+    """Hold IR against directives; return their number. Raise ActionFailed."""
+    read_text(ir, "what FileCheck reads")
+    if owner:
+        try:
+            words = [test, f"--input-file={ir}", "--dump-input=never", *options]
+            programs.execute("FileCheck", words, failure="FileCheck failed")
+        except ActionFailed as error:
+            raise check.refused(error.diagnostics) from None
+    else:
+        check.require(Path(ir), Path(test), options)
+    prefixes = [name for option in options if (found := _OPTION.fullmatch(option)) for name in found[1].split(",")]
+    names = f"//\\s*(?:{'|'.join(map(re.escape, prefixes or ['CHECK']))})"
+    text = read_text(test, "the test")
+    if not re.search(rf"{names}(?:-(?:LABEL|SAME|NEXT|DAG|COUNT-\d+))?(?:\{{[A-Z,]+\}})?:", text):
+        raise ActionFailed("no directive requires anything: add a CHECK that is not a CHECK-NOT")
+    return len(re.findall(rf"{names}(?:-[A-Z]+)*(?:\{{[A-Z,]+\}})?:", text))

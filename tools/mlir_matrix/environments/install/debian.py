@@ -151,6 +151,9 @@ class _Provision:
 
     def into(self, scratch: Path) -> tuple[list[UnpackedFile], dict[str, str]]:
         """Fill a folder; return its files and links."""
+        # What is in the store is only unpacked.
+        has = self.artifacts.has
+        self.received = {each.name: each.size for each in self.lock.packages if has(each.sha256, each.size)}
         slots = threading.Semaphore(min(os.cpu_count() or 1, _MOST_UNPACKERS))
 
         def work(package: DebianPackage) -> Unpacked:

@@ -19,6 +19,7 @@ import click
 
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.names import MEMBER
 from mlir_matrix.base.text import abridged, counted, harmless
 from mlir_matrix.results.report.failure_text import failure_text, headline
 from mlir_matrix.results.report.summary import print_summary
@@ -81,8 +82,8 @@ class Annotations:
         for number, result in enumerate(wrong):
             entry = result.to_json()
             if number < _MOST_ERRORS:
-                file, _, place = self._position(result).partition(":")
-                values = {"file": file, "line": place.partition(":")[0], "title": f"{result.outcome} {result.id}"}
+                file, line = self._position(result)
+                values = {"file": file, "line": line, "title": f"{result.outcome} {result.id}"}
                 given = ",".join(f"{name}={_value(value)}" for name, value in values.items() if value)
                 command = "error" if result.fails else "warning"
                 click.echo(f"::{command} {given}::{_message(headline(entry))}")
@@ -92,18 +93,21 @@ class Annotations:
             self.close()
             click.echo("::endgroup::")
 
-    def _position(self, result: TestResult) -> str:
-        """Return the position of the rule with the expectation, else that in a catalog, else the file of the test."""
+    def _position(self, result: TestResult) -> tuple[str, str]:
+        """Return file and line of the rule with the expectation, else of the failure in a catalog, else the file of the test."""
         if result.expectation is not None:
-            return result.expectation["position"]
+            file, line, *_ = result.expectation["position"].split(":")
+            return file, line
         name, line = f"matrix/workloads/{result.workload}/workload.yaml", "1"
+        if MEMBER in result.workload:
+            name = f"matrix/corpora/{result.workload.partition(MEMBER)[0]}/corpus.yaml"
         if result.identity.is_ir:
             name = f"recipes/steps/{result.pipeline}/tests/{result.workload}.mlir"
         # GitHub shows no files but those of the repository.
         if result.position and not (result.kept and result.position.startswith(result.kept)):
             name, line = result.position.split(":")[:2]
         found = (root / name for root in self._roots if (root / name).is_file())
-        return f"{os.path.relpath(next(found, Path(name)))}:{line}"
+        return os.path.relpath(next(found, Path(name))), line
 
 
 def _buildbot(run: Run, table: str) -> Iterator[str]:

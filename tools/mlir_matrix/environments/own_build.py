@@ -22,7 +22,7 @@ from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.environments.host import HostProgram, HostTool, digest_together, version_of
 from mlir_matrix.environments.own_packages import OWN_MARK, OwnBuild, OwnWheel
-from mlir_matrix.environments.own_python import find_packages, find_wheel, modules_of
+from mlir_matrix.environments.own_python import find_packages, find_wheel, is_virtual, modules_of
 from mlir_matrix.environments.package import Provider
 
 #: Folders of a tree that may hold programs.
@@ -45,7 +45,9 @@ def find_build(entry: Entry[Component], pinned: str, home: Home) -> OwnBuild:
     elif not os.path.isdir(pinned):
         raise UsageError(f"{where}: there is no such folder; build it there again, or pin a release")
     else:
-        found = _find_programs(entry, where, pinned, digests) or find_packages(entry, where, pinned, digests.of)
+        # Programs of a virtual environment are scripts that import its packages.
+        found = None if is_virtual(pinned) else _find_programs(entry, where, pinned, digests)
+        found = found or find_packages(entry, where, pinned, digests.of)
     if found is None:
         tools, modules = entry.document.tools, modules_of(entry.document)
         missing = [f"none of {', '.join(tools)} is in this folder or its bin/"] if tools else []

@@ -23,7 +23,17 @@ from lit.TestRunner import (
     parseIntegratedTestScript,
 )
 
-from mlir_matrix.actions.api import Action, MachineFailed, check_started, clean, command_of, variables_of, write_verdict
+from mlir_matrix.actions.api import (
+    Action,
+    MachineFailed,
+    check_started,
+    clean,
+    command_of,
+    last_words,
+    sanitizer_of,
+    variables_of,
+    write_verdict,
+)
 
 #: The test in its folder. Of the action's folder: a folder like the catalog's, what the test writes, LLVM's libraries.
 TEST, CATALOG, OUTPUT, LIBRARIES = "test.mlir", "catalog", "output", "lib"
@@ -170,7 +180,7 @@ def programs(text: str) -> dict[str, list[str]]:
             try:
                 words = command_of(each)
                 # What a script calls is not in the PATH of RUN lines.
-                variables = [f"{key}={value}" for key, value in variables_of(words[0]).items()]
+                variables = [f"{key}={value}" for key, value in variables_of(each).items()]
                 found[name] = ["env", *variables, *words] if variables else words
                 break
             except MachineFailed:
@@ -281,9 +291,11 @@ def report(path: str, failed: Any, line: str, tools: Mapping[str, list[str]], lo
         stage = "judge"
     absent = missing(words)
     not_taken = code == NOT_TAKEN and program != "lli"
-    if code < 0:
-        name = next((each.name for each in signal.Signals if each == -code), f"signal {-code}")
-        reason = f"{name} in {program} (RUN line {line})"
+    reported = sanitizer_of(said)
+    if code < 0 or reported:
+        name = reported or next((each.name for each in signal.Signals if each == -code), f"signal {-code}")
+        why = last_words(said)
+        reason = f"{name} in {program} (RUN line {line}){': ' if why else ''}{why}"
         stage = STAGES.get(program, "lower")
         # If a test exceeds its time, its programs are aborted, and only this line says where.
         print(f"{reason}\n{log}")

@@ -66,6 +66,9 @@ def test_what_tells_failures_apart() -> None:
         result("crashed", "SIGSEGV while at stage lower", signal="SIGSEGV", frame="f()", step=STEP),
         result("crashed", "SIGSEGV while at stage lower", signal="SIGSEGV", frame="g()", step=STEP),
         result("crashed", "SIGABRT while at stage lower", signal="SIGABRT", frame="f()", step=STEP),
+        result(
+            "crashed", "SIGABRT while at stage lower: Assertion `x' failed", signal="SIGABRT", frame="f()", step=STEP
+        ),
         mismatch(3),
         mismatch(3, nan_mismatches=3),
         mismatch(4, where="nearly everywhere"),

@@ -60,6 +60,16 @@ def test_it_is_known_by_its_bytes_and_not_by_its_place(llvm: Entry[Component], t
     assert find_build(llvm, str(tmp_path / "one"), home).release == first.release
 
 
+def test_its_release_says_what_it_checks(llvm: Entry[Component], tmp_path: Path) -> None:
+    home = at(tmp_path)
+    program(tmp_path / "one/bin/llc", "LLVM version 23.0.0git\n  Optimized build with assertions.")
+    assert find_build(llvm, str(tmp_path / "one"), home).release.endswith(".assertions")
+    with program(tmp_path / "two/bin/llc").open("a") as file:
+        file.write("\0__ubsan_handle_x\0\0__asan_init\0")
+    for _ in range(2):
+        assert find_build(llvm, str(tmp_path / "two"), home).release.endswith(".asan.ubsan")
+
+
 @pytest.mark.parametrize("notes", ["", "[]", '{"/bin/sh": 3}', "\xff"])
 def test_spoilt_notes_are_none(llvm: Entry[Component], tmp_path: Path, notes: str) -> None:
     program(tmp_path / "bin/llc")

@@ -12,6 +12,7 @@ from mlir_matrix.actions.contract import (
     ActionCrashed,
     ActionFailed,
     MachineFailed,
+    last_words,
     read_text,
     under_test,
     write_json,
@@ -25,10 +26,9 @@ from mlir_matrix.actions.numerics.formats import FRAMEWORK_NAMES
 from mlir_matrix.actions.params import Tensor
 from mlir_matrix.actions.runtime.driver import check_written, driver_arguments, judge
 from mlir_matrix.actions.runtime.prepared import Expected, pack, write_prepared
-from mlir_matrix.actions.runtime.programs import check_started, clean, library
+from mlir_matrix.actions.runtime.programs import check_started, clean, library, sanitizer_of, variables_of
 from mlir_matrix.actions.runtime.programs import command as command_of
 from mlir_matrix.actions.runtime.programs import execute as run_program
-from mlir_matrix.actions.runtime.programs import of_script as variables_of
 from mlir_matrix.actions.runtime.source import (
     Shape,
     check_arguments,
@@ -66,6 +66,7 @@ __all__ = [
     "complaints",
     "driver_arguments",
     "judge",
+    "last_words",
     "library",
     "load",
     "name_of",
@@ -73,6 +74,7 @@ __all__ = [
     "read_text",
     "refuse",
     "run_program",
+    "sanitizer_of",
     "text_of",
     "uncontracted",
     "under_test",

@@ -261,15 +261,30 @@ class ActionFailed(Exception):
 
 
 class ActionCrashed(Exception):
-    """A signal ended the process of the code under test: an ordinary result, too.
+    """A signal or a sanitizer ended the process of the code under test: an ordinary result, too.
 
-    ``signal`` is its name (``SIGSEGV``), ``diagnostics`` what the process had printed until then.
+    ``signal`` is its name (``SIGSEGV``, ``AddressSanitizer``), ``diagnostics`` what the process had printed until then.
     """
 
     def __init__(self, signal: str, *, diagnostics: str = "") -> None:
         super().__init__(f"ended by {signal}")
         self.signal = signal
         self.diagnostics = diagnostics
+
+
+#: What LLVM prints before it aborts, and what sanitizers report. The description of a node that it cannot select begins with an
+#: address.
+_LAST_WORDS = re.compile(
+    r"\b(LLVM ERROR: .{1,120}|Assertion `.{1,120}?' failed|(?<=Sanitizer: )(?:detected memory leaks|data race|[\w-]+)"
+    r"|(?<=: )runtime error: .{1,120})"
+)
+_NODE = re.compile(r"(?<=Cannot select: )0x[0-9a-f]+: ")
+
+
+def last_words(diagnostics: str) -> str:
+    """Return why a program aborted, in its own words; empty if it does not say."""
+    found = _LAST_WORDS.search(diagnostics)
+    return _NODE.sub("", found[1]) if found else ""
 
 
 class ToolError(Exception):

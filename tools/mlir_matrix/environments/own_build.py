@@ -9,6 +9,7 @@ import json
 import os
 import re
 from contextlib import suppress
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 from mlir_matrix.actions.sandbox.root import needed_by
@@ -21,11 +22,13 @@ from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.environments.host import HostProgram, HostTool, digest_together, version_of
 from mlir_matrix.environments.own_packages import OWN_MARK, OwnBuild, OwnWheel
-from mlir_matrix.environments.own_python import find_packages, find_wheel, modules_of
+from mlir_matrix.environments.own_python import find_packages, find_wheel, is_virtual, modules_of
 from mlir_matrix.environments.package import Provider
 
 #: Folders of a tree that may hold programs.
 _FOLDERS = ("bin", ".")
+#: Symbols of programs that are built with a sanitizer.
+_SANITIZER = re.compile(rb"\0__(asan|tsan|msan|ubsan)_(?:init|handle_)")
 _VERSION = re.compile(r"\b(\d+(?:\.\d+)+)")
 
 
@@ -42,7 +45,9 @@ def find_build(entry: Entry[Component], pinned: str, home: Home) -> OwnBuild:
     elif not os.path.isdir(pinned):
         raise UsageError(f"{where}: there is no such folder; build it there again, or pin a release")
     else:
-        found = _find_programs(entry, where, pinned, digests) or find_packages(entry, where, pinned, digests.of)
+        # Programs of a virtual environment are scripts that import its packages.
+        found = None if is_virtual(pinned) else _find_programs(entry, where, pinned, digests)
+        found = found or find_packages(entry, where, pinned, digests.of)
     if found is None:
         tools, modules = entry.document.tools, modules_of(entry.document)
         missing = [f"none of {', '.join(tools)} is in this folder or its bin/"] if tools else []
@@ -76,7 +81,9 @@ def _find_programs(entry: Entry[Component], where: str, folder: str, digests: _D
         for name, path in found.items()
     )
     digest = digest_value([each.identity for each in programs])
-    release = f"{number}{OWN_MARK}{digest[:8]}"
+    checks = ["assertions"] if any("with assertions" in each.version for each in programs) else []
+    checks += sorted({name for each in programs for name in digests.sanitizers(os.path.realpath(each.path))})
+    release = ".".join([f"{number}{OWN_MARK}{digest[:8]}", *checks])
     return HostTool(component=entry.name, release=release, programs=programs, pinned=folder)
 
 
@@ -107,6 +114,16 @@ class _Digests:
             kept = json.loads(notes.read_bytes())
             self._known = kept if isinstance(kept, dict) else {}
         self._used: dict[str, list[object]] = {}
+
+    def sanitizers(self, real: str) -> set[str]:
+        """Return the sanitizers that a program was built with, by names in its symbol table: ``asan``, ``ubsan``."""
+        key, digest = f"{real}:sanitizers", self.of(real)
+        known = self._known.get(key)
+        if not (isinstance(known, list) and known[:-1] == [digest]):
+            with open(real, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+                known = [digest, " ".join({match[1].decode() for match in _SANITIZER.finditer(content)})]
+        self._used[key] = known
+        return set(str(known[-1]).split())
 
     def of(self, real: str) -> str:
         """Return the digest of a file. Its path has no links."""

@@ -29,8 +29,6 @@ from mlir_matrix.environments.own_packages import OWN_MARK, OwnPackages, OwnWhee
 _EXTENSION = re.compile(r"\.cpython-(3\d+)-[^/]*\.so$")
 _STATED = re.compile(r"^__version__\b[^=\n]*=\s*[\"']([^\"']+)", re.MULTILINE)
 _NUMBER = re.compile(r"\d+(?:\.\d+)*")
-#: Libraries of the system, which all actions see.
-_SYSTEM = ("/lib", "/usr/lib")
 #: How far above a folder of packages the programs of its build tree may be.
 _LEVELS = 4
 _SHARED = ("/", "/usr", "/usr/local")
@@ -42,6 +40,11 @@ def modules_of(component: Component) -> list[str]:
     return list(dict.fromkeys([*component.modules, *bindings]))
 
 
+def is_virtual(folder: str) -> bool:
+    """Return whether a folder is a virtual environment."""
+    return os.path.isfile(f"{folder}/pyvenv.cfg")
+
+
 def find_packages(
     entry: Entry[Component], where: str, pinned: str, digest_of: Callable[[str], str]
 ) -> OwnPackages | None:
@@ -50,16 +53,16 @@ def find_packages(
     ``digest_of`` returns the digest of a file without links. Raise UsageError for another Python, and if no version is stated.
     """
     modules = modules_of(entry.document)
-    is_virtual = os.path.isfile(f"{pinned}/pyvenv.cfg")
-    sites = sorted(Path(pinned).glob("lib/python3.*/site-packages")) if is_virtual else [Path(pinned)]
+    virtual = is_virtual(pinned)
+    sites = sorted(Path(pinned).glob("lib/python3.*/site-packages")) if virtual else [Path(pinned)]
     found = [(site, name) for site in sites for name in modules if (site / name).is_dir()]
     if not found:
-        if is_virtual and modules:
+        if virtual and modules:
             advice = f"install it there, or pin the folder that has {modules[0]}/ if it is installed as editable"
             raise UsageError(f"{where}: this virtual environment has no package {' or '.join(modules)}; {advice}")
         return None
     site, module = found[0]
-    named = [site.parent.name.removeprefix("python")] if is_virtual else sorted(_versions(site / module))
+    named = [site.parent.name.removeprefix("python")] if virtual else sorted(_versions(site / module))
     tags = tuple(tag for tag in SUPPORTED if not named or version_of(tag) in named)
     if not tags:
         newest = f"CPython {version_of(SUPPORTED[0])} to {version_of(SUPPORTED[-1])}"
@@ -72,7 +75,8 @@ def find_packages(
     contents = [[os.path.relpath(file, site), digest_of(os.path.realpath(file))] for file in files]
     contents += [[os.path.basename(file), digest_of(os.path.realpath(file))] for file in libraries]
     number = _number(entry, where, site, module)
-    digest = digest_value(contents)
+    # Another component may have the same folder.
+    digest = digest_value([entry.name, contents])
     return OwnPackages(
         component=entry.name,
         release=f"{number}{OWN_MARK}{digest[:8]}",
@@ -123,7 +127,7 @@ def find_wheel(
             raise unwritable(f"{pinned} cannot be copied", error) from None
     return OwnWheel(
         component=entry.name,
-        release=f"{version.base_version}{OWN_MARK}{sha256[:8]}",
+        release=f"{version.base_version}{OWN_MARK}{digest_value([entry.name, sha256])[:8]}",
         where=where,
         pinned=pinned,
         tags=tags,
@@ -161,13 +165,11 @@ def _versions(package: Path) -> set[str]:
 
 
 def _libraries(package: Path, site: Path) -> Iterator[str]:
-    """Yield the libraries that extension modules of a package need beside those of the system."""
+    """Yield the libraries that extension modules of a package need outside of its folder."""
     for file in _files(package):
         if _EXTENSION.search(file):
             paths = set(needed_by(file)) - {file}
-            yield from (
-                path for path in paths if not path.startswith((*_SYSTEM, f"{site}/", f"{os.path.realpath(site)}/"))
-            )
+            yield from (path for path in paths if not path.startswith((f"{site}/", f"{os.path.realpath(site)}/")))
 
 
 def _distributions(site: Path) -> Iterator[tuple[str, str]]:

@@ -52,6 +52,8 @@ class ResolvedEnvironment:
     foreign: bool = field(default=False, compare=False)
     #: By label of a package: the nearest other release, as ``--pin`` takes it.
     nearest: Mapping[str, str] = field(default_factory=dict, compare=False)
+    #: Whether it has packages that no lock file names: the user's own.
+    own: bool = field(default=False, compare=False)
 
     @cached_property
     def digest(self) -> str:
@@ -89,7 +91,9 @@ class ResolvedEnvironment:
     def is_locked(self) -> bool:
         """Return whether lock files and this program's interpreter determine it, without programs found on PATH."""
         locked = all(isinstance(package, WheelPackage | DebianRelease) for package in self.units)
-        return locked and (self.interpreter.prefix is not None or self.interpreter == interpreters.own())
+        return (
+            locked and not self.own and (self.interpreter.prefix is not None or self.interpreter == interpreters.own())
+        )
 
     @property
     def size(self) -> int:
@@ -165,6 +169,7 @@ def resolve(
         prefixes=prefixes,
         foreign=foreign,
         nearest=dict(_nearest(releases)),
+        own=bool(own),
     )
 
 

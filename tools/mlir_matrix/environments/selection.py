@@ -41,6 +41,7 @@ class Lockable:
             lock_folders=session.lock_folders,
             pins=",".join(f"{name}={release}" for name, release in self.changed(session).items()),
             needs=session.with_entries(needs),
+            builds=session.builds,
             sealed=sealed,
         )
         return replace(found, name=self.name)

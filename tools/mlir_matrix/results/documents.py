@@ -76,7 +76,7 @@ class TestEntry(NamedTest):
     scaled: NotRequired[str]
     """Of a program that was too large for a test: which of its numbers were made smaller, `seq_len from 4096 to 128`."""
     signal: NotRequired[str]
-    """Of a crash: the name of the signal, such as `SIGSEGV`."""
+    """Of a crash: the name of the signal, such as `SIGSEGV`, or of the sanitizer that ended it, such as `AddressSanitizer`."""
     frame: NotRequired[str]
     """The innermost frame of a stack in the diagnostics, without signal handlers: `mlir::foo(int)`, or `f (x.py:3)` of Python."""
     kept: NotRequired[str]

@@ -80,10 +80,14 @@ def behaviour(result: TestResult) -> Signature:
     if result.verdict is not None and result.outcome == Outcome.MISMATCH:
         details = tuple(map(mismatch_words, wrong_outputs(result.verdict)))
         return Signature(outcome=result.outcome, stage=result.stage, details=details)
+    reason = result.reason.removeprefix(f"{step}: ")
+    if result.signal:
+        # What a crash says: the text of an assertion, or what a sanitizer has found.
+        reason = reason.partition(f"{result.signal} while at stage {result.stage}")[2].removeprefix(": ")
+    details = (shape(reason),) if reason and result.outcome != Outcome.TIMED_OUT else ()
     return Signature(
-        outcome=result.outcome, stage=result.stage, step=step, signal=result.signal, frame=result.frame,
-        details=() if result.signal or result.outcome == Outcome.TIMED_OUT else (shape(result.reason.removeprefix(f"{step}: ")),),
-    )  # fmt: skip
+        outcome=result.outcome, stage=result.stage, step=step, signal=result.signal, frame=result.frame, details=details
+    )
 
 
 def wrong_outputs(verdict: Verdict) -> list[Census]:

@@ -81,6 +81,11 @@ def raising(error: BaseException) -> Any:
             "crashed",
             'SIGABRT while at stage lower: Assertion `isIt(x) && "odd"\' failed',
         ),
+        (
+            ActionCrashed("AddressSanitizer", diagnostics="==ERROR: AddressSanitizer: heap-use-after-free on address"),
+            "crashed",
+            "AddressSanitizer while at stage lower: heap-use-after-free",
+        ),
         (ActionCrashed("SIGILL"), "crashed", "is the code for another CPU?"),
         (MachineFailed("cannot read"), "infra-error", "cannot read"),
         (OSError(errno.ENOSPC, "No space left on device"), "infra-error", "No space left"),

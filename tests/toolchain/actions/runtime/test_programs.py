@@ -236,6 +236,50 @@ def test_a_signal_is_a_crash(call: Any) -> None:
     assert caught.value.diagnostics == "before\n"
 
 
+ASAN = """\
+==19058==ERROR: AddressSanitizer: heap-use-after-free on address 0x602000000014 at pc 0x559cd2a6f2d1
+    #0 0x559cd2a6f2d0 in __interceptor_memcpy /src/asan.cpp:5
+    #1 0x559cd2a6f596 in mlir::f(int*) /src/a.cpp:8:3
+    #2 0x559cd2a6f1a0  (/build/bin/mlir-opt+0x21a0)
+"""
+UBSAN = "a.cpp:6:55: runtime error: signed integer overflow: 2 + 2147483647\n"
+ABORTED = "opt: a.cpp:8: void f(): Assertion `x' failed."
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "signal", "kept"),
+    [
+        (ASAN, 1, "AddressSanitizer", "==ERROR: AddressSanitizer: heap-use-after-free on address 0x6"),
+        (UBSAN, 1, "UndefinedBehaviorSanitizer", UBSAN),
+        # A shell says so of its program.
+        (ABORTED, 134, "SIGABRT", ABORTED),
+    ],
+)
+def test_reports_of_assertions_and_sanitizers_are_crashes(
+    call: Any, said: str, code: int, signal: str, kept: str
+) -> None:
+    with pytest.raises(ActionCrashed) as caught:
+        call(say(said, code))
+    assert caught.value.signal == signal
+    assert caught.value.diagnostics.startswith(kept)
+    if said == ASAN:
+        assert caught.value.diagnostics.splitlines()[1:] == ["#  mlir::f(int*)", ""]
+
+
+def test_what_a_program_prints_of_an_assertion_is_no_crash(call: Any) -> None:
+    with pytest.raises(ActionFailed):
+        call(say(ABORTED))
+
+
+def test_options_of_sanitizers_are_for_builds_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = {"one": ("23.0.0+own.1.asan", "/one"), "two": ("23.0.0+own.1.assertions", "/two")}
+    monkeypatch.setattr(programs, "programs", own | {"llvm-symbolizer": ("23.0.0+own.1.asan", "/symbolizer")})
+    monkeypatch.setattr(isolation, "memory_limits", {512})
+    options = programs.variables_of("one")["ASAN_OPTIONS"]
+    assert "hard_rss_limit_mb=512:external_symbolizer_path=/symbolizer" in options
+    assert programs.variables_of("two") == {}
+
+
 def test_diagnostics_are_the_same_everywhere(call: Any, tmp_path: Path) -> None:
     """No folder of the machine, no address, and not more than anyone reads."""
     text = (

@@ -4,8 +4,8 @@
         [--prefix RELEASE=FOLDER]… [--program NAME@RELEASE=PATH]… [--bind PATH]… WORKER-ARGUMENTS…
 
 ``-S`` leaves out the interpreter's own site-packages. Each ``--site`` is an installed package, each ``--own`` a folder of the
-user's packages. Each ``--prefix`` is a release
-of programs with all that they need. Each ``--program`` is a program of the machine. Actions see these paths and each ``--bind``.
+user's packages. Each ``--prefix`` is a release of programs with all that they need. Each ``--program`` is a program of the
+machine. Actions see these paths and each ``--bind``.
 ``--checked``: Bazel has verified every byte of these folders. Their files are links to unknown paths, so actions see all files.
 ``--loader``: the caller had only relative paths for the interpreter and its libraries; start again with absolute paths.
 ``--foreign``, an argument of the worker: an untrusted catalog chose packages, so only actions can import them.

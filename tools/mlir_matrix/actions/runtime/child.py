@@ -31,7 +31,9 @@ from mlir_matrix.actions.contract import (
     MachineFailed,
     ToolError,
     is_verdict,
+    last_words,
     own_files,
+    programs,
     sites,
 )
 from mlir_matrix.actions.outcomes import Outcome
@@ -45,6 +47,8 @@ LATE = signal.SIGXCPU
 #: Exit code of a child that could not write its outcome, because the machine failed.
 EXIT_MACHINE = 74
 
+#: The release of a user's own build with a sanitizer that has shadow memory.
+_SHADOWED = re.compile(r"\.(?:asan|msan|tsan)\b")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,16}\b")
 #: Control characters that a terminal would obey, and invalid text. Reports print text of code under test.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -52,9 +56,6 @@ _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u206
 _LOCATION = re.compile(r'\bloc\("/(?:[^"/]*/)*([^"/]*)(?=")')
 #: What a signal means, beside its name.
 _MEANS = {"SIGILL": ": an instruction that this CPU lacks, or a trap; is the code for another CPU?"}
-#: What LLVM prints before it aborts. The description of a node that it cannot select begins with an address.
-_LAST_WORDS = re.compile(r"\b(LLVM ERROR: .{1,120}|Assertion `.{1,120}?' failed)")
-_NODE = re.compile(r"(?<=Cannot select: )0x[0-9a-f]+: ")
 _FRAME = re.compile(r'File "([^"]+)"')
 #: What programs print when the disk is full; the second form is Zig's.
 _DISK_FULL = re.compile(r"No space left on device|NoSpaceLeft")
@@ -94,8 +95,8 @@ def failed_outcome(stage: str) -> str:
 
 
 def crash(stage: str, signal_name: str, diagnostics: str) -> dict[str, str]:
-    said = _LAST_WORDS.search(diagnostics)
-    means = f": {_NODE.sub('', said[1])}" if said else _MEANS.get(signal_name, "")
+    said = last_words(diagnostics)
+    means = f": {said}" if said else _MEANS.get(signal_name, "")
     if signal_name == "SIGABRT" and stage == "run" and not said and diagnostics.strip():
         # A kernel prints the message of an assertion (cf.assert), and then aborts.
         means = f": {diagnostics.strip().splitlines()[-1][:120]}"
@@ -178,7 +179,9 @@ def run_forked(
             isolation.die_with_parent()
             isolation.shield(False)
         try:
-            isolation.limit_resources(memory_mb=memory_mb)
+            # The shadow memory of a sanitizer takes terabytes of addresses.
+            shadowed = any(_SHADOWED.search(release) for release, _ in programs.values())
+            isolation.limit_resources(memory_mb=memory_mb, mapped=not shadowed)
             if space is not None:
                 folder = space.folder
                 space.confine()

@@ -34,13 +34,20 @@ folders: list[str] = []
 _ERROR = re.compile(r"(?:^|: )(?:error|LLVM ERROR): (.+)", re.MULTILINE)
 #: Lines that a crashing program prints and that differ: addresses between runs, folders between machines.
 _NOISE = re.compile(
-    r"^(?: ?#\d+ 0x|\d+ +\S+ +0x|PLEASE submit|Stack dump|0\.\s|\d+\.\s+Program arguments|Segmentation fault)"
+    r"^(?: *#\d+ 0x|\d+ +\S+ +0x|PLEASE submit|Stack dump|0\.\s|\d+\.\s+Program arguments|Segmentation fault)"
 )
 #: A frame of LLVM's stack dump with a symbol. Frames of signal handlers, of ``abort`` and of libc's start are left out. The
 #: second form is that of programs without debug information: ``4  libMLIR.so 0x… mlir::f(int) + 14``.
 _SIGNALS = r"(?!llvm::sys::(?:Print|Run)|(?:gsignal|raise|abort|__\w+)\b)"
-_FRAME = re.compile(rf"^ ?#\d+ 0x\w+ (?!\(?\.{{0,2}}/){_SIGNALS}(.+?) \(?\.{{0,2}}/.*")
+_FRAME = re.compile(rf"^ *#\d+ 0x\w+ (?:in |(?!in ))(?!\(?\.{{0,2}}/){_SIGNALS}(.+?) \(?\.{{0,2}}/.*")
 _BARE_FRAME = re.compile(rf"^\d+ +\S+ +0x\w+ {_SIGNALS}(.+) \+ \d+$")
+#: How a sanitizer's report begins, with the number of the process; UBSan's has no name.
+_PROCESS = re.compile(r"^==\d+==(?=(?:ERROR|WARNING): \w+Sanitizer: )", re.MULTILINE)
+_REPORT = re.compile(r"^==(?:ERROR|WARNING): (\w+Sanitizer): |^\S+:\d+:\d+: runtime error: ", re.MULTILINE)
+#: The release of a user's own build with a sanitizer.
+_SANITIZED = re.compile(r"\.(?:asan|msan|tsan|ubsan)\b")
+#: Exit codes by which a shell says that a signal ended its program: SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV.
+_BY_SIGNAL = {128 + number: -number for number in (4, 6, 7, 8, 11)}
 _TEXT_LIMIT = 200_000
 #: Dialect conversion has no pattern for an operation, or each of its patterns refuses it.
 _ILLEGAL = re.compile(r"failed to legalize operation ('[^']+')(?: that was explicitly marked illegal)?")
@@ -184,7 +191,8 @@ def execute(
             # Compilers fold constants with libm, whose results must not depend on this CPU.
             env={
                 "LC_ALL": "C", "HOME": os.getcwd(), "TMPDIR": os.getcwd(), "PATH": "",
-                "GLIBC_TUNABLES": isolation.CLEAN_ENVIRONMENT["GLIBC_TUNABLES"], **of_script(words[0]), **variables,
+                "GLIBC_TUNABLES": isolation.CLEAN_ENVIRONMENT["GLIBC_TUNABLES"], **of_script(words[0]), **of_sanitizers(program),
+                **variables,
             },
             stdin=subprocess.DEVNULL, capture_output=True, check=False,
             # With a function here, Python copies this process first, which takes longer than most programs need to start.
@@ -204,8 +212,14 @@ def execute(
     if done.returncode != 0:
         check_started(command(program, libraries=libraries), done.returncode, said)
         check_found(program, words[0], done.returncode, said)
-        refuse(done.returncode, said, failure=failure or f"{program} fails with exit code {done.returncode}")
+        code = _BY_SIGNAL.get(done.returncode, done.returncode) if root.is_script(words[0]) else done.returncode
+        refuse(code, said, failure=failure or f"{program} fails with exit code {done.returncode}")
     return clean(said)
+
+
+def variables_of(program: str) -> dict[str, str]:
+    """Return the environment variables that a program needs, beside those of all programs."""
+    return {**of_script(command(program)[0]), **of_sanitizers(program)}
 
 
 def of_script(path: str) -> dict[str, str]:
@@ -213,6 +227,17 @@ def of_script(path: str) -> dict[str, str]:
     if not root.is_script(path):
         return {}
     return {"PATH": root.SEARCH, "PYTHONPATH": ":".join(sites), "PYTHONHASHSEED": "0"}
+
+
+def of_sanitizers(program: str) -> dict[str, str]:
+    """Return the environment variables with which sanitizers in a user's own build end the program and name functions."""
+    if program not in programs or not _SANITIZED.search(programs[program][0]):
+        return {}
+    symbolizer = programs.get("llvm-symbolizer", ("", ""))[1]
+    by = f":external_symbolizer_path={symbolizer}" if symbolizer else ""
+    # The leak checker traces its own process, which actions may not. Shadow memory breaks any other limit of memory.
+    common = f"halt_on_error=1:print_stacktrace=1:detect_leaks=0:hard_rss_limit_mb={max(isolation.memory_limits, default=0)}{by}"
+    return dict.fromkeys(("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "MSAN_OPTIONS"), common)
 
 
 def check_found(program: str, path: str, code: int, said: str) -> None:
@@ -251,11 +276,19 @@ def refuse(code: int, said: str, *, failure: str) -> NoReturn:
     text = clean(said)
     if code < 0:
         raise ActionCrashed(signal_name(-code), diagnostics=text)
+    if reported := sanitizer_of(text):
+        raise ActionCrashed(reported, diagnostics=text)
     found = _ERROR.search(text)
     lines = [line for line in text.splitlines() if line.strip()] or ["it prints nothing"]
     # Python prints the error last.
     first = found[1] if found else lines[-1 if lines[0].startswith("Traceback ") else 0]
     raise ActionFailed(f"{failure}: {shortened(first)}", diagnostics=text)
+
+
+def sanitizer_of(text: str) -> str:
+    """Return the sanitizer whose report is in the output of a program, or an empty string."""
+    found = _REPORT.search(text)
+    return (found[1] or "UndefinedBehaviorSanitizer") if found else ""
 
 
 def bounded(printed: bytes) -> str:
@@ -277,7 +310,7 @@ def clean(text: str) -> str:
     """Return the output of a program without parts that differ between machines, because diagnostics are cached."""
     lines = [_BARE_FRAME.sub(r"#  \1", _FRAME.sub(r"#  \1", line)) for line in text.splitlines()]
     lines = [line for line in lines if not _NOISE.match(line)]
-    text = "\n".join(lines)
+    text = _PROCESS.sub("==", "\n".join(lines))
     for place in (*prefixes, *(sites if folders else ())):
         text = text.replace(f"{place}/", "")
     text = text.replace(f"{os.getcwd()}/", "")

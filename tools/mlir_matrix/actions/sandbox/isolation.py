@@ -392,6 +392,8 @@ def _only_stdin(descriptor: int) -> list[tuple[int | str, ...]]:
 
 #: In a child: the first process of its namespace, with which all others end. Empty if there is no namespace.
 ends_together: set[int] = set()
+#: In a child: the MiB of memory that it may use.
+memory_limits: set[int] = set()
 
 
 def die_with_parent(signum: int = signal.SIGKILL) -> None:
@@ -446,20 +448,22 @@ def _capabilities() -> tuple[ctypes.Array[ctypes.c_uint32], ctypes.Array[ctypes.
     return header, held
 
 
-def limit_resources(*, memory_mb: int) -> None:
+def limit_resources(*, memory_mb: int, mapped: bool = True) -> None:
     """Limit private memory (MiB on top of what is mapped now), the size of files (4 GiB each) and core dumps.
 
     Memory that the process was forked with does not count. Shared memory counts only as address space, whose limit is twice as
-    high. If the machine itself runs out of memory, the kernel kills this process first.
+    high. If the machine itself runs out of memory, the kernel kills this process first. ``mapped``: false for programs that map
+    terabytes that they do not use; their memory is not limited here.
     """
     # Unbuffered bytes: a text file makes a forked child copy five times as many pages.
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "wb", buffering=0) as file:
         file.write(b"1000")
     memory = memory_mb << 20
+    memory_limits.add(memory_mb)
     space, data = _sizes()
+    of_memory = ((resource.RLIMIT_DATA, data + memory), (resource.RLIMIT_AS, space + 2 * memory))
     for kind, value in (
-        (resource.RLIMIT_DATA, data + memory),
-        (resource.RLIMIT_AS, space + 2 * memory),
+        *(of_memory if mapped else ()),
         (resource.RLIMIT_FSIZE, 4 << 30),
         (resource.RLIMIT_NOFILE, OPEN_FILES),
         (resource.RLIMIT_CORE, 0),

@@ -13,7 +13,7 @@ from mlir_matrix.fleet.choose import MachineChoice, choose_for
 from mlir_matrix.fleet.durations import Snapshot
 from support.catalogs import catalog, entry
 
-HAS = "cpu: {architecture: m, level: null}, cores: 2, memory-gib: 4"
+HAS = "cpu: {architecture: m, level: null}, cores: 2, memory-gib: 8"
 CATALOG = catalog(
     {
         "smoke": "blocks: [{product: {framework: [pytorch, jax], pipeline: [linalg-loops], target: [x86_64]}}]\nsteps: ['*']",
@@ -44,7 +44,8 @@ def chosen(
     *,
     of: Catalog = CATALOG,
     actions: Callable[[Test], Collection[str]] = lambda test: [test.id],
+    **more: int,
 ) -> MachineChoice:
     """What a machine chooses; without ``actions``, tests share none."""
     known = history or Snapshot()
-    return choose_for(box, tests, catalog=of, pins=Pins(of), history=known, date=DATE, actions=actions)
+    return choose_for(box, tests, catalog=of, pins=Pins(of), history=known, date=DATE, actions=actions, **more)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -99,11 +100,29 @@ def test_every_test_is_a_target(bazel_workspace: BazelWorkspace) -> None:
         assert f"@ours//mlir/tosa-loops/x86_64:{name}" in listed
 
 
+def test_tags_select_tests(bazel_workspace: BazelWorkspace) -> None:
+    tagged = (
+        'attr(tags, "pipeline=tosa-loops", tests(@ours//...)) intersect attr(tags, "framework=mlir", tests(@ours//...))'
+    )
+    listed = bazel_workspace("query", tagged, "--output=label").split()
+    assert sorted(label for label in listed if label.startswith("@ours//")) == [
+        f"@ours//mlir/tosa-loops/x86_64:{name}" for name in ("m_divides", "m_good", "m_wrong")
+    ]
+
+
 def test_a_wildcard_runs_what_can_run_and_tells_what_is_not_as_expected(bazel_workspace: BazelWorkspace) -> None:
     said = bazel_workspace("test", "@ours//...", "--keep_going", code=3)
     assert re.search(r"out of 6 tests: 2 tests pass, 1 fails \w+ and 3 were skipped", said), said
     assert "mismatch mlir/linalg-loops/x86_64/m_wrong: y: 3 of 4 elements" in said
     assert "repeat:   matrix run --catalog=. mlir/linalg-loops/x86_64/m_wrong" in said
+    logs = Path(bazel_workspace("info", "bazel-testlogs").splitlines()[-1])
+    (file,) = logs.glob("**/m_wrong/test.xml")
+    (case,) = ElementTree.parse(file).iter("testcase")
+    assert case.attrib == {"classname": "mlir.linalg-loops.x86_64", "name": "m_wrong"}
+    failure = case.find("failure")
+    assert failure is not None
+    assert (failure.get("type"), failure.get("message")) == ("mismatch", "expected pass, got mismatch")
+    assert "y: 3 of 4 elements" in str(failure.text)
 
 
 def test_bazel_builds_the_same_c_library(bazel_workspace: BazelWorkspace, c_library: Path) -> None:

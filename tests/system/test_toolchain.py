@@ -230,10 +230,22 @@ def test_which_in_the_repository(tmp_path: Path) -> None:
     done = workspace("toolchain", "which", "mlir-opt")
     assert done.code == 3
     assert re.search(r"llvm \S+ is not installed; matrix toolchain fetch llvm@[0-9.]+$", done.stderr.strip())
+    for test, said in (
+        (
+            "mlir/math-poly/x86_64/asin@llvm=19",
+            "matrix: llvm 19.1.7 is not installed; matrix toolchain fetch llvm@19.1.7",
+        ),
+        ("mlir/linalg-loops/x86_64/mlp", "comes without programs; the nearest release with programs is 2"),
+    ):
+        done = workspace("toolchain", "which", "mlir-opt", "--for", test)
+        assert done.code == 3
+        assert said in done.stderr
+    assert "give one of them" in workspace("toolchain", "which", "mlir-opt@19", "--for", test).stderr
     name = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     program(name)
     done = workspace("toolchain", "which", name)
     assert done.code == 0, done.stderr
+    assert re.fullmatch(rf"{name} of cpython \S+", done.stderr.strip())
     said = subprocess.run([done.stdout.strip(), "--version"], capture_output=True, text=True, check=True).stdout
     assert said.startswith(f"Python {name.removeprefix('python')}.")
 

@@ -306,13 +306,16 @@ def _tests(rctx, plan):
     packages = {}
     for test in plan["tests"]:
         package, _, name = test["id"].rpartition("/")
-        packages.setdefault(package, []).append(_test(test, name, reasons.get(test["id"]), targets))
+        packages.setdefault(package, []).append(_test(test, name, reasons.get(test["id"]), targets, rctx.attr.pins))
     head = _PUBLIC + 'load("//:defs.bzl", "cell_test")\n'
     for package, targets in packages.items():
         rctx.file(package + "/BUILD.bazel", head + "".join(targets))
 
-def _test(test, name, reason, targets):
-    arguments = {"id": test["id"], "name": name}
+def _test(test, name, reason, targets, pins):
+    # For --test_tag_filters and attr(tags, …): pins are those of the test, and those that the suite has for all tests.
+    parts = ["{}={}".format(part, test[part]) for part in ["framework", "pipeline", "target", "property"] if part in test]
+    own = [pin for pin in name.partition("@")[2].split(",") if pin]
+    arguments = {"id": test["id"], "name": name, "tags": parts + own + [pin for pin in pins if pin not in own]}
     if reason:
         return _call("cell_test", impossible = reason, **arguments)
     if test["target"] in targets:

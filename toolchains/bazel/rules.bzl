@@ -172,12 +172,37 @@ c_library = rule(
 
 _SCRIPT = """\
 #!/bin/sh
-# Print the outcome of a test, and compare it with the expected one. Read a file; run nothing.
+# Print the outcome of a test, and compare it with the expected one; write test.xml. Read a file; run no test.
 {{ read -r outcome; read -r measurable; read -r reason; }} < '{ending}' || exit
-echo "$outcome {id}${{reason:+: $reason}}"
-echo 'expected: {expected}'
-echo 'repeat:   {repeat} {id}'
+said="$outcome {id}${{reason:+: $reason}}
+expected: "'{expected}
+repeat:   {repeat} {id}'
+printf '%s\\n' "$said"
 [ "$outcome" = '{outcome}' ] && [ "$measurable" = measurable ]
+code=$?
+tag=system-out failures=0 errors=0
+case $code/$outcome in
+  0/*) ;;
+  */infra-error) tag=error errors=1 ;;
+  *) tag=failure failures=1 ;;
+esac
+[ $tag = system-out ] || type=" type=\\"$outcome\\" message=\\"expected {outcome}, got $outcome\\""
+# In a CDATA section, only its end means anything.
+while case $said in *']]>'*) ;; *) false ;; esac; do
+  said="${{said%%]]>*}}]] >${{said#*]]>}}"
+done
+[ -z "${{XML_OUTPUT_FILE-}}" ] || cat > "$XML_OUTPUT_FILE" <<END
+<?xml version="1.0" encoding="UTF-8"?>
+<testsuites>
+  <testsuite name="{cell}" tests="1" failures="$failures" errors="$errors">
+    <testcase classname="{classname}" name="{name}">
+      <properties><property name="outcome" value="$outcome"/></properties>
+      <$tag${{type-}}><![CDATA[$said]]></$tag>
+    </testcase>
+  </testsuite>
+</testsuites>
+END
+exit $code
 """
 
 def _quoted(text):
@@ -187,10 +212,14 @@ def _test_impl(ctx):
     info = ctx.attr.verdict[ActionInfo]
     script = ctx.actions.declare_file(ctx.label.name + ".sh")
     because = " ({}, {})".format(ctx.attr.because, ctx.attr.position) if ctx.attr.because else ""
+    cell, _, name = ctx.attr.id.rpartition("/")
     ctx.actions.write(script, is_executable = True, content = _SCRIPT.format(
+        cell = cell,
+        classname = cell.replace("/", "."),
         ending = _quoted(info.ending.short_path),
         expected = _quoted(ctx.attr.expected + because),
         id = ctx.attr.id,
+        name = name,
         outcome = ctx.attr.expected,
         repeat = _quoted(ctx.attr.repeat),
     ))

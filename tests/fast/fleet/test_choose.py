@@ -79,6 +79,16 @@ def test_the_order_is_never_run_then_recently_failed_then_oldest() -> None:
     assert preferred[:4] == [old, new, never, failed]
 
 
+def test_little_memory_makes_a_plan_longer() -> None:
+    """Two actions of 4 GiB do not fit into 4 GiB at a time; those of 2 GiB do."""
+    box = machine(has=HAS.replace("memory-gib: 8", "memory-gib: 4"))
+    minutes = [
+        chosen(each, SMOKE, memory_mb=limit).minutes for each, limit in ((machine(), 4096), (box, 4096), (box, 2048))
+    ]
+    assert minutes[1] == pytest.approx(2 * minutes[0])
+    assert minutes[2] == minutes[0]
+
+
 def test_an_action_that_tests_share_counts_once() -> None:
     history = Snapshot({name: Recorded(60, day(2)) for name in NAMES})
     # Half of each test is an import that all share: a minute, and then half a minute for each other test, on two cores.

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
+from mlir_matrix.catalog.pins import Pins
+from mlir_matrix.environments.session import Session
+from mlir_matrix.expand.select import choose
 from mlir_matrix.fleet.machines import fleet
+from mlir_matrix.fleet.selection import _left_alone
+from support.catalogs import catalog
 from support.machines import chosen, machine, suite_tests
 
 SMOKE = suite_tests("smoke")
@@ -37,3 +44,18 @@ def test_tests_in_no_suite_of_a_machine_are_named() -> None:
     report = fleet(SMOKE, [box], {"box": chosen(box, [])})
     assert report["summary"]["nobody"] == sum(test.selected for test in SMOKE)
     assert {each["reason"] for each in report["nobody"]} == {"in no suite of a machine"}
+
+
+def test_expectations_that_globs_leave_alone_are_named() -> None:
+    """A suite beside the globs has its expectations; globs alone have those of the default suite."""
+    rules = "expect: [{tests: ['jax/*/*/mlp'], outcome: mismatch, reason: known}]"
+    product = "blocks: [{product: {framework: [jax], pipeline: [linalg-loops], target: [x86_64]}}]"
+    found = catalog({"smoke": product, "known": f"{product}\n{rules}"})
+    session = cast(Session, SimpleNamespace(catalog=found, pins=Pins(found)))
+    tests = list(choose(found, ["jax/**"]).tests())
+    (warning,) = _left_alone(session, machine("{suites: ['jax/**']}"), tests)
+    assert warning.startswith(
+        "machines/box.yaml:3:9: globs without their suite leave expectations alone: suites/known.yaml:"
+    )
+    assert warning.endswith(" (1 test)")
+    assert list(_left_alone(session, machine("{suites: [known, 'jax/**']}"), tests)) == []

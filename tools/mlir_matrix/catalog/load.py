@@ -39,6 +39,8 @@ class Section:
     noun: str
     #: The YAML file of an entry that is a folder; empty where each entry is a file.
     file: str = ""
+    #: Whether an entry that is wrong stops only what names it.
+    is_alone: bool = False
 
 
 SECTIONS = (
@@ -54,7 +56,7 @@ SECTIONS = (
     Section("workloads", ("matrix", "workloads"), base.Workload, "a workload", "workload.yaml"),
     Section("suites", ("matrix", "suites"), suites.Suite, "a suite"),
     Section("expectations", ("matrix", "expectations"), suites.Expectations, "a file of expectations"),
-    Section("machines", ("matrix", "machines"), machines.Machine, "a machine"),
+    Section("machines", ("matrix", "machines"), machines.Machine, "a machine", is_alone=True),
 )
 #: In ``toolchains/``: the default pins.
 KNOWN_GOOD = "known-good.yaml"
@@ -146,6 +148,10 @@ class _Loader:
                         self._add_releases(item, root, other)
                         continue
                     document = self._document(item, section.model)
+                    problems = Problems() if section.is_alone else self.problems
+                    document = read_document(item.path, item.shown, section.model, problems)
+                    if section.is_alone:
+                        self.problems.leave_out_if_any(section.field, name, problems)
                     self._add(section, name, document, root=root.path, folder=item.path.parent)
         self.known_good += self._single(root, "toolchains", KNOWN_GOOD, toolchains.KnownGood)
         self.quarantines += self._single(root, "matrix", QUARANTINE, suites.Quarantine)

@@ -222,7 +222,8 @@ class Problems:
 
     def __init__(self) -> None:
         self.found: set[tuple[str, Place, str]] = set()
-        #: Entries over a limit, by section and name. They are left out; the rest of the catalog can be used.
+        #: Entries that cannot be used, by section and name: those over a limit, and machines that are wrong. They are left out;
+        #: the rest of the catalog can be used.
         self.over: dict[tuple[str, str], str] = {}
 
     def add(self, file: str, message: str, place: Place = (0, 0)) -> None:
@@ -230,8 +231,14 @@ class Problems:
         self.found.add((file, place, message))
 
     def leave_out(self, section: str, name: str, file: str, message: str, place: Place = (0, 0)) -> None:
-        """Add a problem with an entry that is over a limit."""
+        """Leave out an entry because of a problem with it."""
         self.over.setdefault((section, name), f"{located(file, place, message)}; it is left out")
+
+    def leave_out_if_any(self, section: str, name: str, problems: Problems) -> None:
+        """Leave out an entry that has problems of its own."""
+        if problems.found:
+            whole = "; ".join(located(*problem) for problem in sorted(problems.found))
+            self.over.setdefault((section, name), f"{whole}; it is left out")
 
     def raise_if_any(self) -> None:
         """Raise one CatalogError, a line per problem, sorted by place."""

@@ -10,13 +10,14 @@ from enum import StrEnum
 
 from mlir_matrix.base.names import split_pins, test_glob
 from mlir_matrix.catalog.catalog import Catalog, Entry
-from mlir_matrix.catalog.models.machines import Machine
+from mlir_matrix.catalog.models.machines import Has, Machine
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.routes import X86_LEVELS
 from mlir_matrix.fleet.durations import Estimates, Snapshot
 from mlir_matrix.plan.graph import BUILDING
 from mlir_matrix.plan.planner import PlannedTests
+from mlir_matrix.plan.request import DEFAULT_MEMORY_MB
 
 #: A test that failed within this number of days comes before the others.
 RECENT_DAYS = 14
@@ -60,11 +61,12 @@ def choose_for(
     date: str,
     actions: Callable[[Test], Collection[str]],
     devices: Collection[str] = (),
+    memory_mb: int = DEFAULT_MEMORY_MB,
 ) -> MachineChoice:
     """Choose among tests.
 
     ``pins``: those of the plan. ``date``: the current time, in UTC. ``actions`` returns the actions of a test, so that an action
-    that several tests share counts once. ``devices``: those granted to kernels.
+    that several tests share counts once. ``devices``: those granted to kernels. ``memory_mb``: the limit of an action, in MiB.
     """
     whys = (_Abilities(machine, catalog, pins).lack, _Wishes(machine, catalog, devices).refusal)
     able: list[Test] = []
@@ -77,12 +79,20 @@ def choose_for(
                 left[test.id] = kind
         (able if test.selected and not reason else others).append(left_out(test, reason) if reason else test)
     rows = _ordered(machine, able, history, date)
-    chosen, over, seconds, required = _fit(machine, rows, Estimates(history).seconds, actions)
+    minute = 60.0 * actions_at_once(machine.document.has, memory_mb)
+    chosen, over, seconds, required = _fit(machine, rows, minute, Estimates(history).seconds, actions)
     left |= {test.id: Left.OVER for test in over}
-    minute = 60.0 * machine.document.has.cores
     budget = machine.document.wants.budget_minutes
     excess = required / minute if budget is not None and required / minute > budget else 0.0
     return MachineChoice([*chosen, *over, *others], left, seconds / minute, excess)
+
+
+def actions_at_once(has: Has, memory_mb: int) -> int:
+    """Return how many actions a machine runs at a time: one a core, if its memory has room for their limits, in MiB.
+
+    Few actions reach their limit, so that a part of the room counts as room.
+    """
+    return max(1, min(has.cores, -(-has.memory_gib * 1024 // memory_mb)))
 
 
 def timed_actions(plan: PlannedTests, test: Test) -> list[str]:
@@ -238,16 +248,17 @@ def _ordered(
 def _fit(
     machine: Entry[Machine],
     rows: Iterable[tuple[Test, bool, str]],
+    minute: float,
     seconds: Callable[[Test], float],
     actions: Callable[[Test], Collection[str]],
 ) -> tuple[list[Test], list[Test], float, float]:
     """Return the tests within the budget, the others, and the seconds of the tests within it and of the required ones.
 
+    ``minute``: the seconds of tests that a minute of the machine has.
     Seconds are recorded by test, so each of its actions counts as an equal part of them.
     """
     budget = machine.document.wants.budget_minutes
     position = machine.source.position("wants", "budget-minutes")
-    minute = 60.0 * machine.document.has.cores
     limit = float("inf") if budget is None else budget * minute
     chosen: list[Test] = []
     over: list[Test] = []

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.errors import CatalogError, UsageError
 from mlir_matrix.base.names import did_you_mean, printable
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.load import read_document
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 def find_machine(catalog: Catalog, name: str) -> Entry[Machine]:
     """Return a machine by its name or by its file (``FILE.yaml``). Raise UsageError or CatalogError."""
     if not is_file(name):
+        if why := catalog.over.get(("machines", name)):
+            raise CatalogError(why)
         if name not in catalog.machines:
             near = did_you_mean(name, catalog.machines)
             fix = near or "; make a file of it: matrix machine probe > matrix/machines/NAME.yaml"

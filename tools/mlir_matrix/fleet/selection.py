@@ -6,7 +6,7 @@ Each filter takes and returns all tests. Tests that it leaves out have the reaso
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -16,14 +16,15 @@ from mlir_matrix.base.text import counted, now
 from mlir_matrix.catalog.pins import read_pins
 from mlir_matrix.cli.output import warn
 from mlir_matrix.environments.machine import HOST, x86_level
-from mlir_matrix.expand.select import choose, granted
+from mlir_matrix.expand.select import choose, granted, is_suite
+from mlir_matrix.expand.suite import expand, varied
 from mlir_matrix.fleet.affected import affected_since, find_revision
 from mlir_matrix.fleet.changed_files import affected_by
-from mlir_matrix.fleet.choose import Left, MachineChoice, choose_for, left_out, timed_actions
+from mlir_matrix.fleet.choose import Left, MachineChoice, actions_at_once, choose_for, left_out, timed_actions
 from mlir_matrix.fleet.durations import Estimates, read_snapshot, read_summary
 from mlir_matrix.fleet.machines import find_machine
 from mlir_matrix.fleet.shards import identifiers_digest, shards
-from mlir_matrix.plan.request import SelectionOptions
+from mlir_matrix.plan.request import DEFAULT_MEMORY_MB, SelectionOptions
 from mlir_matrix.plan.session import plan_tests
 
 if TYPE_CHECKING:
@@ -88,10 +89,15 @@ class Selected:
         if self.devices and executor.executor != "local":
             why = f"only --executor local grants devices; this is {executor.executor}"
             raise UsageError(f"machine {self.machine.name} grants {self.devices[0]}: {why}")
+        limits = replace(
+            request.limits,
+            jobs=min(request.limits.jobs, actions_at_once(self.machine.document.has, request.limits.memory_mb)),
+        )
         given = {word.partition("=")[0] for word in request.pins}
         wanted = self.machine.document.wants.pins.items()
         own = [f"{name}={release}" for name, release in wanted if name not in given]
-        return replace(request, tests=tuple(self.arguments), pins=(*request.pins, *own), executor=executor)
+        pins = (*request.pins, *own)
+        return replace(request, tests=tuple(self.arguments), pins=pins, executor=executor, limits=limits)
 
 
 def _check_here(machine: Entry[Machine]) -> None:
@@ -114,8 +120,12 @@ def select(
     devices: tuple[str, ...] = (),
     *,
     excluded: bool = False,
+    memory_mb: int = DEFAULT_MEMORY_MB,
 ) -> Selected:
-    """Select tests; with ``excluded`` also list those that suites leave out. Raise UsageError."""
+    """Select tests; with ``excluded`` also list those that suites leave out. Raise UsageError.
+
+    ``memory_mb`` is the limit of an action, in MiB.
+    """
     _check(options)
     machine = find_machine(current.catalog, options.machine) if options.machine else None
     if machine is None:
@@ -126,7 +136,7 @@ def select(
         if change is not None:
             selected.document = {"pins": dict(current.pins.overrides), "change": change}
     else:
-        selected = by_machine(current, machine, options, arguments, devices, excluded=excluded)
+        selected = by_machine(current, machine, options, arguments, devices, excluded=excluded, memory_mb=memory_mb)
     if options.shard is not None:
         _by_shard(selected, options.shard, options)
     if selected.document is not None and current.pins.swaps:
@@ -154,11 +164,13 @@ def by_machine(
     devices: tuple[str, ...] = (),
     *,
     excluded: bool = False,
+    memory_mb: int = DEFAULT_MEMORY_MB,
 ) -> Selected:
     """Select the tests of a machine under its pins: from the arguments, else from its suites."""
     wants = machine.document.wants
     words = [f"{name}={release}" for name, release in wants.pins.items() if name not in current.pins.overrides]
     current = current.with_pins(read_pins(current.catalog, words, f"machine {machine.name}"))
+    of_machine = not arguments
     arguments = arguments or wants.suites
     history = read_snapshot(options.history) if options.history else read_summary(current.home.state, warn)
     date = options.date or now()
@@ -174,7 +186,10 @@ def by_machine(
         date=date,
         actions=lambda test: timed_actions(plan, test),
         devices=devices,
+        memory_mb=memory_mb,
     )
+    if of_machine:
+        warn(*_left_alone(current, machine, choice.tests))
     if choice.excess:
         where = machine.source.position("wants", "require")
         minutes = f"{choice.excess:.3g} min, more than the budget of {wants.budget_minutes:g} min"
@@ -209,6 +224,28 @@ def by_machine(
         document=document,
         lines=lines,
     )
+
+
+def _left_alone(current: Session, machine: Entry[Machine], tests: Iterable[Test]) -> Iterator[str]:
+    """Say which expectations would be left alone: those of suites that the machine's globs do not name."""
+    wanted = machine.document.wants.suites
+    if not wanted or any(map(is_suite, wanted)):
+        return
+    plain = [test.id for test in tests if test.selected and test.expectation is None]
+    found: dict[str, set[str]] = {}
+    for suite in current.catalog.suites.values():
+        if not suite.document.expect or list(varied(current.catalog, suite, current.pins)):
+            continue
+        expansion = expand(current.catalog, suite, current.pins)
+        for name in plain:
+            test = expansion.test(name)
+            if test is not None and test.selected and test.expectation is not None:
+                found.setdefault(test.expectation.position, set()).add(name)
+    if found:
+        parts = [f"{position} ({counted(len(names), 'test')})" for position, names in found.items()]
+        more = f" and {len(parts) - _NAMED} more" if len(parts) > _NAMED else ""
+        where = machine.source.position("wants", "suites")
+        yield f"{where}: globs without their suite leave expectations alone: {', '.join(parts[:_NAMED])}{more}"
 
 
 def _by_change(

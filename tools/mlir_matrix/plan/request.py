@@ -10,6 +10,9 @@ from pathlib import Path
 from mlir_matrix.base.digest import digest_file
 from mlir_matrix.environments.source.permissions import NONE, Permissions
 
+#: The limit of an action's memory, in MiB, where none is given.
+DEFAULT_MEMORY_MB = 4096
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -17,7 +20,7 @@ class Limits:
 
     jobs: int
     timeout_s: float = 120.0
-    memory_mb: int = 4096
+    memory_mb: int = DEFAULT_MEMORY_MB
 
 
 #: The executors.

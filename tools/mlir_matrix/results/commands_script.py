@@ -129,7 +129,9 @@ class CommandScripts:
         if test.resolved_step is not None:
             step = self._connector.step_alone(test.resolved_step.name)
             if not isinstance(step, Unsupported):
-                chains.step(step.name, step, artifact)
+                runs = self._session.catalog.steps[step.name].runs.get(test.workload, ())
+                for values in [run.values for run in runs] or [()]:
+                    chains.step(step.name, step, artifact, values)
         elif test.route is not None:
             route = self._connector.route(test.framework, test.pipeline, test.target, test.workload, test.pins)
             if not isinstance(route, Unsupported):

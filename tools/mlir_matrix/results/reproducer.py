@@ -91,7 +91,9 @@ def commands_of(
             checks = _checks(plan, done[identifier], action, names, data, lines)
             commands, files, compares = [*commands, *checks[0]], files | checks[1], compares or bool(checks[0])
         if commands:
-            steps[action.label] = [shlex.join(_renamed(word, paths) for word in words) for words in commands]
+            # A pipeline may have a step twice, and an IR test several RUN lines.
+            repeated = steps.setdefault(action.label, [])
+            repeated += [shlex.join(_renamed(word, paths) for word in words) for words in commands]
         if action.label == until:
             break
     return Commands(steps=steps, files={name: data for name, data in files.items() if data}, compares=compares)

@@ -40,7 +40,9 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about:
         permissions=request.permissions,
     )  # fmt: skip
     warn_left_out(current.catalog)
-    selected = select(current, request.tests, request.selection, request.executor.devices)
+    selected = select(
+        current, request.tests, request.selection, request.executor.devices, memory_mb=request.limits.memory_mb
+    )
     current, request = selected.current, selected.request(request)
     plan = selected.plan(selected.with_results())
     if not plan.verdicts and not selected.may_be_empty:

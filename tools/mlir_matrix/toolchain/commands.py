@@ -18,7 +18,7 @@ from mlir_matrix.base.names import check_known, did_you_mean, printable, select_
 from mlir_matrix.base.text import counted, megabytes
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
-from mlir_matrix.cli.completion import COMPONENTS, ENVIRONMENTS, SUITES, names_in
+from mlir_matrix.cli.completion import COMPONENTS, ENVIRONMENTS, SUITES, complete_tests, names_in
 from mlir_matrix.cli.output import note, show, warn
 from mlir_matrix.cli.verbs import verb
 from mlir_matrix.environments.interpreter import SUPPORTED
@@ -28,7 +28,7 @@ from mlir_matrix.environments.selection import locked_units, of_release
 from mlir_matrix.environments.session import Session
 from mlir_matrix.environments.state import bytes_in
 from mlir_matrix.plan.request import Limits
-from mlir_matrix.toolchain.names import selections, tool_places, tool_programs
+from mlir_matrix.toolchain.names import places_of_test, selections, tool_places, tool_programs
 
 if TYPE_CHECKING:
     from mlir_matrix.plan.planner import PlannedTests
@@ -231,19 +231,30 @@ def list_command(components: tuple[str, ...], form: str, current: Session) -> No
     show(form, document, release_lines(rows, libraries), markup=True)
 
 
-@verb("which", "matrix toolchain which mlir-opt@19", "$(matrix toolchain which llc@22) --version")
+@verb(
+    "which",
+    "matrix toolchain which mlir-opt@19",
+    "$(matrix toolchain which llc@22) --version",
+    "matrix toolchain which mlir-opt --for jax/linalg-loops/x86_64/mlp",
+)
 @click.argument("tool", metavar="TOOL[@RELEASE]")
+@click.option(
+    "--for", "test", default="", metavar="TEST", help="Take the release that the steps of TEST use.",
+    shell_complete=complete_tests,
+)  # fmt: skip
 @options.session(options.pin)
-def which_command(tool: str, current: Session) -> None:
-    """Print the path of TOOL from the pinned release or from RELEASE, to run it by hand."""
+def which_command(tool: str, test: str, current: Session) -> None:
+    """Print the path of TOOL from the pinned release or from RELEASE, to run it by hand. Say on stderr which release it is."""
     name, mark, wanted = tool.partition("@")
     if mark and not wanted:
         raise UsageError(f"'{printable(tool)}': expected TOOL@RELEASE, e.g. {printable(name)}@19")
+    if mark and test:
+        raise UsageError(f"'{printable(tool)}' and --for both name a release; give one of them")
     holders = [entry for entry in current.catalog.components.values() if name in entry.document.tools]
     if not holders:
         known = {known for entry in current.catalog.components.values() for known in entry.document.tools}
         raise UsageError(f"no component has a tool '{printable(name)}'{did_you_mean(name, known)}")
-    places = tool_places(current, holders, name, wanted)
+    places = places_of_test(current, holders, test, note) if test else tool_places(current, holders, name, wanted)
     for entry, release in places:
         environment = of_release(current, entry, release).resolve(current)
         if not isinstance(environment, ResolvedEnvironment):
@@ -256,6 +267,7 @@ def which_command(tool: str, current: Session) -> None:
             )
         found = next(tool_programs(current, environment, name), None)
         if found is not None:
+            note(f"{name} of {entry.name} {release.release}")
             click.echo(str(found))
             return
     shown = ", ".join(f"{entry.name} {release.release}" for entry, release in places)

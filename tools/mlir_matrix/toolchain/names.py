@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,12 +12,12 @@ from mlir_matrix.base.names import PINS_MARK, did_you_mean, is_glob, name_glob, 
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.catalog.pins import find_release, release_of
-from mlir_matrix.catalog.releases import spellings
+from mlir_matrix.catalog.releases import nearest_release, spellings
 from mlir_matrix.environments.package import Provider, provider_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.selection import Lockable, of_release
 from mlir_matrix.environments.session import Session
-from mlir_matrix.plan.session import environments_of
+from mlir_matrix.plan.session import environments_of, plan_tests, select_tests
 
 
 def selections(session: Session, names: Iterable[str]) -> Iterator[Lockable]:
@@ -76,6 +76,39 @@ def tool_places(
     return places
 
 
+def places_of_test(
+    current: Session, holders: Sequence[Entry[Component]], test: str, tell: Callable[[str], object]
+) -> list[tuple[Entry[Component], Release]]:
+    """Return the releases of components that the actions of a test use, in their order. Raise UsageError if there is none.
+
+    A release that comes as wheels has no programs: the nearest one with programs stands for it, and ``tell`` gets a line about it.
+    """
+    plan = plan_tests(current, select_tests(current, [test]))
+    names = {entry.name for entry in holders}
+    found: dict[tuple[str, str], tuple[Entry[Component], Release]] = {}
+    for environment in dict.fromkeys(action.environment for action in plan.graph.actions.values()):
+        for entry, release in current.releases(environment):
+            if entry.name not in names:
+                continue
+            used = release
+            programs = [each for each in entry.document.releases if not _is_wheel(entry, each)]
+            near = nearest_release((each.release for each in programs), release.release)
+            if _is_wheel(entry, release) and near is not None:
+                tell(
+                    f"{entry.name} {release.release} comes without programs; the nearest release with programs is {near}"
+                )
+                used = release_of(entry, near)
+            found[entry.name, used.release] = entry, used
+    if not found:
+        raise UsageError(f"no action of {printable(test)} uses {' or '.join(sorted(names))}")
+    return list(found.values())
+
+
+def _is_wheel(entry: Entry[Component], release: Release) -> bool:
+    """Return whether a release has no programs, unlike others of its component: it is a wheel, and they are packages or built."""
+    return bool(entry.document.programs) and provider_of(entry.document, release) is Provider.PYPI
+
+
 def _releases(current: Session, entry: Entry[Component], name: str, wanted: str) -> list[Release]:
     """Return the wanted release, else the pinned one and those that environments pin.
 
@@ -97,8 +130,7 @@ def _releases(current: Session, entry: Entry[Component], name: str, wanted: str)
         if entry.name in pins
     ]
     found = [release_of(entry, each) for each in dict.fromkeys([pinned, *own])]
-    wheels = [each for each in found if entry.document.programs and provider_of(entry.document, each) is Provider.PYPI]
-    return [each for each in found if each not in wheels] or found
+    return [each for each in found if not _is_wheel(entry, each)] or found
 
 
 def tool_programs(current: Session, environment: ResolvedEnvironment, name: str) -> Iterator[Path]:

@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from mlir_matrix.base.errors import CatalogError
+from mlir_matrix.fleet.machines import find_machine
+
 BOX = "matrix/machines/box.yaml"
 RIGHT = """\
 description: d
@@ -32,6 +35,7 @@ wants:
         ("architecture: x86_64", "architecture: aarch64", "3:32: aarch64 has no level 'x86-64-v3'; it is of x86_64"),
         ("cores: 4", "cores: 0", "4:3: 'has.cores': must be greater than or equal to 1"),
         ("cores: 4", "cpus: 4", "4:3: unknown key 'cpus'; did you mean 'cpu'?"),
+        ("[smoke]", "['*/plain/*/mpl']", "8:12: '*/plain/*/mpl' matches no test"),
         ("[smoke]", "[smok]", "8:12: there is no suite 'smok'; did you mean 'smoke'?"),
         ("*/plain/*/mlp", "*/plain/*/mpl", "9:13: '*/plain/*/mpl' matches no test: there is no workload 'mpl'; did you mean"),
         ("mlir/**", "mlir/{a/**", "10:24: '{a' has a '{' without its '}'"),
@@ -47,10 +51,16 @@ wants:
 def test_each_wrong_thing_has_its_place(tree: Any, old: str, new: str, error: str) -> None:
     assert RIGHT.count(old) == 1
     tree.write(BOX, RIGHT.replace(old, new))
-    found = tree.errors()
-    assert any(line.startswith(f"{BOX}:{error}") for line in found), found
+    tree.write(BOX.replace("box", "other"), RIGHT)
+    found = tree.load()
+    why = found.over["machines", "box"]
+    assert f"{BOX}:{error}" in why
+    assert why.endswith("; it is left out")
+    assert list(found.machines) == ["other"], "a wrong file stops its machine only"
+    with pytest.raises(CatalogError, match="it is left out"):
+        find_machine(found, "box")
 
 
 def test_a_right_machine_is_in_the_catalog(tree: Any) -> None:
-    tree.write(BOX, RIGHT)
+    tree.write(BOX, RIGHT.replace("[smoke]", '[smoke, "*/plain/**"]'))
     assert list(tree.load().machines) == ["box"]

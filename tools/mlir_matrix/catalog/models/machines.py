@@ -29,6 +29,7 @@ class Has(Document):
     cores: _Count
     """Cores that a run may use."""
     memory_gib: _Count = Field(alias="memory-gib")
+    """Memory that a run may use: actions at a time are at most as many as have room with their limit, ``--memory``."""
     disk_gib: _Count | None = Field(default=None, alias="disk-gib")
     """The size of the file system of the home of matrix."""
     gpus: tuple[Text, ...] = ()
@@ -55,8 +56,9 @@ class LeaveOut(Document):
 class Wants(Document):
     """What a machine runs of what it can run."""
 
-    suites: tuple[Name, ...] = ()
-    """The suites that it runs without arguments. Empty: the default suite."""
+    suites: tuple[Glob, ...] = ()
+    """What it runs without arguments: suites, and test globs, which select tests of these suites. Globs without a suite select
+    tests of the whole catalog. Empty: the default suite."""
     require: tuple[Glob, ...] = ()
     """Tests that run first, also where they exceed the budget."""
     prefer: tuple[Glob, ...] = ()

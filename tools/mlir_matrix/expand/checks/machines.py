@@ -9,13 +9,17 @@ from mlir_matrix.catalog.yaml_reader import Key
 from mlir_matrix.expand.checks.checker import Checker
 from mlir_matrix.expand.checks.tests import check_test_pattern
 from mlir_matrix.expand.routes import X86_LEVELS
+from mlir_matrix.expand.select import is_suite
 from mlir_matrix.expand.test_sets import Namespace
 
 
 def check(checker: Checker) -> None:
-    """Check all machines of the catalog."""
+    """Check all machines of the catalog. Leave out those that are wrong: each file is about one machine."""
     for machine in checker.catalog.machines.values():
-        _machine(checker, machine)
+        problems = Problems()
+        problems.over = checker.problems.over
+        _machine(Checker(checker.catalog, problems), machine)
+        checker.problems.leave_out_if_any("machines", machine.name, problems)
 
 
 def validate_machine(catalog: Catalog, machine: Entry[Machine]) -> None:
@@ -32,7 +36,7 @@ def _machine(checker: Checker, machine: Entry[Machine]) -> None:
         levels = f"its levels are {', '.join(X86_LEVELS)}" if has.cpu.architecture == "x86_64" else "it is of x86_64"
         checker.wrong(machine, f"{has.cpu.architecture} has no level '{level}'; {levels}", "has", "cpu", "level")
     for index, suite in enumerate(wants.suites):
-        if ("suites", suite) not in checker.problems.over:
+        if is_suite(suite) and ("suites", suite) not in checker.problems.over:
             checker.known(machine, "suite", suite, checker.catalog.suites, "wants", "suites", index)
     for component, release in wants.pins.items():
         at = ("wants", "pins", component)
@@ -48,8 +52,8 @@ def _machine(checker: Checker, machine: Entry[Machine]) -> None:
 def _globs(checker: Checker, machine: Entry[Machine]) -> None:
     wants = machine.document.wants
     globs: list[tuple[str, tuple[Key, ...]]] = []
-    for key, patterns in (("require", wants.require), ("prefer", wants.prefer)):
-        globs += [(glob, ("wants", key, index)) for index, glob in enumerate(patterns)]
+    for key, patterns in (("suites", wants.suites), ("require", wants.require), ("prefer", wants.prefer)):
+        globs += [(glob, ("wants", key, index)) for index, glob in enumerate(patterns) if not is_suite(glob)]
     for number, rule in enumerate(wants.leave_out):
         at = ("wants", "leave-out", number, "match")
         globs += [(glob, (*at, index)) for index, glob in enumerate(rule.match)]

@@ -11,7 +11,9 @@ from mlir_matrix.expand.checks.checker import Checker
 
 
 def validate(catalog: Catalog, *, stale_goldens: bool = False) -> Catalog:
-    """Return the catalog without suites that exceed a limit; ``over`` has the reasons. ``stale_goldens``: accept stale goldens.
+    """Return the catalog without suites that exceed a limit and machines that are wrong; ``over`` has the reasons.
+
+    ``stale_goldens``: accept stale goldens.
 
     Raise CatalogError, with a line for each problem, if its files contradict each other.
     """
@@ -29,7 +31,8 @@ def validate(catalog: Catalog, *, stale_goldens: bool = False) -> Catalog:
     if not problems.over:
         return catalog
     suites = {name: entry for name, entry in catalog.suites.items() if ("suites", name) not in problems.over}
-    return replace(catalog, suites=suites, over={**catalog.over, **problems.over})
+    usable = {name: entry for name, entry in catalog.machines.items() if ("machines", name) not in problems.over}
+    return replace(catalog, suites=suites, machines=usable, over={**catalog.over, **problems.over})
 
 
 def validate_sources(catalog: Catalog) -> None:

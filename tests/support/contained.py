@@ -53,9 +53,6 @@ MORE = {
         "    if base.startswith(('/proc', os.getcwd())): continue\n"
         "    try: open(base + '/x', 'w')\n    except OSError: continue\n    raise ValueError(base)" + GOOD, "pass", "",
     ),
-    "shares_memory": (
-        "import ctypes\nassert ctypes.CDLL(None).shmget(1, 4096, 0o1666) < 0" + GOOD, "pass", "",
-    ),
     "fills_its_folder": (
         "import os\nfor n in range(300):\n    os.makedirs(f'a/{n}')\n    open(f'out/{n}', 'w').close()\nos.chmod('.', 0)" + GOOD,
         "import-failed|pass", "",

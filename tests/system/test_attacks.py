@@ -1,7 +1,4 @@
-"""What a hostile action tries against the machine, as root and as an ordinary user, each with the exact answer that it gets.
-
-An attack is a program that an action runs, beside another action of the same worker. It puts what came of it into ``found``.
-"""
+"""What hostile actions try against the machine, as root and as an ordinary user, beside another action of the same worker."""
 
 from __future__ import annotations
 
@@ -25,188 +22,13 @@ from mlir_matrix.base.paths import find_home
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.lockfiles.wheels import lock_file, write_lock
 from support import wheelhouse
+from support.attacks import ATTACKS, GONE, PRELUDE, READ_ONLY, attacks_by
 from support.downstream import Downstream
 from support.hostile import GOOD
 from support.machine import WHO, interpreter_of_all
 from support.workspace import Workspace, new_home
 
 BOOTSTRAP = Path(__file__).parents[2] / "tools" / "mlir_matrix" / "actions" / "runtime" / "bootstrap.py"
-GONE, REFUSED, DENIED = "No such file or directory", "Operation not permitted", "Permission denied"
-READ_ONLY, FULL, ABSENT = "Read-only file system", "No space left on device", "Function not implemented"
-PRELUDE = """#!PYTHON
-import ctypes, errno, glob, json, os, resource, signal, socket, sys, threading, time
-found = {}
-libc = ctypes.CDLL(None, use_errno=True)
-def tried(name, do, *arguments):
-    try: found[name] = do(*arguments)
-    except OSError as error: found[name] = error.strerror
-def called(name, call, *arguments):
-    ctypes.set_errno(0)
-    found[name] = os.strerror(ctypes.get_errno()) if call(*arguments) == -1 else "done"
-def written(path):
-    descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
-    try: os.write(descriptor, b"x")
-    finally: os.close(descriptor)
-    return "written"
-def listed(path): return sorted(os.listdir(path))
-"""
-#: By name: the program, and what it is to find. VICTIM is a folder of the user's, HOME is their home, TERMINAL their terminal.
-ATTACKS: dict[str, tuple[str, dict[str, Any]]] = {
-    "the_first_process": (
-        """
-        for way in ("root", "cwd"): tried(way, written, f"/proc/1/{way}/VICTIM/kept")
-        for number in (0, 1, 2): tried(f"fd {number}", written, f"/proc/1/fd/{number}")
-        tried("memory", open, "/proc/1/mem")
-        tried("own root", written, "/proc/self/root/VICTIM/kept")
-        called("ptrace", libc.ptrace, 16, 1, 0, 0)
-        """,
-        {**dict.fromkeys(("root", "cwd", "fd 0", "fd 1", "fd 2", "memory"), DENIED), "own root": GONE, "ptrace": REFUSED},
-    ),
-    "devices": (
-        """
-        for name in ("loop0", "vda", "sda", "mem", "kmsg", "fuse", "ptmx", "console"): tried(name, written, "/dev/" + name)
-        tried("mknod", os.mknod, "node", 0o60666, os.makedev(7, 0))
-        tried("pipe outside", written, "VICTIM/pipe")
-        for name in ("null", "full"): tried(name, written, "/dev/" + name)
-        tried("mode", os.chmod, "/dev/null", 0)
-        """,
-        {
-            **dict.fromkeys(("loop0", "vda", "sda", "mem", "kmsg", "fuse", "ptmx", "console", "pipe outside"), GONE),
-            "mknod": REFUSED, "null": "written", "full": FULL, "mode": READ_ONLY,
-        },
-    ),
-    "terminals": (
-        """
-        import fcntl, termios
-        for path in ("/dev/tty", "TERMINAL"): tried(path, written, path)
-        for number in (0, 1, 2): tried(str(number), fcntl.ioctl, number, termios.TIOCSTI, b"x")
-        """,
-        {"/dev/tty": GONE, "TERMINAL": GONE, **dict.fromkeys("012", "Inappropriate ioctl for device")},
-    ),
-    "keys_and_folders": (
-        """
-        for name in ("HOME/.ssh/id", "/etc/shadow", "/etc/ssh", "/root/.ssh", "/var", "/run", "/home", "FOLDER"):
-            tried(name, open, name)
-        tried("beside", listed, "..")
-        found["root"] = {"var", "run", "home", "boot", "mnt", "srv"} & {*os.listdir("/")} != set()
-        """,
-        {
-            **dict.fromkeys(("HOME/.ssh/id", "/etc/shadow", "/etc/ssh", "/root/.ssh", "/var", "/run", "/home", "FOLDER"), GONE),
-            "beside": ["work"], "root": False,
-        },
-    ),
-    "other_processes": (
-        """
-        seen = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-        found["seen"] = [pid for pid in seen if pid > 3]
-        for path in glob.glob("/proc/[0-9]*/environ"):
-            try: found["secret"] = found.get("secret", False) or b"secret" in open(path, "rb").read()
-            except OSError: pass
-        tried("first", open, "/proc/1/environ")
-        """,
-        {"seen": [], "secret": False, "first": DENIED},
-    ),
-    "processes": (
-        """
-        count = 0
-        try:
-            while count < 5000:
-                if os.fork() == 0: signal.pause()
-                count += 1
-        except OSError as error: found["fork"] = error.strerror
-        found["bounded"] = 900 < count < MOST
-        try: threading.Thread(target=time.sleep, args=(1,)).start()
-        except RuntimeError as error: found["thread"] = str(error)
-        """,
-        {"fork": "Resource temporarily unavailable", "bounded": True, "thread": "can't start new thread"},
-    ),
-    "sockets": (
-        """
-        for family in (socket.AF_UNIX, socket.AF_VSOCK): tried(family.name, socket.socket, family)
-        tried("network", socket.create_connection, ("127.0.0.1", PORT), 3)
-        tried("listener", os.stat, "VICTIM/listener")
-        """,
-        {
-            **dict.fromkeys(("AF_UNIX", "AF_VSOCK"), "Address family not supported by protocol"),
-            "network": "Network is unreachable", "listener": GONE,
-        },
-    ),
-    "privileges": (
-        """
-        for change in (os.setuid, os.setgid):
-            try: change(0)
-            except OSError: pass
-        found["root"] = 0 in (os.getuid(), os.geteuid(), os.getgid())
-        tried("chroot", os.chroot, ".")
-        called("unshare", libc.unshare, 0x10000000)
-        called("setns", libc.setns, os.open("/proc/self/ns/mnt", os.O_RDONLY), 0)
-        called("mount", libc.mount, b"none", b"/tmp", b"tmpfs", 0, None)
-        called("umount", libc.umount2, b"/proc", 2)
-        called("remount", libc.mount, None, b"/", None, 32 | 4096, None)
-        tried("new", open, "/etc/new", "w")
-        tried("mode", os.chmod, "/proc/self/oom_score_adj", 0o777)
-        """,
-        {
-            "root": False, "chroot": REFUSED, "unshare": ABSENT, "setns": ABSENT, "mount": REFUSED,
-            "umount": REFUSED, "remount": REFUSED,
-            "new": READ_ONLY, "mode": READ_ONLY,
-        },
-    ),
-    "setuid_programs": (
-        """
-        import subprocess
-        given = subprocess.run(["in/given", "-u"], capture_output=True, text=True)
-        found["given"] = given.stdout.strip() == str(os.getuid()) or given
-        tried("su", open, "/usr/bin/su")
-        """,
-        {"given": True, "su": GONE},
-    ),
-    "links_out": (
-        """
-        tried("hard link to an input", os.link, "in/kernel", "out/kernel")
-        tried("hard link to the interpreter", os.link, sys.executable, "python")
-        tried("hard link to a loader", os.link, "/proc/self/exe", "exe")
-        os.symlink("VICTIM", "away")
-        tried("link", written, "away/kept")
-        tried("rename", os.rename, "in/kernel", "kernel")
-        """,
-        {
-            **dict.fromkeys(("hard link to an input", "hard link to the interpreter"), "Invalid cross-device link"),
-            "hard link to a loader": "Invalid cross-device link", "link": GONE, "rename": "Invalid cross-device link",
-        },
-    ),
-    "what_fills": (
-        """
-        block = bytes(1 << 20)
-        for folder in ("/tmp", "/dev/shm"):
-            size = 0
-            with open(folder + "/full", "wb", buffering=0) as file:
-                try:
-                    while size < 1 << 28: size += file.write(block)
-                except OSError as error: found[folder] = [size >> 20, error.strerror]
-        tried("root", open, "/new", "w")
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        open("large", "wb").close()
-        tried("large", os.truncate, "large", 5 << 30)
-        held = []
-        try:
-            while len(held) < 10000: held.append(os.open("/dev/null", os.O_RDONLY))
-        except OSError as error: reason = error.strerror
-        while held: os.close(held.pop())
-        found["files"] = reason
-        """,
-        {"/tmp": [64, FULL], "/dev/shm": [64, FULL], "root": READ_ONLY, "large": "File too large", "files": "Too many open files"},
-    ),
-    "what_others_share": (
-        """
-        called("memory", libc.shmget, 4711, 4096, 0)
-        called("own", libc.shmget, 4712, 4096, 0o1600)
-        tried("shm", listed, "/dev/shm")
-        tried("tmp", os.stat, "/tmp/x")
-        """,
-        {"memory": GONE, "own": "done", "shm": [], "tmp": GONE},
-    ),
-}  # fmt: skip
 #: The other action: it has what nobody else should see, and waits.
 NEIGHBOUR = """
 libc.shmget(4711, 4096, 0o1666)
@@ -243,7 +65,7 @@ class Target:
             env=CLEAN_ENVIRONMENT,
         )  # fmt: skip
         self.asked = 0
-        self.ask(PRELUDE + NEIGHBOUR)
+        self.ask(f"#!{self.python}\n{PRELUDE}{NEIGHBOUR}")
 
     def own(self, path: Path | None = None) -> None:
         """Give a folder, by default all, to the user."""
@@ -269,6 +91,16 @@ class Target:
             preexec_fn=take_terminal,  # noqa: PLW1509 - there are no threads
         )  # fmt: skip
 
+    def filled(self, text: str) -> str:
+        """Replace the words that stand for what the user has."""
+        for word, value in (
+            ("@victim", self.folder / "victim"), ("@home", self.folder / "home"), ("@folder", self.folder / "scratch"),
+            ("@terminal", self.terminal), ("@port", self.server.getsockname()[1]), ("@most", PROCESSES),
+            ("@pid", self.bystander.pid),
+        ):  # fmt: skip
+            text = text.replace(word, str(value))
+        return text
+
     def ask(self, code: str) -> Path:
         self.asked += 1
         folder = self.folder / f"scratch/{self.asked}"
@@ -276,14 +108,8 @@ class Target:
             (folder / name).mkdir(parents=True)
         given = folder / "in/given"
         shutil.copyfile(shutil.which("id") or "", given)
-        for word, value in (
-            ("VICTIM", self.folder / "victim"), ("HOME", self.folder / "home"), ("FOLDER", self.folder / "scratch"),
-            ("TERMINAL", self.terminal), ("PORT", self.server.getsockname()[1]), ("MOST", PROCESSES),
-            ("PYTHON", self.python),
-        ):  # fmt: skip
-            code = code.replace(word, str(value))
         kernel = folder / "in/kernel"
-        kernel.write_text(code)
+        kernel.write_text(self.filled(code))
         request = {
             "tool": "run", "stage": "run", "params": {"arguments": [], "results": []}, "outputs": {},
             "inputs": {"kernel": "in/kernel"},
@@ -300,11 +126,10 @@ class Target:
         self.worker.stdin.flush()
         return folder
 
-    def attack(self, code: str) -> Any:
+    def attack(self, program: str) -> Any:
         assert self.worker.stdout is not None
-        body = "\n".join(line.removeprefix(" " * 8) for line in code.splitlines())
         end = "\nopen('found.json', 'w').write(json.dumps(found, default=str))\nos._exit(0)\n"
-        folder = self.ask(PRELUDE + body + end)
+        folder = self.ask(f"#!{self.python}\n{program}{end}")
         answer = json.loads(self.worker.stdout.readline())
         assert answer["requestId"] == self.asked
         found = folder / "found.json"
@@ -336,44 +161,27 @@ def target(request: pytest.FixtureRequest) -> Iterator[Target]:
 
 
 @pytest.mark.namespaces
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_attacks(target: Target, attack: str) -> None:
-    code, expected = ATTACKS[attack]
-    found = target.attack(code)
-    expected = {name.replace("TERMINAL", target.terminal): value for name, value in expected.items()}
-    places = (("HOME", target.folder / "home"), ("FOLDER", target.folder / "scratch"))
-    for word, value in places:
-        expected = {name.replace(word, str(value)): result for name, result in expected.items()}
-    assert found == expected
+@pytest.mark.parametrize("name", attacks_by("action"))
+def test_attacks(target: Target, name: str) -> None:
+    attack = ATTACKS[name]
+    found = target.attack(attack.program("action"))
+    assert found == json.loads(target.filled(json.dumps(attack.answers("action"))))
     assert sorted(path.name for path in (target.folder / "victim").iterdir()) == ["kept", "listener", "pipe"]
     assert target.said() == b""
     assert target.bystander.poll() is None
 
 
-#: By executor, attacks that need no file of the target's, and where their answers differ.
-ELSEWHERE: dict[str, dict[str, dict[str, Any]]] = {
-    "bazel": {"privileges": {}, "sockets": {}, "what_others_share": {}, "terminals": {}},
-    # A container has a loopback of its own, a device for no terminal, another owner of /proc, and no shared memory at all.
-    "docker": {
-        "privileges": {"mode": REFUSED}, "sockets": {"network": "Connection refused"},
-        "what_others_share": {"own": FULL, "shm": GONE}, "terminals": {"/dev/tty": "No such device or address"},
-    },
-}  # fmt: skip
-
-
 def check_elsewhere(workspace: Workspace, folder: Path, executor: str) -> None:
     """Run attacks as programs of a catalog by another executor; each passes if it finds what it is to find."""
-    catalog = Downstream(folder / "catalog")
+    catalog, attacks = Downstream(folder / "catalog"), attacks_by(executor)
     (folder / "victim").mkdir()
     (folder / "victim/kept").write_text("kept")
-    for name, other in ELSEWHERE[executor].items():
-        code, expected = ATTACKS[name]
-        body = "\n".join(line.removeprefix(" " * 8) for line in code.splitlines())
-        source = f"{PRELUDE}{body}\nassert found == {expected | other!r}, found\n{GOOD}"
-        for word, value in (("VICTIM", folder / "victim"), ("TERMINAL", "/dev/pts/0"), ("PORT", 9)):
+    for name, attack in attacks.items():
+        source = f"{attack.program(executor)}\nassert found == {attack.answers(executor)!r}, found\n{GOOD}"
+        for word, value in (("@victim", folder / "victim"), ("@terminal", "/dev/pts/0"), ("@port", 9)):
             source = source.replace(word, str(value))
         catalog.workload(name, jax=source)
-    words = [f"jax/linalg-loops/x86_64/{name}" for name in ELSEWHERE[executor]]
+    words = [f"jax/linalg-loops/x86_64/{name}" for name in attacks]
     done = workspace("run", *words, "--catalog", catalog.root, "--executor", executor, "--format", "json", "--quiet")
     failed = {test["id"]: test["reason"] for test in json.loads(done.stdout)["tests"] if test["outcome"] != "pass"}
     assert (done.code, failed) == (0, {})

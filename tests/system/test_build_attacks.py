@@ -10,7 +10,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ import pytest
 
 from mlir_matrix.actions.sandbox.isolation import NOTHING_HELD, PROCESSES
 from mlir_matrix.environments.installed.prefix import read_prefix
-from support.build_attacks import ATTACKS, END, FOREVER, PRELUDE
+from support.attacks import FOREVER, attacks_by
 from support.downstream import processes
 from support.machine import WHO, interpreter_of_all, needs
 
@@ -29,6 +28,7 @@ pytestmark = [
     needs("git"),
 ]
 needs_compiler = needs("cc")
+ATTACKS = attacks_by("build")
 TOOLS = Path(__file__).parents[2] / "tools"
 #: Where the packages are that ours needs.
 LIBRARIES = Path(pydantic.__file__).parents[1]
@@ -151,10 +151,11 @@ class Attacked:
         self._words = {
             "@pid": operator.bystander.pid, "@victim": operator.victim, "@home": operator.folder / "home",
             "@matrix": operator.matrix, "@clone": operator.clone, "@checkout": operator.folder / "checkout",
-            "@port": operator.server.getsockname()[1], "@forever": FOREVER,
+            "@port": operator.server.getsockname()[1], "@folder": operator.folder / "checkout",
             "@most": max(PROCESSES, 64 * len(os.sched_getaffinity(0))),
         }  # fmt: skip
-        programs = {name: PRELUDE + self.filled(textwrap.dedent(code)) + END for name, (code, _) in ATTACKS.items()}
+        end = "\njson.dump(found, open(sys.argv[1], 'w'), default=str)\n"
+        programs = {name: self.filled(attack.program("build")) + end for name, attack in ATTACKS.items()}
         command = COMMAND.replace("PYTHON", operator.python)
         self.prefix, errors = operator.build(commit=operator.commit(**programs), command=command)
         assert errors == []
@@ -171,10 +172,10 @@ def attacked(operator: Operator) -> Attacked:
     return Attacked(operator)
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_attacks(operator: Operator, attacked: Attacked, attack: str) -> None:
-    expected = json.loads(attacked.filled(json.dumps(ATTACKS[attack][1])))
-    assert json.loads((attacked.prefix / "found" / attack).read_text()) == expected
+@pytest.mark.parametrize("name", ATTACKS)
+def test_attacks(attacked: Attacked, name: str) -> None:
+    expected = json.loads(attacked.filled(json.dumps(ATTACKS[name].answers("build"))))
+    assert json.loads((attacked.prefix / "found" / name).read_text()) == expected
 
 
 def test_nothing_is_left(operator: Operator, attacked: Attacked) -> None:

@@ -84,7 +84,11 @@ layers:
     "matrix/suites/ours.yaml": """\
 description: What we care about.
 blocks:
-  - product: {framework: [pytorch, mlir, jax], pipeline: [swapped-loops, linalg-vectorized], workload: [axpy, matmul]}
+  - product:
+      framework: [pytorch, mlir, jax]
+      pipeline: [swapped-loops, linalg-vectorized]
+      target: [x86_64, x86_64-v4, aarch64]
+      workload: [axpy, matmul]
 steps: [swap-loops]
 """,
 }

@@ -166,7 +166,7 @@ def spooled(workspace: Workspace, machine: int) -> list[str]:
     """Give a machine runs; every second machine has those of the one before, too."""
     made = []
     for owner in {machine, machine - machine % 2}:
-        for day in range(12):
+        for day in range(10):
             results = [result(f"t{number}", "pass" if number % 50 or day % 3 else "crashed") for number in range(200)]
             made.append(recording(results, day, host=f"host-{owner}", id=f"{owner:016x}{day:016x}"))
     for each in made:
@@ -176,7 +176,7 @@ def spooled(workspace: Workspace, machine: int) -> list[str]:
 
 def test_machines_push_while_the_server_goes_away(server: Postgres, tmp_path: Path) -> None:
     """Nothing is lost, and nothing is there twice."""
-    houses = [Workspace(tmp_path / f"home-{number}") for number in range(8)]
+    houses = [Workspace(tmp_path / f"home-{number}") for number in range(4)]
     expected = {run for number, workspace in enumerate(houses) for run in spooled(workspace, number)}
     url = f"postgresql://{server.where}"
 
@@ -190,12 +190,12 @@ def test_machines_push_while_the_server_goes_away(server: Postgres, tmp_path: Pa
 
     with ExitStack() as stack:
         pushes = [stack.enter_context(workspace.start("history", "push", "--to", url)) for workspace in houses]
-        for some in (5, 40):
+        for some in (5, 20):
             assert wait_until(lambda some=some: count() >= some)
             server.kill()
             server.start()
         said = [push.communicate() for push in pushes]
-        assert [(push.returncode, err) for push, (_, err) in zip(pushes, said, strict=True)] == [(0, "")] * 8, said
+        assert [(push.returncode, err) for push, (_, err) in zip(pushes, said, strict=True)] == [(0, "")] * 4, said
     with psycopg.connect(url) as connection:
         runs = connection.execute("SELECT id FROM runs").fetchall()
         rows = connection.execute(

@@ -97,8 +97,9 @@ def test_images(daemon: Daemon, tmp_path: Path) -> None:
 def test_an_older_one(containers: Workspace, tmp_path: Path) -> None:
     own = apart(containers, tmp_path / "home")
     with podmand(open_session(pins=[OLDER]), tmp_path / "podman") as daemon:
-        report = run(replace(own, more={"DOCKER_HOST": daemon.host}), "mlir/linalg-loops/x86_64/mlp")
-        assert report.executed > 8
+        # Of few environments: each has an image that is loaded.
+        report = run(replace(own, more={"DOCKER_HOST": daemon.host}), "mlir/linalg-fuse/ir/*")
+        assert report.executed > 1
         assert left(daemon) == []
     assert not Path(f"/proc/{daemon.pid}").exists()
     assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()

@@ -147,7 +147,6 @@ class _Loader:
                     if section.model is toolchains.Component and other is not None:
                         self._add_releases(item, root, other)
                         continue
-                    document = self._document(item, section.model)
                     problems = Problems() if section.is_alone else self.problems
                     document = read_document(item.path, item.shown, section.model, problems)
                     if section.is_alone:

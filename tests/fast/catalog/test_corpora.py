@@ -111,11 +111,13 @@ def test_a_folder_that_cannot_be_read(catalog: Any, monkeypatch: pytest.MonkeyPa
         ("folder: /etc", "3:1: '/etc' leads out of the catalog; give a folder below it"),
         ("folder: none", "3:1: there is no folder 'none' in"),
         ("with: {modle: M}", "3:8: source 'module' has no parameter 'modle'; did you mean 'model'?"),
+        ("environment: troch", "3:1: there is no environment 'troch'; did you mean 'torch'?"),
+        ("environment: torch", "3:1: 'environment' has no effect: only a target that judges takes it"),
         ("with: {model: 3}", "3:8: the parameter 'model' of source 'module' takes text, got the number 3"),
     ],
 )
 def test_a_corpus_that_is_wrong(catalog: Any, text: str, error: str) -> None:
-    given = CORPUS.replace("folder: models", text) + ("folder: models\n" if text.startswith("with") else "")
+    given = CORPUS.replace("folder: models", text) + ("" if text.startswith("folder") else "folder: models\n")
     catalog.write("matrix/corpora/zoo/corpus.yaml", given)
     assert any(f"corpus.yaml:{error}" in line for line in catalog.errors()), catalog.errors()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from mlir_matrix.expand.recipes import (
     TWO_BACKENDS,
     ResolvedStep,
     Unsupported,
+    filecheck_of,
     resolve_importer,
     resolve_runner,
     resolve_step,
@@ -240,6 +242,28 @@ def test_an_ingress_has_a_recipe_too(release: str, expected: tuple[str | None, s
     assert (found.backend, found.bindings, found.environment) == expected
     assert found.tool == "python_file"
     assert (found.name, found.passes, found.variant) == ("f", None, "")
+
+
+@pytest.mark.parametrize(
+    ("release", "found"),
+    [
+        ("{release: 22.1.8}", "llvm 22.1.8"),
+        ("{release: 24.0.0, bindings: mlir}", ""),
+        ("{release: 22.1.8+own.1, provider: host, programs: [mlir-opt, FileCheck]}", "llvm 22.1.8+own.1"),
+        ("{release: 22.1.8+own.2, provider: host, programs: [mlir-opt]}", ""),
+    ],
+)
+def test_a_release_of_programs_brings_its_filecheck(release: str, found: str) -> None:
+    """A build of one's own only if it has one."""
+    own = catalog(
+        environments=ENVIRONMENTS, components={**COMPONENTS, "llvm": f"[{release}]"}, known_good="pins: {}", steps={},
+        pipelines={}, targets={},
+    )  # fmt: skip
+    llvm = own.components["llvm"]
+    document = llvm.document.model_copy(update={"tools": ("mlir-opt", "FileCheck")})
+    object.__setattr__(own, "components", {**own.components, "llvm": replace(llvm, document=document)})
+    pins = (("llvm", document.releases[0].release), ("numpy", "2.4.6"))
+    assert filecheck_of(own, ResolvedStep(name="s", tool="passes", environment="mlir", pins=pins)) == found
 
 
 def test_what_is_unmet_names_who_asks() -> None:

@@ -94,6 +94,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "plan": plan.Plan,
     "probe": fleet.Probe,
     "results": results.Results,
+    "roll": toolchain.RolledToolchain,
     "support": support.Support,
     "toolchain": toolchain.Toolchain,
     "verified-containers": containers.VerifiedContainers,

@@ -279,18 +279,22 @@ def which_command(tool: str, test: str, current: Session) -> None:
     "matrix toolchain roll",
     "matrix toolchain roll qemu-user --suite targets",
     "matrix toolchain roll llvm > pins.patch && git apply pins.patch",
+    "matrix toolchain roll --format json",
 )
 @click.argument("components", nargs=-1, metavar="[COMPONENT|GLOB]...", shell_complete=names_in(COMPONENTS))
 @click.option("--suite", default=DEFAULT_SUITE, show_default=True, metavar="SUITE", help="Run the tests of SUITE.")
 @options.limits
 @options.quiet
+@options.output_format("text", "json")
 @options.session(*options.builds, options.cache)
-def roll_command(components: tuple[str, ...], suite: str, limits: Limits, quiet: bool, current: Session) -> int:
+def roll_command(
+    components: tuple[str, ...], suite: str, limits: Limits, quiet: bool, form: str, current: Session
+) -> int:
     """Test newer releases of components and propose those that pass.
 
-    Without arguments, try all components, one at a time. Only tests that use the component run. If the whole suite is as expected
-    with all releases that passed, a patch of toolchains/known-good.yaml goes to stdout. Other releases are listed with the tests
-    that they break.
+    Without arguments, try all components, one at a time, and with each those that it goes with. Only tests that use them run. If
+    the whole suite is as expected with all releases that passed, a patch of toolchains/known-good.yaml goes to stdout. Other
+    releases are listed with the tests that they break, by cause.
 
     Exit code: 0 a newer release passes, or nothing is newer; 1 no newer release passes, or together they break a test; 2 the
     command or the files are wrong, or no test of the suite uses the component; 3 the machine could not try everything, and nothing
@@ -298,7 +302,7 @@ def roll_command(components: tuple[str, ...], suite: str, limits: Limits, quiet:
     """
     from mlir_matrix.results.report.progress import shown_tests
     from mlir_matrix.results.run_plan import run_plan
-    from mlir_matrix.toolchain.report import roll_lines
+    from mlir_matrix.toolchain.report import roll_document, roll_lines
     from mlir_matrix.toolchain.roll import patches, roll
 
     catalog = current.catalog
@@ -315,12 +319,15 @@ def roll_command(components: tuple[str, ...], suite: str, limits: Limits, quiet:
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
     names = dict.fromkeys(components or catalog.components)
     found = roll(current, names, suite, run, today=today, tell=warn)
-    for line in roll_lines(found, suite):
-        note(line)
     if not components and not found.trials:
         note("no component lists a newer release than the pinned one")
-    if found.passed:
-        for root, text in patches(current, found.pins, found.passed):
+    changes = list(patches(current, found.pins, found.passed)) if found.passed else []
+    if form == "json":
+        show(form, roll_document(found, suite, changes), [])
+    else:
+        for line in roll_lines(found, suite):
+            note(line)
+        for root, text in changes:
             # Git ignores text before a patch.
             click.echo(f"# in {root}\n{text}", nl=False)
     if components and found.trials and not any(trial.affected for trial in found.trials):

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from mlir_matrix.plan.planner import PlannedTests
     from mlir_matrix.results.results import TestResult
     from mlir_matrix.toolchain.documents import Locked, LockFile, Toolchain, ToolchainGc
+    from mlir_matrix.toolchain.find import FoundRelease
 
 names_argument = click.argument(
     "names",
@@ -283,12 +284,17 @@ def which_command(tool: str, test: str, current: Session) -> None:
 )
 @click.argument("components", nargs=-1, metavar="[COMPONENT|GLOB]...", shell_complete=names_in(COMPONENTS))
 @click.option("--suite", default=DEFAULT_SUITE, show_default=True, metavar="SUITE", help="Run the tests of SUITE.")
+@click.option(
+    "--find",
+    is_flag=True,
+    help="First ask the Python index and Debian for releases that no file lists; the patch lists them.",
+)
 @options.limits
 @options.quiet
 @options.output_format("text", "json")
 @options.session(*options.builds, options.cache)
 def roll_command(
-    components: tuple[str, ...], suite: str, limits: Limits, quiet: bool, form: str, current: Session
+    components: tuple[str, ...], suite: str, find: bool, limits: Limits, quiet: bool, form: str, current: Session
 ) -> int:
     """Test newer releases of components and propose those that pass.
 
@@ -318,10 +324,12 @@ def roll_command(
 
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
     names = dict.fromkeys(components or catalog.components)
+    offered = _find_releases(current, names) if find else []
     found = roll(current, names, suite, run, today=today, tell=warn)
     if not components and not found.trials:
         note("no component lists a newer release than the pinned one")
-    changes = list(patches(current, found.pins, found.passed)) if found.passed else []
+    changes = [each.patch() for each in offered]
+    changes += patches(current, found.pins, found.passed) if found.passed else []
     if form == "json":
         show(form, roll_document(found, suite, changes), [])
     else:
@@ -333,6 +341,25 @@ def roll_command(
     if components and found.trials and not any(trial.affected for trial in found.trials):
         raise UsageError(f"no test of suite {suite} uses {' or '.join(names)}; name another suite with --suite")
     return found.exit_code
+
+
+def _find_releases(current: Session, names: Iterable[str]) -> list[FoundRelease]:
+    """Return releases that no component file lists; say so of each, and of what could not be asked."""
+    from mlir_matrix.toolchain.find import find_release
+
+    found = []
+    for name in names:
+        try:
+            release = find_release(current, current.catalog.components[name], current.catalog.default_pins("")[name])
+        except InfrastructureError as error:
+            warn(f"{name}: newer releases are not known: {error}")
+            continue
+        if release is not None:
+            note(
+                f"{name}: {release.release} is not listed; the patch lists it, and the next roll tries it and names its lock"
+            )
+            found.append(release)
+    return found
 
 
 def _check_roll(current: Session, components: Sequence[str], suite: str) -> None:

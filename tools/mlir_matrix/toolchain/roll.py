@@ -20,7 +20,7 @@ from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.load import KNOWN_GOOD
 from mlir_matrix.catalog.models.toolchains import Component, KnownGood, Passed, Release
 from mlir_matrix.catalog.releases import number
-from mlir_matrix.catalog.yaml_reader import ScalarError, Source, plain_scalar
+from mlir_matrix.catalog.yaml_reader import Source
 from mlir_matrix.environments.package import distributions
 from mlir_matrix.environments.resolve import UnavailableEnvironment
 from mlir_matrix.environments.session import Session
@@ -30,6 +30,7 @@ from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.session import plan_tests, select_tests
 from mlir_matrix.results.results import TestResult, outcomes_digest
 from mlir_matrix.results.signature import behaviour
+from mlir_matrix.toolchain.edits import added, brackets, plain, values
 
 #: Runs a plan and returns the results.
 Run = Callable[[Session, PlannedTests], Sequence[TestResult]]
@@ -329,43 +330,43 @@ def edited(text: str, pins: Mapping[str, str], passed: Passed | None) -> str:
     """Return a known-good file with other pins and the new record of a suite."""
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     assert root is not None, "it was loaded"
-    document = _values(root)
+    document = values(root)
     edits = [*_passed_edits(text, document.get("passed"), passed)] if passed else []
     edits += _pin_edits(text, document["pins"], pins)
     return apply(text, edits)
 
 
 def _pin_edits(text: str, node: yaml.Node, pins: Mapping[str, str]) -> Iterator[Edit]:
-    there = _values(node)
-    new = {name: f"{name}: {_plain(release)}" for name, release in sorted(pins.items()) if name not in there}
+    there = values(node)
+    new = {name: f"{name}: {plain(release)}" for name, release in sorted(pins.items()) if name not in there}
     if not there:
-        yield _added(text, node, None, ", ".join(new.values()))
+        yield added(text, node, None, ", ".join(new.values()))
         return
     for name in there.keys() & pins.keys():
-        yield _replaced(there[name], _plain(pins[name]))
+        yield _replaced(there[name], plain(pins[name]))
     for name in reversed(new):
         before = [there[each] for each in there if each < name] or list(there.values())
-        yield _added(text, node, before[-1], new[name])
+        yield added(text, node, before[-1], new[name])
 
 
 def _passed_edits(text: str, node: yaml.Node | None, passed: Passed) -> Iterator[Edit]:
     words = {
-        "suite": _plain(passed.suite), "as_expected": str(passed.as_expected), "total": str(passed.total),
+        "suite": plain(passed.suite), "as_expected": str(passed.as_expected), "total": str(passed.total),
         # In quotes, since YAML has a type of its own for dates.
-        "date": f'"{passed.date}"', "outcomes": _plain(passed.outcomes),
+        "date": f'"{passed.date}"', "outcomes": plain(passed.outcomes),
     }  # fmt: skip
     if node is None:
         new = "" if text.endswith("\n") else "\n"
         yield (len(text), len(text), f"{new}passed:\n  - {_entry(words, '     ')}\n")
         return
-    entries = [_values(entry) for entry in node.value]
+    entries = [values(entry) for entry in node.value]
     for entry in entries:
         if entry["suite"].value == passed.suite:
             yield from (_replaced(entry[key], word) for key, word in words.items())
             return
     indent = " " * (node.start_mark.column + 3)
     item = _entry(words, indent)
-    yield _added(text, node, node.value[-1] if entries else None, item if _brackets(node) else f"- {item}")
+    yield added(text, node, node.value[-1] if entries else None, item if brackets(node) else f"- {item}")
 
 
 def _entry(words: Mapping[str, str], indent: str) -> str:
@@ -373,42 +374,5 @@ def _entry(words: Mapping[str, str], indent: str) -> str:
     return f"{{{', '.join(head)},\n{indent}{last}}}"
 
 
-def _added(text: str, parent: yaml.Node, before: yaml.Node | None, item: str) -> Edit:
-    """Return the edit that adds an item after ``before``, in brackets or on its own line, like the others."""
-    if before is None:
-        place = parent.end_mark.index - 1
-        return (place, place, item)
-    place = _end(before)
-    if _brackets(parent):
-        return (place, place, f", {item}")
-    line_end = text.find("\n", place)
-    place = len(text) if line_end < 0 else line_end
-    return (place, place, f"\n{' ' * parent.start_mark.column}{item}")
-
-
-def _end(node: yaml.Node) -> int:
-    """Return the end of the last scalar in a node. The end of a block would be the start of the next node."""
-    while isinstance(node, yaml.CollectionNode) and not _brackets(node):
-        last = node.value[-1]
-        node = last[1] if isinstance(last, tuple) else last
-    return int(node.end_mark.index)
-
-
-def _brackets(node: yaml.Node) -> bool:
-    return isinstance(node, yaml.CollectionNode) and bool(node.flow_style)
-
-
 def _replaced(node: yaml.Node, word: str) -> Edit:
     return node.start_mark.index, node.end_mark.index, word
-
-
-def _values(node: yaml.Node) -> dict[str, yaml.Node]:
-    return {key.value: value for key, value in node.value}
-
-
-def _plain(value: str) -> str:
-    """Quote a string if YAML would read another value."""
-    try:
-        return value if plain_scalar(value) == value else f'"{value}"'
-    except ScalarError:
-        return f'"{value}"'

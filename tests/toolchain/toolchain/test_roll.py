@@ -15,12 +15,17 @@ from mlir_matrix.base.paths import Home
 from mlir_matrix.catalog.load import load
 from mlir_matrix.catalog.models.toolchains import Passed
 from mlir_matrix.catalog.pins import Pins
+from mlir_matrix.environments.fetch import apt
+from mlir_matrix.environments.lockfiles.debian import DebianPackage
 from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.checks.validate import validate
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.results.results import TestResult
-from mlir_matrix.toolchain.roll import Break, Roll, edited, newer, patches, roll, with_pins
+from mlir_matrix.schema.export import adapter
+from mlir_matrix.toolchain.find import find_release
+from mlir_matrix.toolchain.report import roll_document, roll_lines
+from mlir_matrix.toolchain.roll import Break, Findings, Roll, Trial, causes, edited, newer, patches, roll, with_pins
 from support import debs, rolling
 from support.rolling import TESTS
 
@@ -104,6 +109,76 @@ def test_the_newest_that_is_green(tmp_path: Path) -> None:
     assert [(trial.release, trial.green) for trial in found.trials] == [("3.0", False), ("2.0", True)]
     assert found.trials[0].findings.broken == (Break(id=TWO, outcome="lower-failed", reason="it is lower-failed"),)
     assert (found.pins, found.exit_code) == ({"tool": "2.0"}, 0)
+
+
+@pytest.mark.parametrize("named", [("tool",), ("more",), ("more", "tool")])
+def test_components_that_go_together(tmp_path: Path, named: tuple[str, ...]) -> None:
+    """The release of the same number moves, too, whichever is named; neither is tried again alone."""
+    session = opened(tmp_path, "1.0", "2.0")
+    file = tmp_path / "catalog/toolchains/components/tool.yaml"
+    file.write_text(file.read_text().replace("releases:", "goes-with: [more]\nreleases:"))
+    run = Runs()
+    found = rolled(again(tmp_path / "catalog", tmp_path), run, *named)
+    (trial,) = found.trials
+    assert (trial.component, trial.release, trial.moved) == ("tool", "2.0", {"more": "2.0"})
+    assert run.pins == [{"tool": "2.0", "more": "2.0"}] * 2
+    assert found.pins == {"more": "2.0", "tool": "2.0"}
+    assert next(iter(roll_lines(found, "smoke"))) == (
+        "tool: 1.0 -> 2.0, together with more 2.0: green, 2 tests of suite smoke affected"
+    )
+    document = roll_document(found, "smoke", patches(session, found.pins, PASSED))
+    adapter("roll").validate_python(document)
+    assert '+  more: "2.0"' in document["patches"][0]["patch"]
+
+
+@pytest.mark.parametrize(
+    ("versions", "found"),
+    [
+        # Debian's newest, the one that is listed, a candidate, an older one.
+        (["2.5-1"], "2.5"), (["2.0-7+b1"], None), (["3.0~rc1-1"], None), (["0.9-1"], None),
+    ],
+)  # fmt: skip
+def test_a_release_that_no_file_lists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, versions: list[str], found: str | None
+) -> None:
+    def solve(asked: apt.Asked, **_: object) -> list[DebianPackage]:
+        assert (asked.packages, asked.suites) == (("tool",), ("sid",))
+        more = {"size": 1, "installed": 1, "sha256": "0" * 64, "suite": "sid", "path": "pool/x"}
+        return [DebianPackage(name="tool", version=version, **more) for version in versions]  # type: ignore[arg-type]
+
+    monkeypatch.setattr(apt, "solve", solve)
+    session = opened(tmp_path, "1.0", "2.0", "3.0")
+    release = find_release(session, session.catalog.components["tool"], "1.0")
+    assert (release.release if release else None) == found
+    if release:
+        root, text = release.patch()
+        assert root == tmp_path / "catalog"
+        # In the order of the releases.
+        assert '2.0", suites: [sid]}\n+  - {release: "2.5", suites: [sid]}\n   - {release: "3.0"' in text
+
+
+def test_broken_tests_are_grouped_by_cause() -> None:
+    """One action, or one step in one way; a comparison has no action, and its reason has numbers of its own."""
+    crash = {"outcome": "crashed", "reason": "r"}
+    broken = [
+        Break(id="a", **crash, action="lower-1", behaviour="crashed at lower"),
+        Break(id="b", outcome="mismatch", reason="y: 3 wrong", behaviour="mismatch, y"),
+        Break(id="c", **crash, action="lower-2", behaviour="crashed at lower"),
+        Break(id="d", **crash, action="lower-2", behaviour="crashed at lower, otherwise"),
+        Break(id="e", outcome="unsupported", reason="no variant"),
+    ]
+    assert [[each.id for each in group] for group in causes(broken)] == [["a", "c", "d"], ["b"], ["e"]]
+    trial = Trial(
+        component="t",
+        pinned="1",
+        release="2",
+        moved={},
+        kept={},
+        affected=tuple("abcde"),
+        findings=Findings(broken=tuple(broken)),
+    )
+    lines = list(roll_lines(Roll(trials=[trial]), "smoke"))
+    assert lines[1:4] == ["  crashed a: r", "    likewise c, d", "  mismatch b: y: 3 wrong"]
 
 
 @pytest.mark.parametrize(

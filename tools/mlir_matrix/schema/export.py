@@ -95,6 +95,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "plan": plan.Plan,
     "probe": fleet.Probe,
     "results": results.Results,
+    "roll": toolchain.RolledToolchain,
     "support": support.Support,
     "toolchain": toolchain.Toolchain,
     "verified-containers": containers.VerifiedContainers,

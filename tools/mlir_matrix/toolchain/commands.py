@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from mlir_matrix.plan.planner import PlannedTests
     from mlir_matrix.results.results import TestResult
     from mlir_matrix.toolchain.documents import Locked, LockFile, Toolchain, ToolchainGc
+    from mlir_matrix.toolchain.find import FoundRelease
 
 names_argument = click.argument(
     "names",
@@ -279,18 +280,27 @@ def which_command(tool: str, test: str, current: Session) -> None:
     "matrix toolchain roll",
     "matrix toolchain roll qemu-user --suite targets",
     "matrix toolchain roll llvm > pins.patch && git apply pins.patch",
+    "matrix toolchain roll --format json",
 )
 @click.argument("components", nargs=-1, metavar="[COMPONENT|GLOB]...", shell_complete=names_in(COMPONENTS))
 @click.option("--suite", default=DEFAULT_SUITE, show_default=True, metavar="SUITE", help="Run the tests of SUITE.")
+@click.option(
+    "--find",
+    is_flag=True,
+    help="First ask the Python index and Debian for releases that no file lists; the patch lists them.",
+)
 @options.limits
 @options.quiet
+@options.output_format("text", "json")
 @options.session(*options.builds, options.cache)
-def roll_command(components: tuple[str, ...], suite: str, limits: Limits, quiet: bool, current: Session) -> int:
+def roll_command(
+    components: tuple[str, ...], suite: str, find: bool, limits: Limits, quiet: bool, form: str, current: Session
+) -> int:
     """Test newer releases of components and propose those that pass.
 
-    Without arguments, try all components, one at a time. Only tests that use the component run. If the whole suite is as expected
-    with all releases that passed, a patch of toolchains/known-good.yaml goes to stdout. Other releases are listed with the tests
-    that they break.
+    Without arguments, try all components, one at a time, and with each those that it goes with. Only tests that use them run. If
+    the whole suite is as expected with all releases that passed, a patch of toolchains/known-good.yaml goes to stdout. Other
+    releases are listed with the tests that they break, by cause.
 
     Exit code: 0 a newer release passes, or nothing is newer; 1 no newer release passes, or together they break a test; 2 the
     command or the files are wrong, or no test of the suite uses the component; 3 the machine could not try everything, and nothing
@@ -298,7 +308,7 @@ def roll_command(components: tuple[str, ...], suite: str, limits: Limits, quiet:
     """
     from mlir_matrix.results.report.progress import shown_tests
     from mlir_matrix.results.run_plan import run_plan
-    from mlir_matrix.toolchain.report import roll_lines
+    from mlir_matrix.toolchain.report import roll_document, roll_lines
     from mlir_matrix.toolchain.roll import patches, roll
 
     catalog = current.catalog
@@ -314,18 +324,42 @@ def roll_command(components: tuple[str, ...], suite: str, limits: Limits, quiet:
 
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
     names = dict.fromkeys(components or catalog.components)
+    offered = _find_releases(current, names) if find else []
     found = roll(current, names, suite, run, today=today, tell=warn)
-    for line in roll_lines(found, suite):
-        note(line)
     if not components and not found.trials:
         note("no component lists a newer release than the pinned one")
-    if found.passed:
-        for root, text in patches(current, found.pins, found.passed):
+    changes = [each.patch() for each in offered]
+    changes += patches(current, found.pins, found.passed) if found.passed else []
+    if form == "json":
+        show(form, roll_document(found, suite, changes), [])
+    else:
+        for line in roll_lines(found, suite):
+            note(line)
+        for root, text in changes:
             # Git ignores text before a patch.
             click.echo(f"# in {root}\n{text}", nl=False)
     if components and found.trials and not any(trial.affected for trial in found.trials):
         raise UsageError(f"no test of suite {suite} uses {' or '.join(names)}; name another suite with --suite")
     return found.exit_code
+
+
+def _find_releases(current: Session, names: Iterable[str]) -> list[FoundRelease]:
+    """Return releases that no component file lists; say so of each, and of what could not be asked."""
+    from mlir_matrix.toolchain.find import find_release
+
+    found = []
+    for name in names:
+        try:
+            release = find_release(current, current.catalog.components[name], current.catalog.default_pins("")[name])
+        except InfrastructureError as error:
+            warn(f"{name}: newer releases are not known: {error}")
+            continue
+        if release is not None:
+            note(
+                f"{name}: {release.release} is not listed; the patch lists it, and the next roll tries it and names its lock"
+            )
+            found.append(release)
+    return found
 
 
 def _check_roll(current: Session, components: Sequence[str], suite: str) -> None:

@@ -6,6 +6,7 @@ from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.documents import document
 from mlir_matrix.plan.documents import Digest, PlannedUnit
 
@@ -169,3 +170,57 @@ class Doctor(TypedDict):
     environments: list[DoctorEnvironment]
     suites: list[DoctorSuite]
     vanishing: list[VanishingPin]
+
+
+class RollCause(TypedDict):
+    """Tests that a release breaks in one way: one action failed, or one step failed alike."""
+
+    outcome: Outcome
+    reason: str
+    """Of the first test."""
+    tests: list[str]
+
+
+class RollTrial(TypedDict):
+    """A newer release that was tried."""
+
+    component: str
+    pinned: str
+    release: str
+    moved: dict[str, str]
+    """Releases of components that it goes with."""
+    kept: dict[str, str]
+    """Green releases of other components that were pinned, too."""
+    affected: list[str]
+    """Tests of the suite that use it; empty if it was not tried."""
+    green: bool
+    reason: str
+    """Why the machine could not run all tests; else empty."""
+    causes: list[RollCause]
+    """What it breaks, the most frequent cause first."""
+
+
+class RollPatch(TypedDict):
+    """A change of a catalog, for `git apply`."""
+
+    catalog: str
+    patch: str
+
+
+@document
+class RolledToolchain(TypedDict):
+    """Newer releases, and which of them pass (`matrix toolchain roll --format json`)."""
+
+    schema: Literal["mlir-matrix/roll/v1"]
+    suite: str
+    summary: dict[str, int]
+    """`trials`, the `green` ones, and the proposed `pins`."""
+    trials: list[RollTrial]
+    pins: dict[str, str]
+    """The green releases by component."""
+    reason: str
+    """Why the whole suite could not run with all of them; else empty."""
+    causes: list[RollCause]
+    """What is broken with all of them."""
+    patches: list[RollPatch]
+    """Empty if the whole suite is not as expected with all of them."""

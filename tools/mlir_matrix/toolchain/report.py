@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.layout import columns, section
 from mlir_matrix.base.names import split_pins
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
         Fetched,
         FetchedEnvironment,
         ListedRelease,
+        RollCause,
+        RolledToolchain,
         VanishingPin,
         VerifiedToolchain,
     )
@@ -98,9 +102,40 @@ def release_row(current: Session, entry: Entry[Component], release: Release) -> 
     return row
 
 
+def roll_document(found: Roll, suite: str, patches: Iterable[tuple[Path, str]]) -> RolledToolchain:
+    return {
+        "schema": "mlir-matrix/roll/v1",
+        "suite": suite,
+        "summary": {
+            "trials": len(found.trials), "green": sum(trial.green for trial in found.trials), "pins": len(found.pins)
+        },
+        "trials": [
+            {
+                "component": trial.component, "pinned": trial.pinned, "release": trial.release, "moved": dict(trial.moved),
+                "kept": dict(trial.kept), "affected": list(trial.affected), "green": trial.green,
+                "reason": trial.findings.reason, "causes": _causes_document(trial.findings.broken),
+            }
+            for trial in found.trials
+        ],
+        "pins": dict(found.pins),
+        "reason": found.together.reason,
+        "causes": _causes_document(found.together.broken),
+        "patches": [{"catalog": str(root), "patch": text} for root, text in patches],
+    }  # fmt: skip
+
+
+def _causes_document(broken: Sequence[Break]) -> list[RollCause]:
+    from mlir_matrix.toolchain.roll import causes  # imports the planner
+
+    return [
+        {"outcome": Outcome(group[0].outcome), "reason": group[0].reason, "tests": [each.id for each in group]}
+        for group in causes(broken)
+    ]
+
+
 def roll_lines(found: Roll, suite: str) -> Iterator[str]:
     for trial in found.trials:
-        change = f"{trial.component}: {trial.pinned} -> {trial.release}"
+        change = f"{trial.component}: {trial.pinned} -> {trial.release}{_with(trial.moved)}"
         tests = counted(len(trial.affected), "test")
         if not trial.affected:
             yield f"{change}: not tried: no test of suite {suite} uses it"
@@ -129,11 +164,18 @@ def _with(pins: Mapping[str, str]) -> str:
 
 
 def _broken_lines(broken: Sequence[Break], affected_by: Callable[[str], str] | None = None) -> Iterator[str]:
-    for each in broken[:_NAMED_TESTS]:
-        by = f" (affected by {affected_by(each.id)})" if affected_by else ""
-        yield f"  {each.outcome} {each.id}{by}: {each.reason}"
-    if len(broken) > _NAMED_TESTS:
-        yield f"  and {len(broken) - _NAMED_TESTS} more"
+    from mlir_matrix.toolchain.roll import causes  # imports the planner
+
+    groups = causes(broken)
+    for group in groups[:_NAMED_TESTS]:
+        first = group[0]
+        by = f" (affected by {affected_by(first.id)})" if affected_by else ""
+        yield f"  {first.outcome} {first.id}{by}: {first.reason}"
+        if len(group) > 1:
+            more = f" and {len(group) - _NAMED_TESTS} more" if len(group) > _NAMED_TESTS else ""
+            yield f"    likewise {', '.join(each.id for each in group[1:_NAMED_TESTS])}{more}"
+    if len(groups) > _NAMED_TESTS:
+        yield f"  and {counted(len(groups) - _NAMED_TESTS, 'more cause')}"
 
 
 def verified_document(found: Damage) -> VerifiedToolchain:

@@ -19,7 +19,9 @@ from mlir_matrix.base.text import Edit, apply, patch
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.load import KNOWN_GOOD
 from mlir_matrix.catalog.models.toolchains import Component, KnownGood, Passed, Release
-from mlir_matrix.catalog.yaml_reader import ScalarError, Source, plain_scalar
+from mlir_matrix.catalog.releases import number
+from mlir_matrix.catalog.yaml_reader import Source
+from mlir_matrix.environments.package import distributions
 from mlir_matrix.environments.resolve import UnavailableEnvironment
 from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.expansion import Test
@@ -27,6 +29,8 @@ from mlir_matrix.plan.graph import Input, Produced
 from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.session import plan_tests, select_tests
 from mlir_matrix.results.results import TestResult, outcomes_digest
+from mlir_matrix.results.signature import behaviour
+from mlir_matrix.toolchain.edits import added, brackets, plain, values
 
 #: Runs a plan and returns the results.
 Run = Callable[[Session, PlannedTests], Sequence[TestResult]]
@@ -39,6 +43,24 @@ class Break:
     id: str
     outcome: str
     reason: str
+    #: What tells causes apart: the action that failed, and how; empty if it was a comparison, or no action.
+    action: str = field(default="", compare=False)
+    behaviour: str = field(default="", compare=False)
+
+
+def causes(broken: Iterable[Break]) -> list[list[Break]]:
+    """Return broken tests by their causes, the most frequent first: one action failed, or one step failed alike."""
+    groups: list[list[Break]] = []
+    known: dict[tuple[str, str], list[Break]] = {}
+    for each in broken:
+        keys = [key for key in (("action", each.action), ("behaviour", each.behaviour or each.reason)) if key[1]]
+        group = next((known[key] for key in keys if key in known), None)
+        if group is None:
+            group = []
+            groups.append(group)
+        group.append(each)
+        known.update(dict.fromkeys(keys, group))
+    return sorted(groups, key=len, reverse=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +83,8 @@ class Trial:
     component: str
     pinned: str
     release: str
+    #: Releases of components that it goes with, which moved with it.
+    moved: Mapping[str, str]
     #: Green releases of other components that were pinned, too.
     kept: Mapping[str, str]
     #: Tests that the release affects.
@@ -109,21 +133,24 @@ def roll(
     """Test newer releases of components, the newest first, until one is green; then the suite under all green releases."""
     found = Roll()
     before = _Stand(session, suite)
-    for name in components:
+    for name in leaders_first(session.catalog, components):
         entry = session.catalog.components[name]
-        pinned = session.catalog.default_pins("")[name]
-        for release in reversed(newer(entry, pinned)):
-            tell(f"{name}: {pinned} -> {release.release}")
-            after = _Stand(with_pins(session, {**found.pins, name: release.release}), suite)
+        pins = {**session.catalog.default_pins(""), **found.pins}
+        for release in reversed(newer(entry, pins[name])):
+            moved = partners(session.catalog, pins, name, release)
+            also = "".join(f", {other} -> {new}" for other, new in moved.items())
+            tell(f"{name}: {pins[name]} -> {release.release}{also}")
+            tried = {**moved, name: release.release}
+            after = _Stand(with_pins(session, {**found.pins, **tried}), suite)
             affected = after.differs_from(before)
             found.trials.append(
                 Trial(
-                    component=name, pinned=pinned, release=release.release, kept=dict(found.pins),
+                    component=name, pinned=pins[name], release=release.release, moved=moved, kept=dict(found.pins),
                     affected=affected, findings=_try(before, after, affected, run) if affected else Findings(),
                 )
             )  # fmt: skip
             if found.trials[-1].green:
-                found.pins[name] = release.release
+                found.pins |= tried
                 before = after
                 break
     if found.pins:
@@ -133,6 +160,32 @@ def roll(
         if found.together.green:
             expected, outcomes = sum(result.expected for result in results), outcomes_digest(results)
             found.passed = Passed(suite=suite, as_expected=expected, total=len(results), outcomes=outcomes, date=today)
+    return found
+
+
+def leaders_first(catalog: Catalog, names: Iterable[str]) -> list[str]:
+    """Return components, with those that go with them; one that goes with others comes before them."""
+    wanted = list(dict.fromkeys(names))
+    documents = {name: entry.document for name, entry in catalog.components.items()}
+    leaders = [name for name, document in documents.items() if set(document.goes_with).intersection(wanted)]
+    found = dict.fromkeys([*leaders, *wanted])
+    return sorted(found, key=lambda name: not documents[name].goes_with)
+
+
+def partners(catalog: Catalog, pins: Mapping[str, str], name: str, release: Release) -> dict[str, str]:
+    """Return the newer releases of components that a release goes with: of the same build, else of the same number.
+
+    ``pins``: the present release of each component.
+    """
+    entry, found = catalog.components[name], {}
+    ours = distributions([(entry, release)])
+    for other in entry.document.goes_with:
+        component = catalog.components[other]
+        candidates = newer(component, pins[other])
+        same = [each for each in candidates if ours.items() & distributions([(component, each)]).items()]
+        alike = same or [each for each in candidates if number(each.release) == number(release.release)]
+        if alike:
+            found[other] = alike[-1].release
     return found
 
 
@@ -208,7 +261,13 @@ def _try(before: _Stand, after: _Stand, affected: Sequence[str], run: Run) -> Fi
 def judged(results: Sequence[TestResult], wanted: Iterable[str]) -> Findings:
     """Return the findings of a run of the tests ``wanted``. A failure of the machine is neither broken nor green."""
     broken = tuple(
-        Break(id=result.id, outcome=result.outcome, reason=result.reason)
+        Break(
+            id=result.id,
+            outcome=result.outcome,
+            reason=result.reason,
+            action=result.step["action"] if result.step else "",
+            behaviour=str(behaviour(result)),
+        )
         for result in results
         if not result.expected and result.outcome != Outcome.INFRA_ERROR
     )
@@ -271,43 +330,43 @@ def edited(text: str, pins: Mapping[str, str], passed: Passed | None) -> str:
     """Return a known-good file with other pins and the new record of a suite."""
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     assert root is not None, "it was loaded"
-    document = _values(root)
+    document = values(root)
     edits = [*_passed_edits(text, document.get("passed"), passed)] if passed else []
     edits += _pin_edits(text, document["pins"], pins)
     return apply(text, edits)
 
 
 def _pin_edits(text: str, node: yaml.Node, pins: Mapping[str, str]) -> Iterator[Edit]:
-    there = _values(node)
-    new = {name: f"{name}: {_plain(release)}" for name, release in sorted(pins.items()) if name not in there}
+    there = values(node)
+    new = {name: f"{name}: {plain(release)}" for name, release in sorted(pins.items()) if name not in there}
     if not there:
-        yield _added(text, node, None, ", ".join(new.values()))
+        yield added(text, node, None, ", ".join(new.values()))
         return
     for name in there.keys() & pins.keys():
-        yield _replaced(there[name], _plain(pins[name]))
+        yield _replaced(there[name], plain(pins[name]))
     for name in reversed(new):
         before = [there[each] for each in there if each < name] or list(there.values())
-        yield _added(text, node, before[-1], new[name])
+        yield added(text, node, before[-1], new[name])
 
 
 def _passed_edits(text: str, node: yaml.Node | None, passed: Passed) -> Iterator[Edit]:
     words = {
-        "suite": _plain(passed.suite), "as_expected": str(passed.as_expected), "total": str(passed.total),
+        "suite": plain(passed.suite), "as_expected": str(passed.as_expected), "total": str(passed.total),
         # In quotes, since YAML has a type of its own for dates.
-        "date": f'"{passed.date}"', "outcomes": _plain(passed.outcomes),
+        "date": f'"{passed.date}"', "outcomes": plain(passed.outcomes),
     }  # fmt: skip
     if node is None:
         new = "" if text.endswith("\n") else "\n"
         yield (len(text), len(text), f"{new}passed:\n  - {_entry(words, '     ')}\n")
         return
-    entries = [_values(entry) for entry in node.value]
+    entries = [values(entry) for entry in node.value]
     for entry in entries:
         if entry["suite"].value == passed.suite:
             yield from (_replaced(entry[key], word) for key, word in words.items())
             return
     indent = " " * (node.start_mark.column + 3)
     item = _entry(words, indent)
-    yield _added(text, node, node.value[-1] if entries else None, item if _brackets(node) else f"- {item}")
+    yield added(text, node, node.value[-1] if entries else None, item if brackets(node) else f"- {item}")
 
 
 def _entry(words: Mapping[str, str], indent: str) -> str:
@@ -315,42 +374,5 @@ def _entry(words: Mapping[str, str], indent: str) -> str:
     return f"{{{', '.join(head)},\n{indent}{last}}}"
 
 
-def _added(text: str, parent: yaml.Node, before: yaml.Node | None, item: str) -> Edit:
-    """Return the edit that adds an item after ``before``, in brackets or on its own line, like the others."""
-    if before is None:
-        place = parent.end_mark.index - 1
-        return (place, place, item)
-    place = _end(before)
-    if _brackets(parent):
-        return (place, place, f", {item}")
-    line_end = text.find("\n", place)
-    place = len(text) if line_end < 0 else line_end
-    return (place, place, f"\n{' ' * parent.start_mark.column}{item}")
-
-
-def _end(node: yaml.Node) -> int:
-    """Return the end of the last scalar in a node. The end of a block would be the start of the next node."""
-    while isinstance(node, yaml.CollectionNode) and not _brackets(node):
-        last = node.value[-1]
-        node = last[1] if isinstance(last, tuple) else last
-    return int(node.end_mark.index)
-
-
-def _brackets(node: yaml.Node) -> bool:
-    return isinstance(node, yaml.CollectionNode) and bool(node.flow_style)
-
-
 def _replaced(node: yaml.Node, word: str) -> Edit:
     return node.start_mark.index, node.end_mark.index, word
-
-
-def _values(node: yaml.Node) -> dict[str, yaml.Node]:
-    return {key.value: value for key, value in node.value}
-
-
-def _plain(value: str) -> str:
-    """Quote a string if YAML would read another value."""
-    try:
-        return value if plain_scalar(value) == value else f'"{value}"'
-    except ScalarError:
-        return f'"{value}"'

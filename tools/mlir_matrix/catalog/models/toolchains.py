@@ -130,6 +130,8 @@ class Component(Document):
     for part of a name, ``**`` for folders."""
     build: Build | None = None
     """``source``: how it is built."""
+    goes_with: tuple[Name, ...] = Field(default=(), alias="goes-with")
+    """Components whose releases move with those of this one: `matrix toolchain roll` tries them together."""
     releases: Annotated[tuple[Release, ...], Field(min_length=1)]
 
     @property

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,13 +54,29 @@ def solve(pins: Mapping[str, str], *, tag: str) -> tuple[WheelPackage, ...]:
 
     Nothing is installed. Raise InfrastructureError with pip's reason if there is no solution.
     """
+    report = _report([f"{name}=={pinned}" for name, pinned in pins.items()], tag)
+    transport = Transport()
+    try:
+        return tuple(_package(item, transport) for item in report["install"])
+    finally:
+        transport.close()
+
+
+def newest(distribution: str, *, tag: str) -> str:
+    """Return the newest version of a distribution that CPython ``tag`` can install. Raise InfrastructureError."""
+    (item,) = _report(["--no-deps", distribution], tag)["install"]
+    return str(item["metadata"]["version"])
+
+
+def _report(words: Sequence[str], tag: str) -> dict[str, Any]:
+    """Return pip's report on what it would install."""
     with tempfile.TemporaryDirectory(prefix="matrix-pip-") as folder:
         file = Path(folder, "report.json")
         # Without --quiet, because pip then omits which requirements conflict.
         command = [
             *(sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--report", str(file)),
             *("--disable-pip-version-check", "--target", "unused", *options_for(tag)),
-            *(f"{name}=={pinned}" for name, pinned in pins.items()),
+            *words,
         ]
         done = subprocess.run(command, capture_output=True, text=True, env=variables(), check=False)
         if done.returncode != 0:
@@ -69,11 +85,7 @@ def solve(pins: Mapping[str, str], *, tag: str) -> tuple[WheelPackage, ...]:
                 f"no solution for CPython {version_of(tag)}; pip reports: {conflict_in(done.stdout) or errors or 'nothing'}"
             )
         report: dict[str, Any] = json.loads(file.read_bytes())
-    transport = Transport()
-    try:
-        return tuple(_package(item, transport) for item in report["install"])
-    finally:
-        transport.close()
+    return report
 
 
 def _package(item: Mapping[str, Any], transport: Transport) -> WheelPackage:

@@ -49,6 +49,10 @@ def check(checker: Checker) -> None:
 
 def _component(checker: Checker, component: Entry[Component]) -> None:
     document = component.document
+    for index, name in enumerate(document.goes_with):
+        if name == component.name:
+            checker.wrong(component, "a component does not go with itself", "goes-with", index)
+        checker.known(component, "component", name, checker.catalog.components, "goes-with", index)
     times = Counter(release.release for release in document.releases)
     for entry, index, release in listed(component):
         at = ("releases", index)

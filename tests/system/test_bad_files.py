@@ -26,7 +26,7 @@ def changed(before: str, after: str) -> Spoil:
     return put(WORK, WORKLOAD.replace(before, after))
 
 
-#: What is done to a good catalog, and what must be said then. All that can be wrong: tests/fast/catalog/test_bad_files.py.
+#: What is done to a good catalog, and what must be said then. All else that can be wrong: tests/fast/catalog, tests/fast/expand.
 CASES: dict[str, tuple[Spoil, str]] = {
     "broken": (put(WORK, "inputs: {x: [1, 2\noutputs: 3\n"), rf"{WORK}:\d+:\d+: broken YAML"),
     "utf16": (put(WORK, WORKLOAD.encode("utf-16")), rf"{WORK}:1:1: is not UTF-8"),

@@ -209,6 +209,7 @@ BAD_NAMES = {
     "a\nb": "a new line",
     "a'b": "a quote",
     "ä": "not ASCII",
+    "a%2f..%2fb": "a slash in disguise",
     "a\x1b[31m": "a terminal escape",
 }
 

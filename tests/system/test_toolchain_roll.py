@@ -55,6 +55,22 @@ def test_roll(roller: Workspace) -> None:
     assert f"  lower-failed {rolling.TESTS[1]}: " in again.stderr
 
 
+def test_a_release_that_breaks_a_test_is_accepted(roller: Workspace) -> None:
+    """The newest is taken: one patch has its pin and the expectation of what it breaks, and nothing is run again."""
+    assert roller.root is not None
+    done = roll(roller, "tool", "--accept", code=0)
+    assert (
+        "tool: 1.0 -> 3.0: breaks 1 of 2 tests of suite smoke that it affects, and is taken with changed expectations\n"
+        in done.stderr
+    )
+    subprocess.run([program("git"), "apply"], input=done.stdout, text=True, cwd=roller.root, check=True)
+    assert 'tool: "3.0"' in (roller.root / "toolchains/known-good.yaml").read_text()
+    report = roller.run("smoke")
+    assert report.executed == 0
+    assert {name: test["expected"] for name, test in report.tests.items()} == dict.fromkeys(rolling.TESTS, True)
+    assert report.tests[rolling.TESTS[1]]["outcome"] == "lower-failed"
+
+
 def test_what_is_not_tried(roller: Workspace) -> None:
     assert roller.root is not None
     (roller.root / "toolchains/components/tool.yaml").write_text(rolling.component("tool", "1.0", rolling.UNLOCKED))

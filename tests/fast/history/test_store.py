@@ -143,6 +143,10 @@ def test_runs_of_the_first_schema_come_into_the_order_of_their_starts(tmp_path: 
         check(recording([result("a", outcome)], day)) for day, outcome in ((5, "pass"), (2, "crashed"), (2, "pass"))
     ]
     make_old_database(url, runs, tmp_path / "first")
+    with closing(sqlite3.connect(tmp_path / "history.sqlite", isolation_level=None)) as database:
+        # Its times were not checked.
+        database.execute("UPDATE runs SET ended = '2026-02-30T00:00:00.000Z' WHERE id = ?", [runs[1].id])
+        database.execute("UPDATE runs SET stored = started WHERE id = ?", [runs[1].id])
     store = Store(url)
     with store.reading() as connection:
         questions = Questions(store, connection)

@@ -25,7 +25,19 @@ from mlir_matrix.results.results import TestResult
 from mlir_matrix.schema.export import adapter
 from mlir_matrix.toolchain.find import find_release
 from mlir_matrix.toolchain.report import roll_document, roll_lines
-from mlir_matrix.toolchain.roll import Break, Findings, Roll, Trial, causes, edited, newer, patches, roll, with_pins
+from mlir_matrix.toolchain.roll import (
+    Break,
+    Findings,
+    Roll,
+    Trial,
+    causes,
+    edited,
+    expectations_patches,
+    newer,
+    patches,
+    roll,
+    with_pins,
+)
 from support import debs, rolling
 from support.rolling import TESTS
 
@@ -109,6 +121,21 @@ def test_the_newest_that_is_green(tmp_path: Path) -> None:
     assert [(trial.release, trial.green) for trial in found.trials] == [("3.0", False), ("2.0", True)]
     assert found.trials[0].findings.broken == (Break(id=TWO, outcome="lower-failed", reason="it is lower-failed"),)
     assert (found.pins, found.exit_code) == ({"tool": "2.0"}, 0)
+
+
+@pytest.mark.parametrize(("outcome", "taken"), [("lower-failed", "3.0"), ("timed-out", None)])
+def test_what_a_release_breaks_can_be_expected(tmp_path: Path, outcome: str, taken: str | None) -> None:
+    """A time-out cannot, because it depends on the machine."""
+    run = Runs(lambda pins, test: outcome if (pins["tool"], test) == ("3.0", TWO) else "pass")
+    session = opened(tmp_path, "1.0", "3.0")
+    found = roll(session, ["tool"], "smoke", run, today=TODAY, accept=True)
+    assert found.pins.get("tool") == taken
+    changes = list(expectations_patches(session, found, "smoke"))
+    assert len(changes) == (taken is not None)
+    for root, text in changes:
+        assert root == tmp_path / "catalog"
+        assert "+++ b/matrix/expectations/smoke.yaml" in text
+        assert "+  - outcome: lower-failed" in text
 
 
 @pytest.mark.parametrize("named", [("tool",), ("more",), ("more", "tool")])

@@ -18,10 +18,8 @@ from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.names import is_glob, printable, test_glob
 from mlir_matrix.base.text import milliseconds
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
-from mlir_matrix.history.bisect_command import BisectCommands
 from mlir_matrix.history.checked import BAD, GOOD, UNKNOWN
 from mlir_matrix.history.chosen_runs import ALL_RUNS, ChosenRuns
-from mlir_matrix.history.results_files import read_run
 from mlir_matrix.history.store import Store, among, behaviours, months, results, runs, sets, tests
 
 if TYPE_CHECKING:
@@ -310,6 +308,8 @@ class Questions:
                 results.c.state == sa.bindparam("state"),
             )
         )
+        from mlir_matrix.history.bisect_command import BisectCommands  # imports the models of catalogs
+
         found: list[FirstBadTest] = []
         commands = BisectCommands()
         for row in shown:
@@ -435,6 +435,8 @@ def _moved(good: RecordedRun | None, bad: RecordedRun) -> list[MovedCommit]:
 
 def read_outcomes(file: Path) -> dict[str, EndedTest]:
     """Read a file of ``matrix run --results``. Raise UsageError."""
+    from mlir_matrix.history.results_files import read_run  # imports the models of results
+
     found = read_run(file)
     columns = zip(*found.columns[:3], strict=True)
     return {

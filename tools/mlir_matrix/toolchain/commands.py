@@ -289,12 +289,24 @@ def which_command(tool: str, test: str, current: Session) -> None:
     is_flag=True,
     help="First ask the Python index and Debian for releases that no file lists; the patch lists them.",
 )
+@click.option(
+    "--accept",
+    is_flag=True,
+    help="Take the newest release, too, if it breaks tests: the patch then expects what breaks.",
+)
 @options.limits
 @options.quiet
 @options.output_format("text", "json")
 @options.session(*options.builds, options.cache)
 def roll_command(
-    components: tuple[str, ...], suite: str, find: bool, limits: Limits, quiet: bool, form: str, current: Session
+    components: tuple[str, ...],
+    suite: str,
+    find: bool,
+    accept: bool,
+    limits: Limits,
+    quiet: bool,
+    form: str,
+    current: Session,
 ) -> int:
     """Test newer releases of components and propose those that pass.
 
@@ -309,7 +321,7 @@ def roll_command(
     from mlir_matrix.results.report.progress import shown_tests
     from mlir_matrix.results.run_plan import run_plan
     from mlir_matrix.toolchain.report import roll_document, roll_lines
-    from mlir_matrix.toolchain.roll import patches, roll
+    from mlir_matrix.toolchain.roll import expectations_patches, patches, roll
 
     catalog = current.catalog
     components = tuple(select_known("component", components, catalog.components))
@@ -325,11 +337,13 @@ def roll_command(
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
     names = dict.fromkeys(components or catalog.components)
     offered = _find_releases(current, names) if find else []
-    found = roll(current, names, suite, run, today=today, tell=warn)
+    found = roll(current, names, suite, run, today=today, tell=warn, accept=accept)
     if not components and not found.trials:
         note("no component lists a newer release than the pinned one")
     changes = [each.patch() for each in offered]
-    changes += patches(current, found.pins, found.passed) if found.passed else []
+    if found.passed:
+        changes += patches(current, found.pins, found.passed)
+        changes += expectations_patches(current, found, suite)
     if form == "json":
         show(form, roll_document(found, suite, changes), [])
     else:

@@ -194,6 +194,8 @@ class RollTrial(TypedDict):
     affected: list[str]
     """Tests of the suite that use it; empty if it was not tried."""
     green: bool
+    accepted: bool
+    """True if it is taken although it breaks tests (`--accept`), with changed expectations."""
     reason: str
     """Why the machine could not run all tests; else empty."""
     causes: list[RollCause]

@@ -113,6 +113,7 @@ def roll_document(found: Roll, suite: str, patches: Iterable[tuple[Path, str]]) 
             {
                 "component": trial.component, "pinned": trial.pinned, "release": trial.release, "moved": dict(trial.moved),
                 "kept": dict(trial.kept), "affected": list(trial.affected), "green": trial.green,
+                "accepted": trial.accepted is not None,
                 "reason": trial.findings.reason, "causes": _causes_document(trial.findings.broken),
             }
             for trial in found.trials
@@ -145,7 +146,8 @@ def roll_lines(found: Roll, suite: str) -> Iterator[str]:
             yield f"{change}: not tried: {trial.findings.reason}"
         else:
             broken = trial.findings.broken
-            yield f"{change}: breaks {len(broken)} of {tests} of suite {suite} that it affects{_with(trial.kept)}"
+            taken = ", and is taken with changed expectations" if trial.accepted else ""
+            yield f"{change}: breaks {len(broken)} of {tests} of suite {suite} that it affects{_with(trial.kept)}{taken}"
             yield from _broken_lines(broken)
     together = found.together
     if together.green:

@@ -18,13 +18,15 @@ from mlir_matrix.base.digest import digest_value
 from mlir_matrix.base.text import Edit, apply, patch
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.load import KNOWN_GOOD
+from mlir_matrix.catalog.models.suites import Expectations
 from mlir_matrix.catalog.models.toolchains import Component, KnownGood, Passed, Release
 from mlir_matrix.catalog.releases import number
-from mlir_matrix.catalog.yaml_reader import Source
+from mlir_matrix.catalog.yaml_reader import Source, parse
 from mlir_matrix.environments.package import distributions
 from mlir_matrix.environments.resolve import UnavailableEnvironment
 from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.expansion import Test
+from mlir_matrix.expectations.expectations import FileChange, expectations_change
 from mlir_matrix.plan.graph import Input, Produced
 from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.session import plan_tests, select_tests
@@ -70,6 +72,8 @@ class Findings:
     broken: tuple[Break, ...] = ()
     #: The machine could not run everything; no test is broken.
     reason: str = ""
+    #: What the tests that ran made.
+    results: Sequence[TestResult] = field(default=(), compare=False)
 
     @property
     def green(self) -> bool:
@@ -90,6 +94,8 @@ class Trial:
     #: Tests that the release affects.
     affected: tuple[str, ...]
     findings: Findings
+    #: The change of the suite's expectations with which the release is taken, although it breaks tests.
+    accepted: FileChange | None = None
 
     @property
     def green(self) -> bool:
@@ -110,7 +116,8 @@ class Roll:
 
     def touching(self, test: str) -> list[str]:
         """Return the components whose new release affects a test."""
-        return [trial.component for trial in self.trials if trial.green and test in trial.affected]
+        taken = (trial for trial in self.trials if trial.green or trial.accepted)
+        return [trial.component for trial in taken if test in trial.affected]
 
     @property
     def exit_code(self) -> int:
@@ -129,8 +136,12 @@ def roll(
     *,
     today: str,
     tell: Callable[[str], object] = lambda _line: None,
+    accept: bool = False,
 ) -> Roll:
-    """Test newer releases of components, the newest first, until one is green; then the suite under all green releases."""
+    """Test newer releases of components, the newest first, until one is green; then the suite under all green releases.
+
+    ``accept``: also take a release that breaks tests, if expectations can say so of each.
+    """
     found = Roll()
     before = _Stand(session, suite)
     for name in leaders_first(session.catalog, components):
@@ -143,13 +154,16 @@ def roll(
             tried = {**moved, name: release.release}
             after = _Stand(with_pins(session, {**found.pins, **tried}), suite)
             affected = after.differs_from(before)
-            found.trials.append(
-                Trial(
-                    component=name, pinned=pins[name], release=release.release, moved=moved, kept=dict(found.pins),
-                    affected=affected, findings=_try(before, after, affected, run) if affected else Findings(),
-                )
+            trial = Trial(
+                component=name, pinned=pins[name], release=release.release, moved=moved, kept=dict(found.pins),
+                affected=affected, findings=_try(before, after, affected, run) if affected else Findings(),
             )  # fmt: skip
-            if found.trials[-1].green:
+            if accept and trial.findings.results and (change := _acceptance(after, trial.findings.results)):
+                trial = replace(trial, accepted=change)
+                session = _expecting(session, suite, change)
+                after = _Stand(with_pins(session, {**found.pins, **tried}), suite)
+            found.trials.append(trial)
+            if trial.green or trial.accepted:
                 found.pins |= tried
                 before = after
                 break
@@ -161,6 +175,34 @@ def roll(
             expected, outcomes = sum(result.expected for result in results), outcomes_digest(results)
             found.passed = Passed(suite=suite, as_expected=expected, total=len(results), outcomes=outcomes, date=today)
     return found
+
+
+def _acceptance(after: _Stand, results: Sequence[TestResult]) -> FileChange | None:
+    """Return the change of the suite's expectations that these results need; None if some test can have none."""
+    catalog = after.session.catalog
+    others = {name: entry for name, entry in catalog.expectations.items() if name != after.suite}
+    # Ignore the rules of the file itself, which change.
+    bare = _with_catalog(after.session, replace(catalog, expectations=others))
+    tests = [test for test in select_tests(bare, [after.suite]) if test.selected]
+    by_id = {result.id: result for result in results}
+    old = catalog.expectations.get(after.suite)
+    change, document = expectations_change(catalog.suites[after.suite], old, tests, by_id)
+    return None if document["left"] else change
+
+
+def _expecting(session: Session, suite: str, change: FileChange) -> Session:
+    """Return a session whose suite has these expectations."""
+    catalog = session.catalog
+    source = parse(change.text, str(change.path))
+    document = Expectations.model_validate(source.data)
+    entry = Entry(
+        name=suite, document=document, source=source, root=catalog.suites[suite].root, folder=change.path.parent
+    )
+    return _with_catalog(session, replace(catalog, expectations={**catalog.expectations, suite: entry}))
+
+
+def _with_catalog(session: Session, catalog: Catalog) -> Session:
+    return replace(session, catalog=catalog, pins=replace(session.pins, catalog=catalog))
 
 
 def leaders_first(catalog: Catalog, names: Iterable[str]) -> list[str]:
@@ -272,7 +314,7 @@ def judged(results: Sequence[TestResult], wanted: Iterable[str]) -> Findings:
         if not result.expected and result.outcome != Outcome.INFRA_ERROR
     )
     if broken:
-        return Findings(broken=broken)
+        return Findings(broken=broken, results=results)
     hindered = [result for result in results if result.outcome in (Outcome.INFRA_ERROR, Outcome.SKIPPED)]
     if hindered:
         count = sum(result.outcome == hindered[0].outcome for result in hindered)
@@ -291,8 +333,7 @@ def with_pins(session: Session, pins: Mapping[str, str]) -> Session:
         known[root] = replace(entry, document=entry.document.model_copy(update={"pins": entry.document.pins | ours}))
     order = {root: number for number, root in enumerate(catalog.roots)}
     files = sorted(known.values(), key=lambda entry: order.get(entry.root, 0))
-    changed = replace(catalog, known_good=tuple(files))
-    return replace(session, catalog=changed, pins=replace(session.pins, catalog=changed))
+    return _with_catalog(session, replace(catalog, known_good=tuple(files)))
 
 
 def by_root(catalog: Catalog, pins: Mapping[str, str]) -> dict[Path, dict[str, str]]:
@@ -308,6 +349,15 @@ def _no_known_good(root: Path) -> Entry[KnownGood]:
     name = KNOWN_GOOD.partition(".")[0]
     source = Source(file=KNOWN_GOOD, data={}, places={})
     return Entry(name=name, document=KnownGood(pins={}), source=source, root=root, folder=root / "toolchains")
+
+
+def expectations_patches(session: Session, found: Roll, suite: str) -> Iterator[tuple[Path, str]]:
+    """Yield the root of the suite's catalog and the patch of its expectations, if releases are taken although they break tests."""
+    last = next((trial.accepted for trial in reversed(found.trials) if trial.accepted), None)
+    if last is not None:
+        root, path = session.catalog.suites[suite].root, last.path
+        before = path.read_text(encoding="utf-8") if path.exists() else None
+        yield root, patch(path.relative_to(root).as_posix(), before, last.text)
 
 
 def patches(session: Session, pins: Mapping[str, str], passed: Passed) -> Iterator[tuple[Path, str]]:

@@ -19,14 +19,20 @@ def upgrade() -> None:
         sa.Column("old", sa.BigInteger, primary_key=True, autoincrement=False),
         sa.Column("new", sa.BigInteger, nullable=False),
     )
-    new = 0
-    rows = []
-    starts = sa.text(
-        "SELECT key, CASE WHEN started < stored THEN started ELSE stored END AS start FROM runs ORDER BY 2, 1"
-    )
-    for old, start in connection.execute(starts):
-        new = max(_milliseconds(start), new + 1)
-        rows.append({"old": old, "new": new})
+    new, rows = 0, []
+    runs = sa.text("SELECT key, started, ended, stored FROM runs")
+    repair = sa.text("UPDATE runs SET started = stored, ended = stored WHERE key = :key")
+    starts = []
+    for key, started, ended, stored in connection.execute(runs).all():
+        # The program did not check dates, so that February may have 30 days.
+        are_dates = _milliseconds(started) and _milliseconds(ended)
+        if not are_dates:
+            connection.execute(repair, {"key": key})
+        # A clock may have been fast.
+        starts.append((_milliseconds(min(started, stored) if are_dates else stored), key))
+    for start, key in sorted(starts):
+        new = max(start, new + 1)
+        rows.append({"old": key, "new": new})
     op.bulk_insert(moved, rows)
     op.execute("DROP INDEX results_by_run")
     if connection.dialect.name == "postgresql":
@@ -48,8 +54,8 @@ def upgrade() -> None:
 
 
 def _milliseconds(time: str) -> int:
+    """Return the milliseconds from 1970 to a time; 0 if no calendar has it."""
     try:
         return round(datetime.fromisoformat(time).timestamp() * 1000)
     except ValueError:
-        # The program did not check dates, so February may have 30 days.
         return 0

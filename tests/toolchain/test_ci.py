@@ -23,10 +23,10 @@ PROGRAMS = ("bash", "cat", "chmod", "date", "dirname", "env", "mktemp", "rm", "s
 
 
 def ci(
-    folder: Path, affected: str, pythons: Sequence[str] = ("python3.11",), **variables: str
+    folder: Path, affected: str, pythons: Sequence[str] = ("python3.11",), *, lint: int = 0, **variables: str
 ) -> tuple[int, list[str], str]:
     """The exit code, what was run, and stderr, where a change affects tests by this line of a plan; ``python3`` is 3.11."""
-    for name, text in (("lint", "#!/bin/sh\n"), ("matrix", MATRIX), ("test", TEST)):
+    for name, text in (("lint", f"#!/bin/sh\nexit {lint}\n"), ("matrix", MATRIX), ("test", TEST)):
         path = folder / "tools" / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
@@ -74,6 +74,12 @@ def test_a_plan_that_does_not_say_how_many_tests_run_is_an_error(tmp_path: Path)
     code, calls, stderr = ci(tmp_path, "Nothing.\n", MATRIX_CI_BASE="main")
     assert (code, calls) == (1, ["run everything --shard 1/378 --quiet"])
     assert "does not say how many tests run" in stderr
+
+
+def test_what_lint_reports_ends_it(tmp_path: Path) -> None:
+    """It runs beside the part of everything, which has a result all the same."""
+    code, calls, _ = ci(tmp_path, "", lint=1)
+    assert (code, calls) == (1, ["run everything --shard 1/378 --quiet"])
 
 
 def test_without_a_commit_to_compare_with(tmp_path: Path) -> None:

@@ -111,3 +111,18 @@ def test_a_program_that_does_not_start(llvm: Entry[Component], tmp_path: Path) -
 def test_pins_that_name_folders() -> None:
     folders = ("./b", "/opt/llvm", "b/", ".", "..", "acmecc-1.4", "w-1.whl", "1.whl")
     assert [is_folder(each) for each in ("19", "19.1.7", *folders)] == [False] * 2 + [True] * len(folders)
+
+
+def test_a_program_that_says_its_version_is_confined(llvm: Entry[Component], tmp_path: Path) -> None:
+    """A pull request may bring the folder and its pin. Its program reads nothing outside, and runs once for its bytes."""
+    private = tmp_path / "private"
+    private.write_text("hidden words")
+    program(tmp_path / "build/bin/mlir-opt", f"LLVM version 23.1.0 $(cat {private}) $(touch {tmp_path}/touched)")
+    path = tmp_path / "build/bin/mlir-opt"
+    path.write_text(path.read_text().replace("'", '"'))
+    first = find_build(llvm, str(tmp_path / "build"), at(tmp_path))
+    assert isinstance(first, HostTool)
+    assert "23.1.0" in first.programs[0].version
+    assert "hidden words" not in first.programs[0].version
+    assert not (tmp_path / "touched").exists()
+    assert find_build(llvm, str(tmp_path / "build"), at(tmp_path)) == first

@@ -130,15 +130,15 @@ def utilities_digest() -> str:
     return digest_together(utilities())
 
 
-def version_of(path: str) -> str:
+def version_of(path: str, within: Sequence[str] = ()) -> str:
     """Return the whole output of ``--version``; empty if the program fails.
 
-    Raise InfrastructureError if it does not start.
+    ``within``: the words that isolate the program. Raise InfrastructureError if it does not start.
     """
     environment = {"LC_ALL": "C", "PATH": os.environ.get("PATH", ""), "HOME": os.environ.get("HOME", "/")}
     try:
         done = subprocess.run(
-            [path, "--version"], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            [*within, path, "--version"], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, timeout=_TIMEOUT_S, check=False,
         )  # fmt: skip
     except OSError as error:
@@ -146,6 +146,9 @@ def version_of(path: str) -> str:
     except subprocess.SubprocessError:
         return ""
     text = done.stdout.decode("utf-8", "replace")
+    refused = f"error: {path}: "
+    if within and text.startswith(refused):
+        raise InfrastructureError(f"{path} does not start: {text.removeprefix(refused).strip()}")
     if why := not_loaded(done.returncode, text):
         raise InfrastructureError(f"a program does not start: {why}")
     return text if done.returncode == 0 else ""

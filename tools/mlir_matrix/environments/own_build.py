@@ -20,10 +20,11 @@ from mlir_matrix.base.names import printable
 from mlir_matrix.base.paths import Home
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
-from mlir_matrix.environments.host import HostProgram, HostTool, digest_together, version_of
+from mlir_matrix.environments.host import HostProgram, HostTool, digest_together
 from mlir_matrix.environments.own_packages import OWN_MARK, OwnBuild, OwnWheel
 from mlir_matrix.environments.own_python import find_packages, find_wheel, is_virtual, modules_of
 from mlir_matrix.environments.package import Provider
+from mlir_matrix.environments.source.confined import confined_version
 
 #: Folders of a tree that may hold programs.
 _FOLDERS = ("bin", ".")
@@ -71,14 +72,14 @@ def _find_programs(entry: Entry[Component], where: str, folder: str, digests: _D
     }
     if not found:
         return None
-    versions = {name: version_of(path) for name, path in found.items()}
+    # Any program may load any library, so libraries of the tree and of the machine are part of its identity.
+    together = {name: digest_together(needed_by(path), digests.of) for name, path in found.items()}
+    versions = {name: digests.version(path, folder, together[name]) for name, path in found.items()}
     number = next((match[1] for text in versions.values() if (match := _VERSION.search(text))), None)
     if number is None:
         raise UsageError(f"{where}: {', '.join(found)} --version reports no version")
-    # Any program may load any library, so libraries of the tree and of the machine are part of its identity.
     programs = tuple(
-        HostProgram(name=name, path=path, sha256=digest_together(needed_by(path), digests.of), version=versions[name])
-        for name, path in found.items()
+        HostProgram(name=name, path=path, sha256=together[name], version=versions[name]) for name, path in found.items()
     )
     digest = digest_value([each.identity for each in programs])
     checks = ["assertions"] if any("with assertions" in each.version for each in programs) else []
@@ -124,6 +125,15 @@ class _Digests:
                 known = [digest, " ".join({match[1].decode() for match in _SANITIZER.finditer(content)})]
         self._used[key] = known
         return set(str(known[-1]).split())
+
+    def version(self, path: str, folder: str, digest: str) -> str:
+        """Return the output of ``--version`` of a program, which runs once for each ``digest`` of all that it loads."""
+        key = f"{path}:version"
+        known = self._known.get(key)
+        if not (isinstance(known, list) and known[:-1] == [digest]):
+            known = [digest, confined_version(path, folder)]
+        self._used[key] = known
+        return str(known[-1])
 
     def of(self, real: str) -> str:
         """Return the digest of a file. Its path has no links."""

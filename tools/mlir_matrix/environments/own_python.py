@@ -20,11 +20,11 @@ from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.files import beside, unwritable
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component
-from mlir_matrix.environments.host import version_of as version_of_program
 from mlir_matrix.environments.interpreter import SUPPORTED, version_of
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.machine import HOST
 from mlir_matrix.environments.own_packages import OWN_MARK, OwnPackages, OwnWheel, names_of
+from mlir_matrix.environments.source.confined import confined_version
 
 _EXTENSION = re.compile(r"\.cpython-(3\d+)-[^/]*\.so$")
 _STATED = re.compile(r"^__version__\b[^=\n]*=\s*[\"']([^\"']+)", re.MULTILINE)
@@ -190,7 +190,7 @@ def _number(entry: Entry[Component], where: str, site: Path, module: str) -> str
     programs = (folder / "bin" / name for folder in above for name in entry.document.tools)
     built = next((program for program in programs if os.access(program, os.X_OK)), None)
     if built is not None:
-        stated = re.findall(r"\bversion (\S+)", version_of_program(str(built)))
+        stated = re.findall(r"\bversion (\S+)", confined_version(str(built), str(built.parent.parent)))
     number = next((match[0] for version in stated if (match := _NUMBER.match(version))), None)
     if number is None:
         raise UsageError(

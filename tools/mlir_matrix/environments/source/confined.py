@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from mlir_matrix.actions.runtime import confine
 from mlir_matrix.actions.sandbox.isolation import PROCESSES
 from mlir_matrix.actions.sandbox.root import needed_by
+from mlir_matrix.environments.host import version_of
 from mlir_matrix.environments.package import with_needs
 from mlir_matrix.environments.source.command_lines import Command, Places
 
@@ -40,15 +42,32 @@ def confined(places: Places) -> Command:
         *(str(places.prefix(name)) for name in needs),
         *_programs(places),
     ]
-    processes = max(PROCESSES, _PROCESSES_OF_CORE * len(os.sched_getaffinity(0)))
-    words = [sys.executable, "-I", "-S", confine.__file__, "--processes", str(processes)]
+    flags = []
     if build.network:
         shown += _OF_NETWORK
-        words.append("--network")
+        flags.append("--network")
     if build.permissions.unconfined or build.is_own:
-        words.append("--unconfined")
-    words += [word for path in writable for word in ("--write", str(path))]
+        flags.append("--unconfined")
+    return _words(shown, map(str, writable), flags)
+
+
+def _words(shown: Iterable[str], writable: Iterable[str], flags: Iterable[str]) -> list[str]:
+    processes = max(PROCESSES, _PROCESSES_OF_CORE * len(os.sched_getaffinity(0)))
+    words = [sys.executable, "-I", "-S", confine.__file__, "--processes", str(processes), *flags]
+    words += [word for path in writable for word in ("--write", path)]
     return [*words, *(word for path in shown for word in ("--bind", path))]
+
+
+def confined_version(path: str, folder: str) -> str:
+    """Return the whole output of ``--version`` of a program in a user's folder; empty if it fails.
+
+    The folder may come from a stranger's pull request, by its ``matrix.yaml``: the program has no network, writes nowhere, and
+    sees its folder and the system's. Where this machine cannot confine, it runs as it is. Raise InfrastructureError.
+    """
+    shown = dict.fromkeys([*_SYSTEM, *_SETTINGS, folder, *needed_by(path)])
+    with tempfile.TemporaryDirectory() as scratch:
+        text = version_of(path, _words(filter(os.path.exists, shown), [scratch], ["--unconfined"]))
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("not confined: "))
 
 
 def is_of_system(path: str) -> bool:

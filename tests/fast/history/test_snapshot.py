@@ -39,8 +39,8 @@ def test_the_digest_is_of_the_records_alone() -> None:
     [
         ("{", "not JSON"),
         ("[" * 100_000, "not JSON"),
-        ("[]", f"schema None; expected {SCHEMA}"),
-        ('{"schema": "mlir-matrix/plan/v1"}', f"schema mlir-matrix/plan/v1; expected {SCHEMA}"),
+        ("[]", f"schema: None; expected {SCHEMA}"),
+        ('{"schema": "mlir-matrix/plan/v1"}', f"schema: mlir-matrix/plan/v1; expected {SCHEMA}"),
         (json.dumps({"schema": SCHEMA, "tests": []}), "'tests' is not an object"),
         (json.dumps({"schema": SCHEMA, "tests": {"a": {"seconds": "1"}}}), "test 'a': expected 'seconds'"),
         (json.dumps({"schema": SCHEMA, "tests": {"a": {"seconds": float("nan"), "last_run": TIME}}}), "test 'a'"),

@@ -16,6 +16,7 @@ from mlir_matrix.environments.lockfiles.wheels import WheelPackage, lock_file, w
 from mlir_matrix.environments.own_build import find_build, release_of_build
 from mlir_matrix.environments.own_packages import OwnPackages, OwnWheel
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment, resolve
+from mlir_matrix.plan.session import open_session
 from support.catalogs import entry
 
 TORCH = "description: d\nmodules: [torch]\nreleases: [{release: '1.0', bindings: torch, carries: [x]}]\n"
@@ -148,3 +149,20 @@ def test_a_wheel_for_several_pythons(torch: Entry[Component], tmp_path: Path, ho
     build = find_build(torch, str(wheel(tmp_path / "torch-1.5-cp312-abi3-manylinux_2_28_x86_64.whl")), home)
     assert isinstance(build, OwnWheel)
     assert build.tags == ("cp312", "cp313", "cp314")
+
+
+def test_only_actions_import_packages_that_a_project_brings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stranger's pull request may bring them with the matrix.yaml that pins them."""
+    monkeypatch.setenv("MATRIX_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("MATRIX_PROJECT", raising=False)
+    write(tmp_path / "project/matrix.yaml", "")
+    monkeypatch.chdir(tmp_path / "project")
+    python = own().version.rpartition(".")[0]
+    found = {}
+    for folder in ("project/venv", "elsewhere/venv"):
+        session = open_session(pins=[f"torch={venv(tmp_path / folder, python)}"])
+        (build,) = session.builds.values()
+        assert isinstance(build, OwnPackages)
+        found[folder] = build.foreign
+    assert found == {"project/venv": True, "elsewhere/venv": False}

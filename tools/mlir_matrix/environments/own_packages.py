@@ -36,6 +36,8 @@ class OwnPackages:
     #: The import package of the component.
     module: str
     digest: str
+    #: Whether who can change the project or a catalog can change them, too: only actions import them.
+    foreign: bool = False
 
     size = installed = 0
     needs = archives = ()
@@ -65,6 +67,7 @@ class OwnWheel:
     #: The distributions that it requires.
     requires: tuple[str, ...]
     module: str
+    foreign: bool = False
 
 
 OwnBuild = HostTool | OwnPackages | OwnWheel

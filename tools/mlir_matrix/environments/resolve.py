@@ -154,6 +154,7 @@ def resolve(
         lock = locked.get(interpreter.tag)
         packages = read_lock(lock, wanted) if lock else ()
         foreign = lock is not None and _is_foreign(packages, lock, lock_folders[0], interpreter.tag)
+        foreign = foreign or any(build.foreign for _, build in own)
         for entry, build in own:
             packages = _with_own(name, packages, entry, build, wanted)
     except _Unavailable as error:

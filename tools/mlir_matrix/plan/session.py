@@ -15,6 +15,7 @@ from mlir_matrix.base.paths import Home, find_home, repository
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.load import load
 from mlir_matrix.catalog.pins import Pins, is_folder, read_pins
+from mlir_matrix.catalog.project import find_project_file
 from mlir_matrix.environments.machine import x86_level
 from mlir_matrix.environments.session import Session
 from mlir_matrix.environments.source.permissions import NONE, Permissions
@@ -86,6 +87,14 @@ def environments_of(session: Session, name: str) -> list[str]:
     return list(dict.fromkeys(action.environment for action in plan.graph.actions.values()))
 
 
+def _may_be_strangers(pinned: str, roots: Sequence[Path]) -> bool:
+    """Return whether a path is in a catalog or project, which may come from a stranger with a ``matrix.yaml`` that pins it."""
+    project = find_project_file(Path.cwd())
+    folders = [*roots[1:], *([project.parent] if project else [])]
+    real = Path(os.path.realpath(pinned))
+    return any(real.is_relative_to(os.path.realpath(folder)) for folder in folders)
+
+
 def _with_builds(
     catalog: Catalog, pins: Sequence[str], home: Home
 ) -> tuple[Catalog, Sequence[str], Mapping[str, OwnBuild]]:
@@ -98,9 +107,12 @@ def _with_builds(
         # A misspelt release has no slash, and is no folder.
         if name in components and is_folder(wanted) and ("/" in wanted or os.path.exists(path)):
             from mlir_matrix.environments.own_build import find_build, release_of_build
+            from mlir_matrix.environments.own_packages import OwnPackages, OwnWheel
 
             entry = components[name]
             build = find_build(entry, path, home)
+            if isinstance(build, OwnPackages | OwnWheel) and _may_be_strangers(build.pinned, catalog.roots):
+                build = replace(build, foreign=True)
             releases = (*entry.document.releases, release_of_build(build, entry.document))
             components[name] = replace(entry, document=entry.document.model_copy(update={"releases": releases}))
             builds[build.release] = build

@@ -160,7 +160,8 @@ def _program_folders(catalog: Catalog, releases: Mapping[str, Release]) -> tuple
     return tuple(
         folder
         for component, release in documents
-        if (release.provider or component.provider) == "pypi"
+        # Bindings come without programs.
+        if (release.provider or component.provider) == "pypi" and not release.bindings
         for folder in component.programs
     )
 

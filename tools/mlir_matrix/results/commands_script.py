@@ -20,6 +20,7 @@ from mlir_matrix.actions.mlir.by_programs import (
     with_schedule,
 )
 from mlir_matrix.actions.outcomes import Stage
+from mlir_matrix.actions.runtime.programs import is_before
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session
@@ -106,17 +107,19 @@ class CommandScripts:
         ir = input_names(action, self._plan.graph)["ir"]
         target = f"out/{next(iter(action.outputs.values()))}"
         params = other.params
-        # The releases of MLIR's bindings and of LLVM's programs have the same numbers.
-        major = min(int(release.partition(".")[0]) for release in self._nearest.values())
         if other.tool == "passes":
             passes = with_schedule(params["passes"], SCHEDULE if "schedule" in other.inputs else None)
-            return [["mlir-opt", ir, pipeline_option(passes, anchored=major >= ANCHORED), "-o", target]]
+            return [["mlir-opt", ir, pipeline_option(passes, anchored=not self._is_before(ANCHORED)), "-o", target]]
         if other.tool == "object":
             parameters = params["parameters"]
             level = int(parameters.get("opt-level", 2))
-            strict = major >= CONTRACTS_MARKED_ONLY
+            strict = not self._is_before(CONTRACTS_MARKED_ONLY)
             return object_lines(ir, target, level, parameters, _BETWEEN, contracts_marked_only=strict)
         return []
+
+    def _is_before(self, major: int) -> bool:
+        """Return whether the nearest programs are older than a major release of LLVM; those of the bindings have its numbers."""
+        return any(is_before(release, major) for release in self._nearest.values())
 
     def _is_ok(self, identifier: str) -> bool:
         return identifier in self._done and self._done[identifier].result.ok

@@ -113,7 +113,8 @@ def test_each_run_line_has_its_prefixes_and_ir(checked: Any) -> None:
 
 
 def test_the_run_line_and_the_filecheck_that_fail_are_named(checked: Any) -> None:
-    done = checked("// CHECK: a.one\n// TWO: a.three\n", [], ["--check-prefix=TWO"], irs=(IR, IR))
+    options = ["--check-prefixes=TWO", "--check-prefixes=CHECK"]
+    done = checked("// CHECK: a.one\n// TWO: a.three\n", [], options, irs=(IR, IR))
     begin = f"FileCheck {checked.owner}: RUN line 2: the IR does not match line 2 of the directives: "
     assert done.outcome["reason"].startswith(begin), done.outcome
     done = checked("// CHEKC: a.one\n")

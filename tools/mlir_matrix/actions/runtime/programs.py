@@ -95,8 +95,13 @@ def release(program: str) -> str:
 
 
 def before(program: str, major: int) -> bool:
-    """Return whether a program is older than a major release. A release without a number, such as a branch, is the newest."""
-    found = _MAJOR.match(release(program))
+    """Return whether a program is older than a major release."""
+    return is_before(release(program), major)
+
+
+def is_before(release: str, major: int) -> bool:
+    """Return whether a release is older than a major release. One without a number, such as a branch, is the newest."""
+    found = _MAJOR.match(release)
     return found is not None and int(found[0]) < major
 
 

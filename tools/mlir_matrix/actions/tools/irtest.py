@@ -41,15 +41,19 @@ def run(action: Action[IrTestParams]) -> None:
 def _check(ir: str, test: str, options: Sequence[str], owner: str) -> int:
     """Hold IR against directives; return their number. Raise ActionFailed."""
     read_text(ir, "what FileCheck reads")
+    found = [(option, _OPTION.fullmatch(option)) for option in options]
+    prefixes = [name for _, match in found if match for name in match[1].split(",")]
+    # In Python, the last --check-prefixes replaces the ones before.
+    once = [f"--check-prefixes={','.join(prefixes)}"] if prefixes else []
+    once += [option for option, match in found if match is None]
     if owner:
         try:
-            words = [test, f"--input-file={ir}", "--dump-input=never", *options]
+            words = [test, f"--input-file={ir}", "--dump-input=never", *once]
             programs.execute("FileCheck", words, failure="FileCheck failed")
         except ActionFailed as error:
             raise check.refused(error.diagnostics) from None
     else:
-        check.require(Path(ir), Path(test), options)
-    prefixes = [name for option in options if (found := _OPTION.fullmatch(option)) for name in found[1].split(",")]
+        check.require(Path(ir), Path(test), once)
     names = f"//\\s*(?:{'|'.join(map(re.escape, prefixes or ['CHECK']))})"
     text = read_text(test, "the test")
     if not re.search(rf"{names}(?:-(?:LABEL|SAME|NEXT|DAG|COUNT-\d+))?(?:\{{[A-Z,]+\}})?:", text):

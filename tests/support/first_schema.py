@@ -27,8 +27,8 @@ def make_old_database(url: str, runs: Iterable[Checked], folder: Path) -> None:
         for number, run in enumerate(runs, 1):
             store.add(run, TIMES[300])
             with store.writing() as connection:
-                connection.exec_driver_sql(f"UPDATE results SET run = {number} WHERE run > 999")
-                connection.exec_driver_sql(f"UPDATE runs SET key = {number} WHERE key > 999")
+                connection.exec_driver_sql(f"UPDATE results SET run = {number} WHERE run >= {number}")
+                connection.exec_driver_sql(f"UPDATE runs SET key = {number} WHERE key >= {number}")
         _resize(store, "integer")
         store.close()
 

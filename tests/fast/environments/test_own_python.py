@@ -11,6 +11,7 @@ from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.paths import Home
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component
+from mlir_matrix.environments import interpreter as interpreters
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage, lock_file, write_lock
 from mlir_matrix.environments.own_build import find_build, release_of_build
@@ -96,6 +97,34 @@ def test_a_folder_is_known_by_its_bytes(torch: Entry[Component], tmp_path: Path,
     assert release_of_build(build, torch.document).carries == ("x",)
 
 
+def test_a_folder_whose_links_leave_it(torch: Entry[Component], tmp_path: Path, home: Home) -> None:
+    """What they name is part of its identity, and actions see it, with the links on the way."""
+    source = write(tmp_path / "source/__init__.py", "__version__ = '2.1'\n").parent
+    (tmp_path / "way").symlink_to(source)
+    (source / "circle").symlink_to(source)
+    pinned = tmp_path / "pinned"
+    pinned.mkdir()
+    (pinned / "torch").symlink_to("../way")
+    before = find_build(torch, str(pinned), home)
+    assert isinstance(before, OwnPackages)
+    assert {Path(path).resolve() for path in before.outside} == {source}
+    assert any(Path(path).is_symlink() for path in before.outside)
+    write(source / "deep/module.py", "x = 1\n")
+    assert find_build(torch, str(pinned), home).release != before.release
+
+
+def test_a_package_within_a_package(tmp_path: Path, home: Home) -> None:
+    text = "description: d\nmodules: [iree.compiler]\nreleases: [{release: '1.0'}]\n"
+    iree = entry("components", Component, "iree", text)
+    write(tmp_path / "pinned/iree/compiler/__init__.py", "__version__ = '2.1'\n")
+    assert find_build(iree, str(tmp_path / "pinned"), home).release.startswith("2.1+own.")
+    file = tmp_path / "iree-1.5-py3-none-any.whl"
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("iree/compiler/__init__.py", "")
+        archive.writestr("iree-1.5.dist-info/METADATA", "Name: iree\nVersion: 1.5\n")
+    assert find_build(iree, str(file), home).release.startswith("1.5+own.")
+
+
 def test_a_wheel_is_a_package_like_others(torch: Entry[Component], tmp_path: Path, home: Home) -> None:
     file = wheel(tmp_path / "torch-1.5-py3-none-any.whl", "sympy>=2", "absent; extra == 'more'")
     found = resolved(torch, file, home, tmp_path)
@@ -119,6 +148,17 @@ def test_packages_for_another_python_than_what_is_locked(torch: Entry[Component]
     )
 
 
+def test_packages_for_a_python_that_is_not_here(
+    torch: Entry[Component], tmp_path: Path, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interpreters, "find", lambda _tags: None)
+    build = find_build(torch, str(venv(tmp_path / "venv", "3.14")), home)
+    release = release_of_build(build, torch.document)
+    found = resolve("x", releases=[(torch, release)], lock_folders=[], builds={release.release: build})
+    assert isinstance(found, UnavailableEnvironment)
+    assert found.reason.startswith("environment x (torch) is for CPython 3.14; this is CPython ")
+
+
 def test_what_is_no_build(torch: Entry[Component], tmp_path: Path, home: Home) -> None:
     empty = tmp_path / "empty"
     write(empty / "pyvenv.cfg")
@@ -126,6 +166,8 @@ def test_what_is_no_build(torch: Entry[Component], tmp_path: Path, home: Home) -
     write(tmp_path / "plain/torch/_C.cpython-39-x86_64-linux-gnu.so")
     write(tmp_path / "unversioned/torch/__init__.py")
     windows = wheel(tmp_path / "torch-1.5-cp311-cp311-win_amd64.whl")
+    damaged = wheel(tmp_path / "torch-1.6-py3-none-any.whl")
+    damaged.write_bytes(damaged.read_bytes().replace(b"Version: 1.5", b"Version: 1.6"))
     for pinned, why in {
         empty: "this virtual environment has no package torch; install it there, or pin the folder that has torch/",
         venv(tmp_path / "old", "3.9"): "it is for CPython 3.9; environments run on CPython 3.11 to 3.14",
@@ -134,6 +176,8 @@ def test_what_is_no_build(torch: Entry[Component], tmp_path: Path, home: Home) -
         tmp_path / "cache": "there is no such folder; build it there again, or pin a release",
         tmp_path / "unversioned/torch": "no package torch is in this folder",
         windows: "it is a wheel for cp311-cp311-win_amd64; this machine takes CPython 3.11 to 3.14 on linux-",
+        wheel(tmp_path / "torch-1.5-cp3x-abi3-any.whl"): "it is a wheel for cp3x-abi3-any",
+        damaged: "it is no wheel: Bad CRC-32",
         write(tmp_path / "torch-1.5-py3-none-any.whl"): "it is no wheel: File is not a zip file",
         tmp_path / "gone.whl": "there is no such file",
     }.items():

@@ -215,7 +215,7 @@ def test_no_interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert isinstance(found, UnavailableEnvironment)
     version = f"{other[2]}.{other[3:]}"
     assert found.reason == (
-        f"environment x (one, two) is locked for CPython {version}; this is CPython {own().version}; "
+        f"environment x (one, two) is for CPython {version}; this is CPython {own().version}; "
         f"put a python{version} on PATH"
     )
 

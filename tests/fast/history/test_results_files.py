@@ -45,6 +45,13 @@ def test_a_file_is_imported_once(tmp_path: Path, store: Store, document: dict[st
 def test_a_run_that_is_recorded_here_is_not_imported(tmp_path: Path, store: Store, document: dict[str, Any]) -> None:
     store.add(check(recording([result("a")], host="ci")), TIMES[9])
     assert not add_run(store, read_run(written(tmp_path, document)), TIMES[9])
+    other = {**document["run"], "command": "matrix run --shard 2/2"}
+    assert add_run(store, read_run(written(tmp_path, document, run=other)), TIMES[9])
+
+
+def test_names_that_are_not_unicode(tmp_path: Path, document: dict[str, Any]) -> None:
+    odd = {**document["run"], "host": "a\udcff", "command": "matrix run '\udcff'"}
+    assert read_run(written(tmp_path, document, run=odd)).host.startswith("a")
 
 
 def test_a_file_of_an_older_program_is_of_no_known_suite(tmp_path: Path, document: dict[str, Any]) -> None:

@@ -158,6 +158,22 @@ def test_runs_of_the_first_schema_come_into_the_order_of_their_starts(tmp_path: 
     store.close()
 
 
+def test_clocks_at_1970(tmp_path: Path) -> None:
+    """Questions need keys above 0, and a new key may be another run's old one."""
+    url = f"sqlite:///{tmp_path / 'history.sqlite'}"
+    first = recording([result("a", "crashed")])
+    first["run"]["started"] = "1970-01-01T00:00:00.002Z"
+    make_old_database(url, [check(first), check(recording([result("a")], 1))], tmp_path / "first")
+    early = recording([result("b", "crashed")])
+    early["run"]["started"] = "1960-01-01T00:00:00.000Z"
+    store = Store(url)
+    assert store.add(check(early), TIMES[300])
+    with store.reading() as connection:
+        (found,), _ = Questions(store, connection).first_bad([])
+    assert found["first_bad"]["id"] == early["id"]
+    store.close()
+
+
 def test_a_run_that_comes_late_is_not_the_latest(store: Store) -> None:
     runs = [
         check(recording([result("a", outcome)], day)) for day, outcome in ((5, "pass"), (2, "crashed"), (9, "pass"))

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import zipfile
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from email.parser import HeaderParser
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from mlir_matrix.actions.sandbox.root import needed_by
 from mlir_matrix.base.digest import digest_value
 from mlir_matrix.base.errors import UsageError
-from mlir_matrix.base.files import beside, unwritable
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component
+from mlir_matrix.environments.fetch.artifacts import Artifacts
+from mlir_matrix.environments.fetch.download import Wanted, adopt
 from mlir_matrix.environments.interpreter import SUPPORTED, version_of
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.machine import HOST
@@ -55,23 +57,23 @@ def find_packages(
     modules = modules_of(entry.document)
     virtual = is_virtual(pinned)
     sites = sorted(Path(pinned).glob("lib/python3.*/site-packages")) if virtual else [Path(pinned)]
-    found = [(site, name) for site in sites for name in modules if (site / name).is_dir()]
+    found = [(site, name) for site in sites for name in modules if (site / _path(name)).is_dir()]
     if not found:
         if virtual and modules:
-            advice = f"install it there, or pin the folder that has {modules[0]}/ if it is installed as editable"
+            advice = f"install it there, or pin the folder that has {_path(modules[0])}/ if it is installed as editable"
             raise UsageError(f"{where}: this virtual environment has no package {' or '.join(modules)}; {advice}")
         return None
     site, module = found[0]
-    named = [site.parent.name.removeprefix("python")] if virtual else sorted(_versions(site / module))
+    files, outside = _walk(site)
+    of_module = [file for file in files if file.startswith(f"{site / _path(module)}/")]
+    named = [site.parent.name.removeprefix("python")] if virtual else sorted(_versions(of_module))
     tags = tuple(tag for tag in SUPPORTED if not named or version_of(tag) in named)
     if not tags:
         newest = f"CPython {version_of(SUPPORTED[0])} to {version_of(SUPPORTED[-1])}"
         raise UsageError(
             f"{where}: it is for CPython {', '.join(named)}; environments run on {newest}: build it for one"
         )
-    files = sorted(_files(site))
-    linked = [real for file in files if not (real := os.path.realpath(file)).startswith(f"{os.path.realpath(site)}/")]
-    libraries = sorted(set(_libraries(site / module, site)))
+    libraries = sorted(set(_libraries(of_module, site)))
     contents = [[os.path.relpath(file, site), digest_of(os.path.realpath(file))] for file in files]
     contents += [[os.path.basename(file), digest_of(os.path.realpath(file))] for file in libraries]
     number = _number(entry, where, site, module)
@@ -85,7 +87,7 @@ def find_packages(
         folder=str(site),
         tags=tags,
         distributions=frozenset(canonicalize_name(name) for name, _ in _distributions(site)),
-        outside=tuple(dict.fromkeys([*linked, *libraries])),
+        outside=tuple(dict.fromkeys([*outside, *libraries])),
         module=module,
         digest=digest,
     )
@@ -102,29 +104,22 @@ def find_wheel(
         with zipfile.ZipFile(pinned) as archive:
             metadata = next(each for each in archive.namelist() if each.endswith(".dist-info/METADATA"))
             stated = HeaderParser().parsestr(archive.read(metadata).decode("utf-8", "replace"))
-            tops = {each.partition("/")[0] for each in archive.namelist()}
-    except (OSError, InvalidWheelFilename, zipfile.BadZipFile, StopIteration) as error:
+            names = archive.namelist()
+    except (
+        OSError, InvalidWheelFilename, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, StopIteration,
+    ) as error:  # fmt: skip
         raise UsageError(f"{where}: it is no wheel: {error or 'it has no METADATA'}") from None
     modules = modules_of(entry.document)
-    module = next((each for each in modules if each in tops), "")
+    module = next((each for each in modules if any(name.startswith(f"{_path(each)}/") for name in names)), "")
     if modules and not module:
         raise UsageError(f"{where}: this wheel of {name} has no package {' or '.join(modules)}")
-    tags = tuple(
-        tag for tag in SUPPORTED if any(_fits(tag, each.interpreter, each.abi, each.platform) for each in wheel_tags)
-    )
+    tags = tuple(tag for tag in SUPPORTED if not wheel_tags.isdisjoint(_taken_by(tag)))
     if not tags:
         shown = ", ".join(sorted(map(str, wheel_tags)))
         newest = f"CPython {version_of(SUPPORTED[0])} to {version_of(SUPPORTED[-1])}"
         raise UsageError(f"{where}: it is a wheel for {shown}; this machine takes {newest} on {HOST.platform}")
     sha256 = digest_of(os.path.realpath(pinned))
-    kept = artifacts / sha256
-    if not kept.exists():
-        try:
-            artifacts.mkdir(parents=True, exist_ok=True)
-            with beside(kept) as scratch:
-                os.replace(shutil.copyfile(pinned, scratch / kept.name), kept)
-        except OSError as error:
-            raise unwritable(f"{pinned} cannot be copied", error) from None
+    adopt(Wanted(name=pinned, sha256=sha256), Path(pinned), Artifacts(artifacts))
     return OwnWheel(
         component=entry.name,
         release=f"{version.base_version}{OWN_MARK}{digest_value([entry.name, sha256])[:8]}",
@@ -137,11 +132,16 @@ def find_wheel(
     )
 
 
-def _fits(tag: str, python: str, abi: str, platform: str) -> bool:
-    """Return whether an interpreter of this machine can import a wheel with these tags."""
-    is_stable = abi == "abi3" and python.startswith("cp3") and int(python[3:] or 0) <= int(tag[3:])
-    fits = (python == tag and abi in (tag, "none")) or is_stable or (abi == "none" and python in ("py3", "py2.py3"))
-    return fits and (platform == "any" or platform in HOST.wheel_platforms)
+def _taken_by(tag: str) -> Iterator[Tag]:
+    """Yield the tags of wheels that an interpreter of this machine takes."""
+    version, platforms = (3, int(tag.removeprefix("cp3"))), HOST.wheel_platforms
+    yield from cpython_tags(version, [tag], platforms)
+    yield from compatible_tags(version, tag, platforms)
+
+
+def _path(module: str) -> str:
+    """Return the folder of an import package: ``iree/compiler``."""
+    return module.replace(".", "/")
 
 
 def _required(lines: list[str] | tuple[()]) -> Iterator[str]:
@@ -152,21 +152,37 @@ def _required(lines: list[str] | tuple[()]) -> Iterator[str]:
                 yield canonicalize_name(requirement.name)
 
 
-def _files(folder: Path) -> Iterator[str]:
-    for at, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if name not in ("__pycache__", ".git")]
-        yield from (path for name in names if os.path.isfile(path := f"{at}/{name}"))
+def _walk(folder: Path) -> tuple[list[str], list[str]]:
+    """Return the files in a folder, with those behind its links, and what the links name outside of it; both sorted."""
+    files, outside = list[str](), set[str]()
+    inside = f"{os.path.realpath(folder)}/"
+    seen: set[str] = set()
+    for at, folders, names in os.walk(folder, followlinks=True):
+        real = os.path.realpath(at)
+        # Links may form a circle.
+        if real in seen:
+            folders.clear()
+            continue
+        seen.add(real)
+        folders[:] = sorted(name for name in folders if name not in ("__pycache__", ".git"))
+        found = [f"{at}/{name}" for name in names if os.path.isfile(f"{at}/{name}")]
+        files += found
+        for path in [*found, *(f"{at}/{name}" for name in folders)]:
+            if os.path.islink(path) and not os.path.realpath(path).startswith(inside):
+                # Not its end: an action needs the links on the way, too.
+                outside.add(os.path.join(real, os.readlink(path)))
+    return sorted(files), sorted(outside)
 
 
-def _versions(package: Path) -> set[str]:
-    """Return the versions of Python that the extension modules of a package are for: ``3.11``."""
-    names = (match[1] for file in _files(package) if (match := _EXTENSION.search(file)))
+def _versions(files: Iterable[str]) -> set[str]:
+    """Return the versions of Python that extension modules are for: ``3.11``."""
+    names = (match[1] for file in files if (match := _EXTENSION.search(file)))
     return {f"{name[0]}.{name[1:]}" for name in names}
 
 
-def _libraries(package: Path, site: Path) -> Iterator[str]:
-    """Yield the libraries that extension modules of a package need outside of its folder."""
-    for file in _files(package):
+def _libraries(files: Iterable[str], site: Path) -> Iterator[str]:
+    """Yield the libraries that extension modules need outside of a folder."""
+    for file in files:
         if _EXTENSION.search(file):
             paths = set(needed_by(file)) - {file}
             yield from (path for path in paths if not path.startswith((f"{site}/", f"{os.path.realpath(site)}/")))
@@ -185,7 +201,7 @@ def _number(entry: Entry[Component], where: str, site: Path, module: str) -> str
     stated = [version for name, version in _distributions(site) if canonicalize_name(name) in own]
     for file in ("version.py", "_version.py", "__init__.py"):
         with suppress(OSError):
-            stated += _STATED.findall((site / module / file).read_text(encoding="utf-8", errors="replace"))
+            stated += _STATED.findall((site / _path(module) / file).read_text(encoding="utf-8", errors="replace"))
     above = [folder for folder in [site, *site.parents][: _LEVELS + 1] if str(folder) not in _SHARED]
     programs = (folder / "bin" / name for folder in above for name in entry.document.tools)
     built = next((program for program in programs if os.access(program, os.X_OK)), None)

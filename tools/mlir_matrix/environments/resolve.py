@@ -150,7 +150,7 @@ def resolve(
         tags = _tags(name, locked, [build for _, build in own])
         interpreter = _interpreter(tags, lock_folders[:1], sealed=sealed)
         if interpreter is None:
-            raise _Unavailable(_no_interpreter(name, releases, locked, sealed=sealed))
+            raise _Unavailable(_no_interpreter(name, releases, tags or SUPPORTED, sealed=sealed))
         lock = locked.get(interpreter.tag)
         packages = read_lock(lock, wanted) if lock else ()
         foreign = lock is not None and _is_foreign(packages, lock, lock_folders[0], interpreter.tag)
@@ -258,14 +258,14 @@ def _interpreter(tags: tuple[str, ...], folders: Sequence[Path], *, sealed: bool
     return interpreters.find_locked(tags or SUPPORTED, folders)
 
 
-def _no_interpreter(name: str, releases: Releases, locked: Mapping[str, Path], *, sealed: bool) -> str:
-    wanted = " or ".join(f"CPython {interpreters.version_of(tag)}" for tag in locked or SUPPORTED)
+def _no_interpreter(name: str, releases: Releases, tags: Sequence[str], *, sealed: bool) -> str:
+    wanted = " or ".join(f"CPython {interpreters.version_of(tag)}" for tag in tags)
     if sealed:
         return f"environment {name} needs {wanted}, but the component cpython has no lock file of such a release"
     components = ", ".join(entry.name for entry, _ in releases)
     return (
-        f"environment {name} ({components}) is locked for {wanted}; this is CPython {interpreters.own().version}; "
-        f"put a python{interpreters.version_of(min(locked))} on PATH"
+        f"environment {name} ({components}) is for {wanted}; this is CPython {interpreters.own().version}; "
+        f"put a python{interpreters.version_of(min(tags))} on PATH"
     )
 
 

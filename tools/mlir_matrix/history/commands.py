@@ -42,7 +42,13 @@ _DAY_NS = 86_400 * 10**9
 
 def _since(context: click.Context, parameter: click.Parameter, value: str | None) -> str:
     days = _DAYS.fullmatch(value or "")
-    return at(time.time_ns() - int(days[1]) * _DAY_NS) if days else options.read_date(context, parameter, value)
+    # A number alone may be meant as a year.
+    if days and value != days[1]:
+        return at(time.time_ns() - int(days[1]) * _DAY_NS)
+    try:
+        return options.read_date(context, parameter, value)
+    except UsageError as error:
+        raise UsageError(f"{error}, or a number of days, e.g. 7d") from None
 
 
 #: Passes ``chosen``, a ChosenRuns, to the verb.

@@ -383,13 +383,14 @@ def _conditions(chosen: ChosenRuns) -> list[sa.ColumnElement[bool]]:
     """Return the conditions on rows of runs; none for all runs."""
     found = []
     if chosen.host:
-        found.append(_like(runs.c.host, chosen.host))
+        found.append(runs.c.host.regexp_match(f"^{_pattern(chosen.host, '.')}$"))
     if chosen.suite:
         # Columns of lists have them in JSON.
-        named = runs.c.arguments.contains(json.dumps(chosen.suite), autoescape=True)
+        named = runs.c.arguments.regexp_match(re.escape(json.dumps(chosen.suite)))
         found.append(named | (runs.c.arguments == "[]") if chosen.suite == DEFAULT_SUITE else named)
     if chosen.branch:
-        found.append(_like(runs.c.catalogs, f'*"branch": {json.dumps(chosen.branch)}*'))
+        name = _pattern(json.dumps(chosen.branch), '[^"]')
+        found.append(runs.c.catalogs.regexp_match(f'"branch": {name}'))
     if chosen.since:
         later = runs.alias("later")
         repeated = sa.select(later.c.same_as).where(later.c.same_as.is_not(None), later.c.started >= chosen.since)
@@ -397,10 +398,9 @@ def _conditions(chosen: ChosenRuns) -> list[sa.ColumnElement[bool]]:
     return found
 
 
-def _like(column: sa.ColumnElement[str], glob: str) -> sa.ColumnElement[bool]:
-    """Return the condition that a text matches a glob of ``*`` and ``?``."""
-    literal = re.sub(r"[|%_]", r"|\g<0>", glob)
-    return column.like(literal.replace("*", "%").replace("?", "_"), escape="|")
+def _pattern(glob: str, character: str) -> str:
+    """Return a glob as a regular expression that all databases read alike. ``*`` and ``?`` match ``character``."""
+    return re.escape(glob).replace(r"\*", f"{character}*").replace(r"\?", character)
 
 
 def _recent(run: RecordedRun, outcome: Outcome, row: Any) -> RecentOutcome:

@@ -22,7 +22,8 @@ def read_run(file: Path) -> Checked:
     """
     document = read_results(file)
     about = document["run"]
-    identifier = digest_value([about["host"], about["started"], about["command"]])[:32]
+    # ascii(), because names in the file need not be UTF-8.
+    identifier = digest_value(ascii([about["host"], about["started"], about["command"]]))[:32]
     # Older programs did not write what selected the tests; no suite is called thus.
     selecting = about.get("selecting", ["?"])
     recording = make_recording(
@@ -36,7 +37,9 @@ def read_run(file: Path) -> Checked:
 
 def add_run(store: Store, run: Checked, stored: str) -> bool:
     """Add a run of a file; return False if the history has it, or has recorded it itself. Raise InfrastructureError."""
-    same = sa.select(runs.c.key).where(runs.c.host == run.host, runs.c.started == run.started)
+    same = sa.select(runs.c.key).where(
+        runs.c.host == run.host, runs.c.started == run.started, runs.c.command == run.command
+    )
     with store.reading() as connection:
         if connection.execute(same).first() is not None:
             return False

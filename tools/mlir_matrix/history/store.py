@@ -197,7 +197,8 @@ class Store:
         row = {name: getattr(run, name) for name in _FROM_RUN.split()}
         statement = self.insert(runs).on_conflict_do_nothing().returning(runs.c.key)
         # A clock that is fast must not make a run the latest for ever.
-        key = milliseconds(min(run.started, stored))
+        # The clock of a machine may be at 1970 or before; questions need keys above 0.
+        key = max(milliseconds(min(run.started, stored)), 1)
         while connection.scalar(statement, {**row, **counts, "stored": stored, "key": key}) is None:
             if connection.scalar(sa.select(runs.c.key).where(runs.c.id == run.id)) is not None:
                 return False

@@ -48,7 +48,9 @@ def upgrade() -> None:
             f"INSERT INTO results ({columns}) SELECT {values} FROM copied JOIN moved ON run = old ORDER BY test, new, nr"
         )
         op.execute("DROP TABLE copied")
-    op.execute("UPDATE runs SET key = (SELECT new FROM moved WHERE old = key)")
+    # In two steps: a clock at 1970 gives a new key that is another run's old one.
+    op.execute("UPDATE runs SET key = (SELECT -new FROM moved WHERE old = key)")
+    op.execute("UPDATE runs SET key = -key")
     op.create_index("results_by_run", "results", ["run"])
     op.drop_table("moved")
 

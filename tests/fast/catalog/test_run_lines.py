@@ -27,11 +27,16 @@ def test_each_line_has_its_values_and_options() -> None:
     text = (
         "// RUN: %step | FileCheck %s\n"
         "func.func @f() // RUN: is no line of its own\n"
-        "  // RUN: %step --with rows=4 --with sizes=2,3 --with name=off --with eps=1 | FileCheck %s --check-prefixes=A,B -match-full-lines\n"
+        "  // RUN: %step --with rows=4 --with sizes=2,3 --with name=off --with eps=1 | FileCheck %s --check-prefixes=A,B "
+        "-match-full-lines\n"
     )
     assert list(run_lines(text, STEP)) == [
         RunLine(1, (), ()),
-        RunLine(3, (("rows", 4), ("sizes", (2, 3)), ("name", "off"), ("eps", 1)), ("--check-prefixes=A,B", "-match-full-lines")),
+        RunLine(
+            3,
+            (("rows", 4), ("sizes", (2, 3)), ("name", "off"), ("eps", 1)),
+            ("--check-prefixes=A,B", "-match-full-lines"),
+        ),
     ]
 
 

@@ -53,7 +53,7 @@ def kept_names(graph: Graph, last: str) -> dict[str, str]:
 def locations_of(graph: Graph, last: str, failed: str, roots: Sequence[Path], kept: str) -> Locations:
     """Return the files that the action ``failed`` of a test reads; ``kept``: the folder of the test's files, if they are kept.
 
-    Files of the first catalog are named relative to it. Without that folder, what other actions made keeps its name in the action's.
+    Files of the first catalog are named relative to it. Without a folder, what other actions made keeps its name.
     """
     action, names = graph.actions[failed], kept_names(graph, last)
     files: dict[str, str] = {}

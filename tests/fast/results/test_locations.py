@@ -50,6 +50,13 @@ def test_ir_is_in_the_kept_folder_and_a_schedule_in_the_catalog(
     assert locate.first(shown) == position
 
 
+def test_what_is_not_kept_has_no_place(graph: Graph) -> None:
+    _, last = graph.actions
+    locate = locations_of(graph, last, last, ROOTS, "")
+    shown = locate('loc("in/ir.mlir":13:7)')
+    assert (shown, locate.first(shown)) == ("in/ir.mlir:13:7", "")
+
+
 def test_a_traceback_ends_in_the_innermost_frame_of_a_catalogs_file(graph: Graph) -> None:
     first, last = graph.actions
     locate = locations_of(graph, last, first, ROOTS, "")

@@ -54,4 +54,5 @@ def test_bindings_are_replaced_by_the_nearest_programs(kept: Any) -> None:
     assert "mlir-opt ../02-import-mlir-softmax-linalg.mlir '--pass-pipeline=builtin.module(func.func(" in text
     # That pass is only in torch-mlir's build.
     assert "tm-tensor" not in text
+    assert "{major}" not in text
     assert re.search(r"^llc .* -filetype=obj optimised\.ll -o \d\d-kernel\.o$", text, re.MULTILINE)

@@ -73,17 +73,21 @@ def values_of(step: Step, words: Iterable[str]) -> dict[str, ParameterValue]:
         if not separator or name not in step.parameters:
             near = did_you_mean(name, step.parameters)
             raise ParameterError(f"--with {printable(word)}: expected NAME=VALUE with a parameter of the step{near}")
-        value, default = _scalar(text), step.parameters[name].default
+        default = step.parameters[name].default
         if isinstance(default, tuple):
-            found[name] = tuple(_scalar(part) for part in text.split(","))
-        elif type(value) is not type(default) and not isinstance(default, (float, str)):
-            raise ParameterError(f"--with {printable(word)}: expected a value like {default}, the default")
+            found[name] = tuple(_scalar(part, next(iter(default), None)) for part in text.split(","))
         else:
-            found[name] = text if isinstance(default, str) else value
+            found[name] = _scalar(text, default)
+        if not fits(found[name], default):
+            shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
+            raise ParameterError(f"--with {printable(word)}: expected a value like {shown}, the default")
     return found
 
 
-def _scalar(text: str) -> Scalar:
+def _scalar(text: str, default: Scalar | None) -> Scalar:
+    """Return a text if the default is one, or what YAML reads. Raise ParameterError."""
+    if isinstance(default, str):
+        return text
     try:
         value = plain_scalar(text)
     except ScalarError as error:
@@ -91,3 +95,12 @@ def _scalar(text: str) -> Scalar:
     if value is None:
         raise ParameterError("--with: expected a value after '='")
     return value
+
+
+def fits(value: ParameterValue, default: ParameterValue) -> bool:
+    """Return whether a value has the type of the default. Each item of a list must fit some item of the default."""
+    if isinstance(default, tuple):
+        return isinstance(value, tuple) and all(not default or any(fits(v, d) for d in default) for v in value)
+    if isinstance(default, float):
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return type(value) is type(default)

@@ -21,6 +21,16 @@ _TYPES = {
 #: The most elements of all arrays. A program with more takes long to compile.
 _MOST = 1 << 18
 _IN_LINE = 8
+_LARGEST = int(np.iinfo(np.int64).max)
+#: Numbers of NumPy that C spells otherwise.
+_LITERALS = {
+    "True": "1",
+    "False": "0",
+    "inf": "INFINITY",
+    "-inf": "-INFINITY",
+    "nan": "NAN",
+    str(-_LARGEST - 1): "INT64_MIN",
+}
 _HEAD = """\
 /* Calls the kernel, prints the wrong elements, counted row by row, beside what is right, and exits with 1 if there are any. */
 #include <inttypes.h>
@@ -189,9 +199,6 @@ def _array(kind: str, name: str, values: Array) -> str:
 
 def _literal(word: str) -> str:
     """Return a number of NumPy as one of C."""
-    if word == str(np.iinfo(np.int64).min):
-        return "INT64_MIN"
-    if word.isdecimal() and int(word) > np.iinfo(np.int64).max:
+    if word.isdecimal() and int(word) > _LARGEST:
         return f"{word}u"
-    words = {"True": "1", "False": "0", "inf": "INFINITY", "-inf": "-INFINITY", "nan": "NAN"}
-    return words.get(word, word)
+    return _LITERALS.get(word, word)

@@ -19,18 +19,27 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlir_matrix.base.digest import digest_bytes, digest_value
 from mlir_matrix.base.fingerprint import Fingerprint, machine_identity
 from mlir_matrix.base.paths import Home, launcher
 from mlir_matrix.execute.use_log import add_uses, is_of_today
 
+if TYPE_CHECKING:
+    from mlir_matrix.plan.graph import Graph
+
 #: Folders of a catalog that a command may read; kernels are linked with the driver.
 FOLDERS = ("matrix", "recipes", "toolchains", "containers", "golden", "tools/driver")
 #: Command lines whose answers are kept.
 _MOST = 32
 _PACKAGE = str(Path(__file__).resolve().parents[1])
+
+
+def covers(graph: Graph) -> bool:
+    """Return whether the fingerprints cover the files of the catalog that actions read; a corpus may have others."""
+    below = tuple(f"{folder}/" for folder in FOLDERS)
+    return all(path.startswith(below) for action in graph.actions.values() for path in action.files)
 
 
 class KeptAnswers:

@@ -12,6 +12,7 @@ from mlir_matrix.base.names import did_you_mean, printable
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache, Result
+from mlir_matrix.execute.kept_answers import covers
 from mlir_matrix.ir.level_file import LevelFile
 from mlir_matrix.plan.graph import Graph, PlannedAction
 from mlir_matrix.plan.planner import PlannedTests
@@ -61,7 +62,7 @@ def find_levels(
     files, problem = read_levels(session, plan.graph, levels, limits)
     environments = session.environments(action.environment for action in plan.graph.actions.values())
     locked = all(isinstance(each, ResolvedEnvironment) and each.is_locked for each in environments.values())
-    lasting = locked and not (problem or session.catalog.over)
+    lasting = locked and covers(plan.graph) and not (problem or session.catalog.over)
     return FoundLevels(files, problem, lasting)
 
 

@@ -10,6 +10,7 @@ import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from mlir_matrix.actions.mlir.by_programs import (
@@ -56,6 +57,8 @@ class CommandScripts:
         pins = session.pins
         self._pins = Pins(session.catalog, {**pins.overrides, **self._nearest}, pins.swaps)
         self._connector = Connector(session.catalog, self._pins)
+        #: To resolve an environment takes as long as the rest of a script.
+        self._environment = cache(replace(session, pins=self._pins).environment)
 
     def write(self, folder: Path, test: str, kept: Mapping[Input, Path]) -> None:
         """Write the script of a test, and the files that its commands need. Nothing if no program ran. Raise OSError."""
@@ -160,8 +163,10 @@ class CommandScripts:
 
     def _folders(self, action: PlannedAction) -> Iterator[str]:
         """Yield the folders of the programs of an action's environment, installed or not."""
-        environment = replace(self._session, pins=self._pins).environment(action.environment)
-        if action.stage not in _COMPILING or not isinstance(environment, ResolvedEnvironment):
+        if action.stage not in _COMPILING:
+            return
+        environment = self._environment(action.environment)
+        if not isinstance(environment, ResolvedEnvironment):
             return
         packages = self._session.home.packages
         if action.params.get("backend") == "programs":

@@ -53,7 +53,7 @@ def kept_names(graph: Graph, last: str) -> dict[str, str]:
 def locations_of(graph: Graph, last: str, failed: str, roots: Sequence[Path], kept: str) -> Locations:
     """Return the files that the action ``failed`` of a test reads; ``kept``: the folder of the test's files, if they are kept.
 
-    Files of the first catalog are named relative to it.
+    Files of the first catalog are named relative to it. Without a folder, what other actions made keeps its name.
     """
     action, names = graph.actions[failed], kept_names(graph, last)
     files: dict[str, str] = {}
@@ -61,7 +61,7 @@ def locations_of(graph: Graph, last: str, failed: str, roots: Sequence[Path], ke
         ref = action.inputs[name]
         if isinstance(ref, File):
             files[path] = f"{roots[ref.root]}/{ref.path}" if ref.root else ref.path
-        elif ref.action in names:
+        elif kept and ref.action in names:
             output = graph.actions[ref.action].outputs[ref.output]
             files[path] = os.path.join(kept, f"{names[ref.action]}-{output}")
         if name in _COPIES and isinstance(ref, File):

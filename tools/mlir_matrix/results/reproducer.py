@@ -62,7 +62,8 @@ def commands_of(
     that recorded none, by their identifiers.
     """
     graph, steps, files = plan.graph, dict[str, list[str]](), dict[str, bytes]()
-    recorded = {identifier: _recorded(found) for identifier, found in done.items()}
+    needed = plan.needed_by(test)
+    recorded = {identifier: _recorded(done[identifier]) for identifier in needed if identifier in done}
     lines = {**programs, **{identifier: found for identifier, found in recorded.items() if found}}
     names: dict[Input, str] = dict(kept)
     compares = False
@@ -70,7 +71,7 @@ def commands_of(
     def data(ref: Input) -> bytes:
         return _data(catalog, done, ref, read)
 
-    for number, identifier in enumerate(plan.needed_by(test)):
+    for number, identifier in enumerate(needed):
         action = graph.actions[identifier]
         commands: Lines = []
         if identifier in done and identifier in lines:

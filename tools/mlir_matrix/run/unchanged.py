@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.paths import find_home, repository
-from mlir_matrix.execute.kept_answers import FOLDERS, KeptAnswers
+from mlir_matrix.execute.kept_answers import KeptAnswers, covers
 from mlir_matrix.plan.request import FAILED, ExecutorOptions, Request
 from mlir_matrix.results.results import Run, TestResult
 
@@ -59,8 +59,7 @@ class UnchangedRuns:
         """Keep the results of a run if the next run gives the same."""
         run = report.run
         known = not (run.executed or run.interrupted) and all(map(_is_lasting, run.results))
-        covered = all(_is_below(path) for action in graph.actions.values() for path in action.files)
-        if not (known and covered) or run.relied is None:
+        if not (known and covers(graph)) or run.relied is None:
             return
         results = [each.to_fields() for each in run.results]
         answer: dict[str, Any] = {"pins": dict(report.pins), "selection": report.selection}
@@ -77,7 +76,3 @@ def _is_lasting(result: TestResult) -> bool:
     """
     skipped_unplanned = result.outcome == Outcome.SKIPPED and not result.stage
     return result.expected and (result.cached or result.outcome == Outcome.UNSUPPORTED or skipped_unplanned)
-
-
-def _is_below(path: str) -> bool:
-    return path.startswith(tuple(f"{folder}/" for folder in FOLDERS))

@@ -25,6 +25,8 @@ _NOISE = re.compile(r"^moving to .*\n", re.MULTILINE)
 _ERROR = re.compile(r"^[^:\n]*:(\d+):(?:\d+:)?\s+error:\s+(.*)$", re.MULTILINE)
 #: The same of a directive that cannot be read, from the FileCheck in Python.
 _MALFORMED = re.compile(r"[^:\n]*:(\d+):\d+ (.*)")
+#: The prefix of no directive, from either FileCheck.
+_LACKING = re.compile(r"check strings found with prefix(?:es)? '?([\w-]+)")
 
 
 def preload() -> None:
@@ -87,8 +89,8 @@ def _line_at(file: Any, start: int | None = None, end: int | None = None) -> str
 
 def _reason(text: str) -> str:
     """Return one line for the table: the directive and the error, without the pattern, which may be long."""
-    if "check strings found" in text:
-        return "no CHECK lines: nothing would be tested"
+    if lacking := _LACKING.search(text):
+        return f"no {lacking[1]} lines: nothing would be tested"
     if malformed := _MALFORMED.match(text):
         return f"line {malformed[1]} of the directives is malformed: {malformed[2]}"
     found = _ERROR.search(text)

@@ -19,6 +19,7 @@ from mlir_matrix.catalog.models.base import (
     Step,
     Tool,
 )
+from mlir_matrix.catalog.run_lines import fits
 from mlir_matrix.catalog.yaml_reader import Key, Place, SourceError, place_in, read_text
 from mlir_matrix.expand.checks.checker import Checker
 from mlir_matrix.expand.recipes import Tooled
@@ -242,19 +243,10 @@ def argument(
     if name not in declared:
         known = did_you_mean(name, declared) if declared else "; it has none"
         checker.wrong(user, f"{shown_as} has no parameter '{name}'{known}", *keys)
-    elif not _fits(value, default := declared[name].default):
+    elif not fits(value, default := declared[name].default):
         wanted = _TYPES.get(type(default), "a list like its default")
         if isinstance(default, tuple) and default:
             kinds = " or ".join(dict.fromkeys(_TYPES[type(item)] for item in default))
             wanted = f"a list with items {kinds} like its default"
         shown = got(list(value) if isinstance(value, tuple) else value)
         checker.wrong(user, f"the parameter '{name}' of {shown_as} takes {wanted}, got {shown}", *keys)
-
-
-def _fits(value: ParameterValue, default: ParameterValue) -> bool:
-    """Return whether a value has the type of the default. Each item of a list must fit some item of the default."""
-    if isinstance(default, tuple):
-        return isinstance(value, tuple) and all(not default or any(_fits(v, d) for d in default) for v in value)
-    if isinstance(default, float):
-        return isinstance(value, (int, float)) and not isinstance(value, bool)
-    return type(value) is type(default)

@@ -17,6 +17,7 @@ STEP = Step.model_validate(
             "rows": {"description": "d", "default": 8},
             "sizes": {"description": "d", "default": [4, 4]},
             "name": {"description": "d", "default": "x"},
+            "rate": {"description": "d", "default": 0.5},
         },
     }
 )
@@ -26,11 +27,16 @@ def test_each_line_has_its_values_and_options() -> None:
     text = (
         "// RUN: %step | FileCheck %s\n"
         "func.func @f() // RUN: is no line of its own\n"
-        "  // RUN: %step --with rows=4 --with sizes=2,3 --with name=5 | FileCheck %s --check-prefixes=A,B -match-full-lines\n"
+        "  // RUN: %step --with rows=4 --with sizes=2,3 --with name=5 --with rate=1"
+        " | FileCheck %s --check-prefixes=A,B -match-full-lines\n"
     )
     assert list(run_lines(text, STEP)) == [
         RunLine(1, (), ()),
-        RunLine(3, (("rows", 4), ("sizes", (2, 3)), ("name", "5")), ("--check-prefixes=A,B", "-match-full-lines")),
+        RunLine(
+            3,
+            (("rows", 4), ("sizes", (2, 3)), ("name", "5"), ("rate", 1)),
+            ("--check-prefixes=A,B", "-match-full-lines"),
+        ),
     ]
 
 
@@ -42,6 +48,7 @@ def test_each_line_has_its_values_and_options() -> None:
         ("%step --with | FileCheck %s", "--with after %step: expected"),
         ("%step --with rowz=4 | FileCheck %s", "did you mean 'rows'?"),
         ("%step --with rows=x | FileCheck %s", "--with rows=x: expected a value like 8"),
+        ("%step --with rate=fast | FileCheck %s", "--with rate=fast: expected a value like 0.5"),
         ("%step --with rows= | FileCheck %s", "--with: expected a value after '='"),
         ("%step | FileCheck %s --dump-input=always", "the option --dump-input=always of FileCheck"),
     ],

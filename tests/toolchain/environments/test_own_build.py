@@ -14,6 +14,7 @@ from mlir_matrix.catalog.models.toolchains import Component
 from mlir_matrix.catalog.pins import is_folder
 from mlir_matrix.environments.host import HostTool
 from mlir_matrix.environments.own_build import find_build, release_of_build
+from mlir_matrix.plan.session import open_session
 from support.catalogs import entry
 from support.programs import LOST_LIBRARY, unloadable
 
@@ -111,3 +112,8 @@ def test_a_program_that_does_not_start(llvm: Entry[Component], tmp_path: Path) -
 def test_pins_that_name_folders() -> None:
     folders = ("./b", "/opt/llvm", "b/", ".", "..", "acmecc-1.4", "w-1.whl", "1.whl")
     assert [is_folder(each) for each in ("19", "19.1.7", *folders)] == [False] * 2 + [True] * len(folders)
+
+
+def test_a_pinned_wheel_that_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"^--pin torch=gone\.whl: there is no such file"):
+        open_session(cache_dir=tmp_path / "cache", pins=["torch=gone.whl"])

@@ -74,12 +74,15 @@ def values_of(step: Step, words: Iterable[str]) -> dict[str, ParameterValue]:
             near = did_you_mean(name, step.parameters)
             raise ParameterError(f"--with {printable(word)}: expected NAME=VALUE with a parameter of the step{near}")
         value, default = _scalar(text), step.parameters[name].default
+        takes = (int, float) if isinstance(default, float) else (type(default),)
         if isinstance(default, tuple):
             found[name] = tuple(_scalar(part) for part in text.split(","))
-        elif type(value) is not type(default) and not isinstance(default, (float, str)):
-            raise ParameterError(f"--with {printable(word)}: expected a value like {default}, the default")
+        elif isinstance(default, str):
+            found[name] = text
+        elif type(value) in takes:
+            found[name] = value
         else:
-            found[name] = text if isinstance(default, str) else value
+            raise ParameterError(f"--with {printable(word)}: expected a value like {default}, the default")
     return found
 
 

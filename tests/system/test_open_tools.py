@@ -18,10 +18,12 @@ from support.workspace import REPOSITORY, Workspace
 #: A compiler and what runs its code: the code is a factor, a run multiplies each element by it.
 MINI = """\
 #!/usr/bin/env python3
-import os, struct, sys
+import importlib.util, os, struct, sys
 word, *rest = sys.argv[1:]
 if word == "--version":
     print("mini 1.0.0")
+elif importlib.util.find_spec("pip"):
+    sys.exit("it sees a package of the machine")
 elif word == "compile":
     source, _, made = rest
     text = open(source).read().split()

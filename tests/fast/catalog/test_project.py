@@ -114,6 +114,10 @@ def test_a_target_alone_is_that_of_the_default_suite(folder: Path) -> None:
     assert read_project(written(folder / FILE, "target: x86_64")).tests == ("smoke", "*/*/x86_64/*")
 
 
+def test_a_target_in_a_mode(folder: Path) -> None:
+    assert read_project(written(folder / FILE, "target: aarch64+contract")).tests == ("smoke", "*/*/aarch64+contract/*")
+
+
 def test_a_project_may_only_set_pins(folder: Path) -> None:
     assert read_project(written(folder / FILE, "pins: {llvm: '22'}")).catalogs == ()
 

@@ -80,6 +80,9 @@ def test_a_virtual_environment_beside_what_is_locked(torch: Entry[Component], tm
     (build,) = found.prefixes
     assert isinstance(build, OwnPackages)
     assert (build.release.partition("+")[0], found.foreign, found.is_locked) == ("1.5.0", False, False)
+    assert found.changed_build() == ""
+    next((tmp_path / "venv").glob("lib/*/*/torch/__init__.py")).unlink()
+    assert found.changed_build() == str(tmp_path / "venv")
 
 
 def test_a_folder_is_known_by_its_bytes(torch: Entry[Component], tmp_path: Path, home: Home) -> None:

@@ -14,6 +14,7 @@ from mlir_matrix.catalog.models.toolchains import Component
 from mlir_matrix.catalog.pins import is_folder
 from mlir_matrix.environments.host import HostTool
 from mlir_matrix.environments.own_build import find_build, release_of_build
+from mlir_matrix.plan.session import open_session
 from support.catalogs import entry
 from support.programs import LOST_LIBRARY, unloadable
 
@@ -126,3 +127,8 @@ def test_a_program_that_says_its_version_is_confined(llvm: Entry[Component], tmp
     assert "hidden words" not in first.programs[0].version
     assert not (tmp_path / "touched").exists()
     assert find_build(llvm, str(tmp_path / "build"), at(tmp_path)) == first
+
+
+def test_a_pinned_wheel_that_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"^--pin torch=gone\.whl: there is no such file"):
+        open_session(cache_dir=tmp_path / "cache", pins=["torch=gone.whl"])

@@ -174,7 +174,11 @@ def test_a_release_that_no_file_lists(
         return [DebianPackage(name="tool", version=version, **more) for version in versions]  # type: ignore[arg-type]
 
     monkeypatch.setattr(apt, "solve", solve)
-    session = opened(tmp_path, "1.0", "2.0", "3.0")
+    # The file of this catalog does not list what another one adds.
+    other = tmp_path / "other/toolchains/components/tool.yaml"
+    other.parent.mkdir(parents=True)
+    other.write_text('releases: [{release: "2.2", suites: [sid]}]\n')
+    session = opened(tmp_path, "1.0", "2.0", "3.0", more=[tmp_path / "other"])
     release = find_release(session, session.catalog.components["tool"], "1.0")
     assert (release.release if release else None) == found
     if release:

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 
@@ -48,6 +48,8 @@ class HostTool:
     programs: tuple[HostProgram, ...]
     #: The folder of the user's own build; empty for programs on PATH.
     pinned: str = field(default="", compare=False)
+    #: Of such a build: the state of its files when they were digested, by path.
+    seen: Mapping[str, Sequence[object]] = field(default_factory=dict, compare=False, repr=False)
 
     size = installed = 0
     needs = archives = ()

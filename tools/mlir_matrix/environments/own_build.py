@@ -9,6 +9,7 @@ import json
 import os
 import re
 from contextlib import suppress
+from dataclasses import replace
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from mlir_matrix.base.paths import Home
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.environments.host import HostProgram, HostTool, digest_together
-from mlir_matrix.environments.own_packages import OWN_MARK, OwnBuild, OwnWheel
+from mlir_matrix.environments.own_packages import OWN_MARK, OwnBuild, OwnWheel, state_of
 from mlir_matrix.environments.own_python import find_packages, find_wheel, is_virtual, modules_of
 from mlir_matrix.environments.package import Provider
 from mlir_matrix.environments.source.confined import confined_version
@@ -58,7 +59,7 @@ def find_build(entry: Entry[Component], pinned: str, home: Home) -> OwnBuild:
         )
         raise UsageError(f"{where}: {', and '.join(missing) or nothing}")
     digests.keep()
-    return found
+    return found if isinstance(found, OwnWheel) else replace(found, seen=digests.seen)
 
 
 def _find_programs(entry: Entry[Component], where: str, folder: str, digests: _Digests) -> HostTool | None:
@@ -115,6 +116,8 @@ class _Digests:
             kept = json.loads(notes.read_bytes())
             self._known = kept if isinstance(kept, dict) else {}
         self._used: dict[str, list[object]] = {}
+        #: The states of the files, by path.
+        self.seen: dict[str, list[object]] = {}
 
     def sanitizers(self, real: str) -> set[str]:
         """Return the sanitizers that a program was built with, by names in its symbol table: ``asan``, ``ubsan``."""
@@ -137,8 +140,7 @@ class _Digests:
 
     def of(self, real: str) -> str:
         """Return the digest of a file. Its path has no links."""
-        it = os.stat(real)
-        state = [it.st_size, it.st_mtime_ns, it.st_ctime_ns, it.st_ino]
+        state = self.seen[real] = state_of(real)
         known = self._known.get(real)
         if not (isinstance(known, list) and known[:-1] == state):
             known = [*state, digest_file(real)]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from packaging.utils import canonicalize_name
 
@@ -38,6 +40,8 @@ class OwnPackages:
     digest: str
     #: Whether who can change the project or a catalog can change them, too: only actions import them.
     foreign: bool = False
+    #: The state of its files when they were digested, by path.
+    seen: Mapping[str, Sequence[object]] = field(default_factory=dict, compare=False, repr=False)
 
     size = installed = 0
     needs = archives = ()
@@ -71,6 +75,20 @@ class OwnWheel:
 
 
 OwnBuild = HostTool | OwnPackages | OwnWheel
+
+
+def state_of(real: str) -> list[object]:
+    """Return what changes with the content of a file. Raise OSError."""
+    it = os.stat(real)
+    return [it.st_size, it.st_mtime_ns, it.st_ctime_ns, it.st_ino]
+
+
+def is_changed(build: HostTool | OwnPackages) -> bool:
+    """Return whether a file of a build has changed since it was digested."""
+    try:
+        return any(state_of(real) != state for real, state in build.seen.items())
+    except OSError:
+        return True
 
 
 def names_of(component: Entry[Component]) -> set[str]:

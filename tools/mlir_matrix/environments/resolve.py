@@ -20,7 +20,7 @@ from mlir_matrix.environments.host import HostTool, find_tool
 from mlir_matrix.environments.interpreter import SUPPORTED, Interpreter
 from mlir_matrix.environments.lockfiles.debian import DebianRelease, debian_lock_file, read_debian_lock
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage, find_lock, lock_files, locks_elsewhere, read_lock
-from mlir_matrix.environments.own_packages import OwnBuild, OwnPackages, OwnWheel, names_of
+from mlir_matrix.environments.own_packages import OwnBuild, OwnPackages, OwnWheel, is_changed, names_of
 from mlir_matrix.environments.package import (
     Package,
     Provider,
@@ -86,6 +86,11 @@ class ResolvedEnvironment:
     def host_programs(self) -> list[str]:
         """Return its host tools as a worker's command line has them: ``NAME@RELEASE=PATH``."""
         return [word for package in self.prefixes if isinstance(package, HostTool) for word in package.words]
+
+    def changed_build(self) -> str:
+        """Return the folder of one of the user's builds that has changed since it was digested; empty if none has."""
+        own = (package for package in self.prefixes if isinstance(package, HostTool | OwnPackages))
+        return next((package.pinned for package in own if is_changed(package)), "")
 
     @property
     def is_locked(self) -> bool:

@@ -104,6 +104,9 @@ class Lookup:
             if not os.access(f"{folder}/{REQUEST_FILE}", os.R_OK):
                 raise damaged(folder, action.stage, f"its {REQUEST_FILE} cannot be read")
             return infra_error(action, answer.trouble)
+        changed = task.environment.changed_build()
+        if changed:
+            return infra_error(action, f"{changed} changed during the run; run it again")
         try:
             result = collect(folder, action, answer.usage, self._store)
             if not result.ok and action.tool in BUILDING:

@@ -104,8 +104,9 @@ def _with_builds(
     for word in pins:
         name, _, wanted = word.partition("=")
         path = os.path.expanduser(wanted)
-        # A misspelt release has no slash, and is no folder.
-        if name in components and is_folder(wanted) and ("/" in wanted or os.path.exists(path)):
+        # A misspelt release is no folder.
+        is_path = "/" in wanted or wanted.endswith(".whl") or os.path.exists(path)
+        if name in components and is_folder(wanted) and is_path:
             from mlir_matrix.environments.own_build import find_build, release_of_build
             from mlir_matrix.environments.own_packages import OwnPackages, OwnWheel
 

@@ -11,7 +11,7 @@ import yaml
 
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.text import apply, patch
-from mlir_matrix.catalog.catalog import Entry
+from mlir_matrix.catalog.catalog import Entry, listed
 from mlir_matrix.catalog.models.toolchains import Component
 from mlir_matrix.catalog.releases import number
 from mlir_matrix.environments.fetch import apt, pip
@@ -42,8 +42,10 @@ class FoundRelease:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
         assert root is not None, "it was loaded"
         node = values(root)["releases"]
-        older = [number(each.release) <= number(self.release) for each in entry.document.releases]
-        last = max((index for index, is_older in enumerate(older) if is_older), default=len(older) - 1)
+        # Other catalogs and --pin may add releases, which this file does not list.
+        own = [release for owner, _, release in listed(entry) if owner is entry][: len(node.value)]
+        older = [index for index, each in enumerate(own) if number(each.release) <= number(self.release)]
+        last = max(older, default=len(own) - 1)
         suites = f", suites: [{', '.join(self.suites)}]" if self.suites else ""
         item = f"- {{release: {plain(self.release)}{suites}}}"
         edited = apply(text, [added(text, node, node.value[last], item)])
@@ -55,11 +57,11 @@ def find_release(session: Session, entry: Entry[Component], pinned: str) -> Foun
 
     Only sources that have releases by themselves are asked: the Python index and Debian.
     """
-    listed = entry.document.releases
     found = max(_offered(session, entry), key=lambda each: number(each.release), default=None)
     if found is None or not _NUMBERS.fullmatch(found.release):
         return None
-    known = {number(each.release) for each in listed if provider_of(entry.document, each) == entry.document.provider}
+    document = entry.document
+    known = {number(each.release) for each in document.releases if provider_of(document, each) == document.provider}
     is_new = number(found.release) not in known and number(found.release) > number(pinned)
     return found if is_new else None
 

@@ -251,6 +251,7 @@ def build(paths: Iterable[str]) -> Laid:
             os.symlink(target, link)
         for path in real:
             _show(_OLD + path, path, _FIXED if not _is_device(_OLD + path) else mounts.RDONLY | mounts.NOSUID)
+        _hide_packages()
         new_proc = _make_proc(_OLD)
         _add_devices(devices)
         _write_etc()
@@ -294,6 +295,15 @@ def _write_first() -> Sequence[str]:
     except OSError:
         return Laid.first
     return [_FIRST] if status == 0 else Laid.first
+
+
+def _hide_packages() -> None:
+    """Hide the interpreter's own packages, which no key knows: scripts would import them. This program may be among them."""
+    place = os.path.realpath(f"{os.path.dirname(os.__file__)}/site-packages")
+    if os.path.isdir(place):
+        ours = os.path.realpath(os.path.dirname(os.path.dirname(__file__)))
+        mount_empty(place, [ours] if _is_inside(ours, place) else [])
+        mounts.set_attributes(place, _FIXED)
 
 
 def _write_python() -> None:

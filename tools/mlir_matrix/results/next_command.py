@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from mlir_matrix.actions.outcomes import Outcome, Stage
+from mlir_matrix.results.repeats import without_copy
 from mlir_matrix.results.results import TestResult
 
 #: A function that returns the command of another verb (its words) for a test, with the options of the run.
@@ -18,7 +19,7 @@ def with_next(results: Sequence[TestResult], command: Command) -> list[TestResul
     found = []
     for result in results:
         words = _words(result, right) if result.fails else []
-        found.append(replace(result, next=command(words, result.id)) if words else result)
+        found.append(replace(result, next=command(words, without_copy(result.id))) if words else result)
     return found
 
 

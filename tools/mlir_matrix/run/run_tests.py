@@ -76,6 +76,7 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about:
             listener=folding(listen, request.times) if request.times else listen,
             annotate=kept.annotate,
         )
+    run.results = with_next(run.results, options.other_command(request))
     if trouble := kept.keep(run, plan, current):
         warn(trouble)
     # The history records each repeated execution.
@@ -85,7 +86,6 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about:
         note_outputs(made, plan, run.done)
         steps = unstable(plan, made)
         run.results = [replace(each, unstable=steps.get(each.id, [])) for each in fold(run.results)]
-    run.results = with_next(run.results, options.other_command(request))
     report = KeptRun(run=run, pins=pins, selection=selected.document, left_out=selected.lines, recorded=recorded)
     # A report has no warnings, so a run with an unused pin is not kept.
     if len(pins) == len(current.pins.overrides) and not current.catalog.over:

@@ -121,6 +121,8 @@ def test_the_run_line_and_the_filecheck_that_fail_are_named(checked: Any) -> Non
     assert done.outcome["reason"] == f"FileCheck {checked.owner}: no CHECK lines: nothing would be tested"
     done = checked("// CHECK: a.one\n", ["--check-prefix=TWO"])
     assert "RUN line 1: no TWO lines: nothing would be tested" in done.outcome["reason"]
+    done = checked("// CHECK: a.one\n", ["--check-prefixes=CHECK,TYPO"])
+    assert "TYPO" in done.outcome["reason"], "a misspelt prefix checks nothing"
     done = checked("// TWO-NOT: a.three\n", ["--check-prefix=TWO"])
     assert "RUN line 1: no directive requires anything" in done.outcome["reason"]
 

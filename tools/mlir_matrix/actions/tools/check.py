@@ -49,6 +49,11 @@ def require(ir: Path, directives: Path, options: Sequence[str] = ()) -> None:
     from filecheck.options import parse_argv_options
 
     parsed = parse_argv_options(["filecheck", *options, str(directives)])
+    text = directives.read_text(encoding="utf-8", errors="replace")
+    for prefix in parsed.check_prefixes:
+        # As LLVM's, which refuses a prefix without directives even if another one has some.
+        if not re.search(rf"(?<![\w-]){re.escape(prefix)}(?:-[A-Z]+)*(?:\{{[^}}\n]*\}})?:", text):
+            raise ActionFailed(f"no {prefix} lines: nothing would be tested")
     parsed.input_file = str(ir)
     told = io.StringIO()
     # Matcher keeps the sys.stderr of the time at which it is made.

@@ -141,8 +141,8 @@ def test_two_commits(home: Path, repository: Repository) -> None:
     assert not [event.error for event in events if event.error]
     assert left(home) == {one.folder, two.folder}
     assert (said(home, one), said(home, two)) == ("one\n", "two\n")
-    assert max(event.total for event in events if event.building) >= 5
-    assert [event for event in events if event.building and event.received == event.total > 0]
+    assert max(event.total for event in events if event.phase == "building") >= 5
+    assert [event for event in events if event.phase == "building" and event.received == event.total > 0]
     assert len(list((home / "git").glob("*.git"))) == 1
     assert provide(home, one, two) == []
     wrapper = home / "packages" / one.folder / ".matrix" / "bin" / "say"
@@ -451,7 +451,7 @@ def bisected(repository: Repository, commit: str, **changed: object) -> SourceBu
 
 def steps(events: list[PackageProgress]) -> int:
     """How many steps Ninja had to take."""
-    return max((event.total for event in events if event.building), default=0)
+    return max((event.total for event in events if event.phase == "building"), default=0)
 
 
 @needs_compiler

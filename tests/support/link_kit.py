@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from mlir_matrix.actions.runtime.collect import remove_folder
 from mlir_matrix.base.files import locked
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.eviction import evict
@@ -13,6 +14,7 @@ from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import plan_tests
 from mlir_matrix.results.run_plan import run_graph
+from support.workspace import results
 
 #: Bytes that may be left of former drivers.
 _MOST_KEPT = 8_000_000
@@ -27,4 +29,8 @@ def build_link_kit(current: Session) -> Path:
     with locked(folder.with_suffix(".lock")):
         evict(own.home, max_bytes=_MOST_KEPT)
         run_graph(own, Graph(actions=actions), limits=Limits(jobs=1))
+        if len(list(results(folder))) > len(actions):
+            # Another version of the program has left its own.
+            remove_folder(str(folder))
+            run_graph(own, Graph(actions=actions), limits=Limits(jobs=1))
     return folder

@@ -206,7 +206,7 @@ def test_an_interpreter_that_is_a_key(operator: Operator) -> None:
     command = SAY.replace("/bin/sh", f"{operator.folder}/home/.ssh/id")
     folder, errors = operator.build(commit=operator.commit(), command=command)
     assert errors == []
-    assert read_prefix(folder).needed == ()
+    assert not [path for path in read_prefix(folder).needed if path.startswith(str(operator.folder))]
     folder, errors = operator.build(commit=operator.commit(), command=f"{SAY}; true")
     assert errors == []
     assert "/bin/sh" in read_prefix(folder).needed

@@ -98,5 +98,6 @@ def test_a_program_that_no_component_provides_is_the_machines(call: Any) -> None
 def test_its_world_is_made(call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET", "1")
     call("open('out.txt', 'w').write(' '.join(sorted(os.environ)) + sys.stdin.read())")
-    assert (tmp_path / "out.txt").read_text().split() == ["GLIBC_TUNABLES", "HOME", "LC_ALL", "PATH", "TMPDIR"]
+    names = ["GLIBC_TUNABLES", "HOME", "LC_ALL", "PATH", "PYTHONHASHSEED", "PYTHONPATH", "TMPDIR"]
+    assert (tmp_path / "out.txt").read_text().split() == names
     assert os.environ["SECRET"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.actions.contract import METRICS
+from mlir_matrix.actions.contract import METRICS, Action
 from mlir_matrix.actions.mlir import by_programs
 from mlir_matrix.actions.runtime import programs
 
@@ -63,8 +63,11 @@ def passes(environments: Any, tmp_path: Path) -> Any:
     ],
 )
 def test_the_anchor_is_said_from_16_on(monkeypatch: pytest.MonkeyPatch, release: str, given: str) -> None:
+    called = []
     monkeypatch.setattr(programs, "release", lambda _program: release)
-    assert by_programs.anchored("cse") == given
+    monkeypatch.setattr(programs, "call", lambda _program, words, **_: called.append(words))
+    by_programs.transform(Action(params={}, inputs={"ir": __file__}, outputs={"ir": "out"}), "cse")
+    assert called == [[__file__, f"--pass-pipeline={given}"]]
 
 
 @pytest.mark.parametrize("release", ["15", "16", "22"])

@@ -5,13 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from support.downstream import Downstream
+from support.downstream import WORKLOAD, Downstream
 
 Spoil = Callable[[Downstream], object]
+#: Files of the catalog, and a source of its workload.
+WORK, MINE = "matrix/workloads/mine/workload.yaml", "matrix/suites/mine.yaml"
+GOOD = "def workload(x):\n    return x * 2\n"
 
 
 def put(path: str, content: str | bytes) -> Spoil:
     return lambda catalog: catalog.write(path, content)
+
+
+def changed(before: str, after: str) -> Spoil:
+    """Change the file of the workload."""
+    assert before in WORKLOAD
+    return put(WORK, WORKLOAD.replace(before, after))
 
 
 def link(path: str, target: str) -> Spoil:

@@ -11,20 +11,11 @@ from pathlib import Path
 import pytest
 
 from support.downstream import WORKLOAD, Downstream, tree
-from support.spoiling import Spoil, folder, gone, link, pipe, put
+from support.spoiling import GOOD, MINE, WORK, Spoil, changed, folder, gone, link, pipe, put
 from support.workspace import REPOSITORY, Finished, Workspace, new_home
 
-GOOD = "def workload(x):\n    return x * 2\n"
 SUITE = "description: Mine.\nblocks:\n  - product: {framework: [jax], pipeline: [linalg-loops], workload: [mine]}\n"
 STEP = "description: A step.\nenvironment: mlir\naccepts: [linalg]\ngives: loops\npasses: canonicalize\n"
-WORK = "matrix/workloads/mine/workload.yaml"
-MINE = "matrix/suites/mine.yaml"
-
-
-def changed(before: str, after: str) -> Spoil:
-    assert before in WORKLOAD
-    return put(WORK, WORKLOAD.replace(before, after))
-
 
 #: What is done to a good catalog, and what must be said then. All else that can be wrong: tests/fast/catalog, tests/fast/expand.
 CASES: dict[str, tuple[Spoil, str]] = {

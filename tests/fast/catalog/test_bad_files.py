@@ -11,19 +11,10 @@ from mlir_matrix.base.text import harmless
 from support.downstream import WORKLOAD, Downstream
 from support.downstream import tree as look
 from support.right_catalog import Tree
-from support.spoiling import Spoil, folder, link, pipe, put
+from support.spoiling import GOOD, MINE, WORK, Spoil, changed, folder, link, pipe, put
 
-GOOD = "def workload(x):\n    return x * 2\n"
 SUITE = "description: Mine.\nblocks:\n  - product: {framework: [pytorch], pipeline: [plain], workload: [mine]}\n"
 STEP = "description: A step.\nenvironment: torch\naccepts: [linalg]\ngives: tosa\npasses: canonicalize\n"
-WORK = "matrix/workloads/mine/workload.yaml"
-MINE = "matrix/suites/mine.yaml"
-
-
-def changed(before: str, after: str) -> Spoil:
-    assert before in WORKLOAD
-    return put(WORK, WORKLOAD.replace(before, after))
-
 
 #: What is done to a good catalog, and what must be said then.
 CASES: dict[str, tuple[Spoil, str]] = {

@@ -40,15 +40,13 @@ class HostProgram:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HostTool:
-    """A release of a component, from programs on PATH."""
+class LocalPackage:
+    """A release of a component that is on this machine already: nothing is fetched or installed."""
 
     component: str
     release: str
-    programs: tuple[HostProgram, ...]
-    #: The folder of the user's own build; empty for programs on PATH.
+    #: Of the user's own build: the folder that is named, and the state of its files when they were digested, by path.
     pinned: str = field(default="", compare=False)
-    #: Of such a build: the state of its files when they were digested, by path.
     seen: Mapping[str, Sequence[object]] = field(default_factory=dict, compare=False, repr=False)
 
     size = installed = 0
@@ -57,6 +55,16 @@ class HostTool:
     @property
     def label(self) -> str:
         return f"{self.component} {self.release}"
+
+    def folder_for(self, tag: str) -> str:
+        return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostTool(LocalPackage):
+    """A release of a component, from programs on PATH."""
+
+    programs: tuple[HostProgram, ...]
 
     @cached_property
     def digest(self) -> str:
@@ -70,9 +78,6 @@ class HostTool:
     @property
     def identity(self) -> list[str]:
         return [self.component, self.digest]
-
-    def folder_for(self, tag: str) -> str:
-        return ""
 
 
 def find_tool(component: str, release: str, names: Sequence[str]) -> HostTool | str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from mmap import ACCESS_READ, mmap
@@ -121,30 +122,28 @@ class _Digests:
 
     def sanitizers(self, real: str) -> set[str]:
         """Return the sanitizers that a program was built with, by names in its symbol table: ``asan``, ``ubsan``."""
-        key, digest = f"{real}:sanitizers", self.of(real)
-        known = self._known.get(key)
-        if not (isinstance(known, list) and known[:-1] == [digest]):
+
+        def find() -> str:
             with open(real, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
-                known = [digest, " ".join({match[1].decode() for match in _SANITIZER.finditer(content)})]
-        self._used[key] = known
-        return set(str(known[-1]).split())
+                return " ".join({match[1].decode() for match in _SANITIZER.finditer(content)})
+
+        return set(self._noted(f"{real}:sanitizers", [self.of(real)], find).split())
 
     def version(self, path: str, folder: str, digest: str) -> str:
         """Return the output of ``--version`` of a program, which runs once for each ``digest`` of all that it loads."""
-        key = f"{path}:version"
-        known = self._known.get(key)
-        if not (isinstance(known, list) and known[:-1] == [digest]):
-            known = [digest, confined_version(path, folder)]
-        self._used[key] = known
-        return str(known[-1])
+        return self._noted(f"{path}:version", [digest], lambda: confined_version(path, folder))
 
     def of(self, real: str) -> str:
         """Return the digest of a file. Its path has no links."""
         state = self.seen[real] = state_of(real)
-        known = self._known.get(real)
+        return self._noted(real, state, lambda: digest_file(real))
+
+    def _noted(self, key: str, state: list[object], make: Callable[[], str]) -> str:
+        """Return what is noted for a state, or make and note it."""
+        known = self._known.get(key)
         if not (isinstance(known, list) and known[:-1] == state):
-            known = [*state, digest_file(real)]
-        self._used[real] = known
+            known = [*state, make()]
+        self._used[key] = known
         return str(known[-1])
 
     def keep(self) -> None:

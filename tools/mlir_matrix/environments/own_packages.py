@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from packaging.utils import canonicalize_name
 
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component
-from mlir_matrix.environments.host import HostTool
+from mlir_matrix.environments.host import HostTool, LocalPackage
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 
 #: Between the version of a build and the digest of its files, in the name of its release.
@@ -18,15 +17,11 @@ OWN_MARK = "+own."
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnPackages:
+class OwnPackages(LocalPackage):
     """Import packages in a folder of the machine."""
 
-    component: str
-    release: str
     #: The option, for messages.
     where: str
-    #: The folder or file that the user named.
-    pinned: str
     #: The folder for ``sys.path``.
     folder: str
     #: The wheel tags of interpreters that can import it.
@@ -40,22 +35,10 @@ class OwnPackages:
     digest: str
     #: Whether who can change the project or a catalog can change them, too: only actions import them.
     foreign: bool = False
-    #: The state of its files when they were digested, by path.
-    seen: Mapping[str, Sequence[object]] = field(default_factory=dict, compare=False, repr=False)
-
-    size = installed = 0
-    needs = archives = ()
-
-    @property
-    def label(self) -> str:
-        return f"{self.component} {self.release}"
 
     @property
     def identity(self) -> list[str]:
         return [self.component, self.digest]
-
-    def folder_for(self, tag: str) -> str:
-        return ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +66,7 @@ def state_of(real: str) -> list[object]:
     return [it.st_size, it.st_mtime_ns, it.st_ctime_ns, it.st_ino]
 
 
-def is_changed(build: HostTool | OwnPackages) -> bool:
+def is_changed(build: LocalPackage) -> bool:
     """Return whether a file of a build has changed since it was digested."""
     try:
         return any(state_of(real) != state for real, state in build.seen.items())

@@ -34,6 +34,7 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)*")
 #: How far above a folder of packages the programs of its build tree may be.
 _LEVELS = 4
 _SHARED = ("/", "/usr", "/usr/local")
+_PYTHONS = f"CPython {version_of(SUPPORTED[0])} to {version_of(SUPPORTED[-1])}"
 
 
 def modules_of(component: Component) -> list[str]:
@@ -69,9 +70,8 @@ def find_packages(
     named = [site.parent.name.removeprefix("python")] if virtual else sorted(_versions(of_module))
     tags = tuple(tag for tag in SUPPORTED if not named or version_of(tag) in named)
     if not tags:
-        newest = f"CPython {version_of(SUPPORTED[0])} to {version_of(SUPPORTED[-1])}"
         raise UsageError(
-            f"{where}: it is for CPython {', '.join(named)}; environments run on {newest}: build it for one"
+            f"{where}: it is for CPython {', '.join(named)}; environments run on {_PYTHONS}: build it for one"
         )
     libraries = sorted(set(_libraries(of_module, site)))
     contents = [[os.path.relpath(file, site), digest_of(os.path.realpath(file))] for file in files]
@@ -116,8 +116,7 @@ def find_wheel(
     tags = tuple(tag for tag in SUPPORTED if not wheel_tags.isdisjoint(_taken_by(tag)))
     if not tags:
         shown = ", ".join(sorted(map(str, wheel_tags)))
-        newest = f"CPython {version_of(SUPPORTED[0])} to {version_of(SUPPORTED[-1])}"
-        raise UsageError(f"{where}: it is a wheel for {shown}; this machine takes {newest} on {HOST.platform}")
+        raise UsageError(f"{where}: it is a wheel for {shown}; this machine takes {_PYTHONS} on {HOST.platform}")
     sha256 = digest_of(os.path.realpath(pinned))
     adopt(Wanted(name=pinned, sha256=sha256), Path(pinned), Artifacts(artifacts))
     return OwnWheel(

@@ -16,7 +16,7 @@ from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import PATCHER, Component, Release
 from mlir_matrix.catalog.releases import nearest_release
 from mlir_matrix.environments import interpreter as interpreters
-from mlir_matrix.environments.host import HostTool, find_tool
+from mlir_matrix.environments.host import HostTool, LocalPackage, find_tool
 from mlir_matrix.environments.interpreter import SUPPORTED, Interpreter
 from mlir_matrix.environments.lockfiles.debian import DebianRelease, debian_lock_file, read_debian_lock
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage, find_lock, lock_files, locks_elsewhere, read_lock
@@ -89,7 +89,7 @@ class ResolvedEnvironment:
 
     def changed_build(self) -> str:
         """Return the folder of one of the user's builds that has changed since it was digested; empty if none has."""
-        own = (package for package in self.prefixes if isinstance(package, HostTool | OwnPackages))
+        own = (package for package in self.prefixes if isinstance(package, LocalPackage))
         return next((package.pinned for package in own if is_changed(package)), "")
 
     @property

@@ -73,11 +73,13 @@ class SourceBuild:
         return self._digest(self.commit)
 
     def _digest(self, of: str) -> str:
+        by_command = [self.command, utilities_digest()] if self.command else []
+        network = ["network"] if self.network else []
         return digest_value(
             [
                 _LAYOUT, of, self.subfolder, self.options, self.targets, self.programs, self.variables,
                 [[*need.identity, need.folder_for("")] for need in self.needs], self.compiler.identity,
-                *([self.command, utilities_digest()] if self.command else []), *(["network"] if self.network else []),
+                *by_command, *network,
             ]
         )  # fmt: skip
 

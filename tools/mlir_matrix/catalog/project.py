@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,6 +65,15 @@ def find_project_file(start: Path) -> Path | None:
             f"{found}: this file belongs to another user (number {owner}), who could choose what runs; "
             f"to use it: {VARIABLE}={found}, to ignore it: {VARIABLE}=off"
         )
+    return found
+
+
+def entry_names(roots: Iterable[Path], folder: str) -> set[str]:
+    """Return the names of what is in a folder of the catalogs. Files are enough for that: loading the catalogs takes longer."""
+    found: set[str] = set()
+    for root in roots:
+        with suppress(OSError):
+            found |= {name.removesuffix(".yaml").removesuffix(".json") for name in os.listdir(root / folder)}
     return found
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from mlir_matrix.base.names import did_you_mean, printable
@@ -15,7 +14,7 @@ from mlir_matrix.catalog.messages import Problems
 from mlir_matrix.catalog.models.project import Project
 from mlir_matrix.catalog.models.toolchains import AddedReleases, Component
 from mlir_matrix.catalog.pins import is_folder
-from mlir_matrix.catalog.project import FoundLimits, FoundProject
+from mlir_matrix.catalog.project import FoundLimits, FoundProject, entry_names
 from mlir_matrix.catalog.releases import find
 from mlir_matrix.catalog.yaml_reader import Source
 
@@ -72,16 +71,16 @@ def _pins(source: Source, project: Project, folder: Path, problems: Problems) ->
 
 
 def _check_names(source: Source, project: Project, roots: Sequence[Path], problems: Problems) -> None:
-    """Report names that no catalog has. Their files are enough for that: loading the catalogs takes longer."""
+    """Report names that no catalog has."""
     named = [("suite", project.suite), ("target", project.target)]
     if project.machine and not _is_file(project.machine):
         named.append(("machine", project.machine))
     for key, name in named:
-        known = _names(roots, f"matrix/{key}s")
+        known = entry_names(roots, f"matrix/{key}s")
         # A target may be in a mode, which its file defines: aarch64+contract.
         if name and name not in known and name.partition("+")[0] not in known:
             problems.add(source.file, f"there is no {key} '{name}'{did_you_mean(name, known)}", source.place(key))
-    components = _names(roots, "toolchains/components")
+    components = entry_names(roots, "toolchains/components")
     for component, wanted in project.pins.items():
         place = source.place("pins", component)
         if component not in components:
@@ -99,27 +98,14 @@ def _is_file(machine: str) -> bool:
     return "/" in machine or machine.endswith(".yaml")
 
 
-def _names(roots: Sequence[Path], folder: str) -> set[str]:
-    """Return the names of the files and folders in a folder of the catalogs."""
-    found: set[str] = set()
-    for root in roots:
-        with suppress(OSError):
-            found |= {name.removesuffix(".yaml") for name in os.listdir(root / folder)}
-    return found
-
-
 def _releases(roots: Sequence[Path], component: str) -> list[str]:
     """Return the releases of a component in all catalogs. A file that cannot be read has none here: loading it says why."""
-    found = []
-    for root in roots:
-        path = root / "toolchains/components" / f"{component}.yaml"
-        if path.is_file():
-            whole = read_document(path, str(path), Component, Problems())
-            added = read_document(path, str(path), AddedReleases, Problems())
-            if whole is not None:
-                found += [release.release for release in whole[1].releases]
-            if added is not None:
-                found += [release.release for release in added[1].releases]
+    paths = [root / "toolchains/components" / f"{component}.yaml" for root in roots]
+    files = list(filter(Path.is_file, paths))
+    defined = [read_document(path, str(path), Component, Problems()) for path in files[:1]]
+    added = [read_document(path, str(path), AddedReleases, Problems()) for path in files[1:]]
+    found = [release.release for each in defined if each for release in each[1].releases]
+    found += [release.release for each in added if each for release in each[1].releases]
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -12,7 +11,7 @@ import click
 
 from mlir_matrix.base.errors import MatrixError
 from mlir_matrix.base.paths import repository
-from mlir_matrix.catalog.project import find_project_file
+from mlir_matrix.catalog.project import entry_names, find_project_file
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -72,13 +71,7 @@ def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
 
 
 def _names(context: click.Context, folder: str) -> list[str]:
-    found = set()
-    for root in _roots(context):
-        try:
-            found |= {name.removesuffix(".yaml").removesuffix(".json") for name in os.listdir(root / folder)}
-        except OSError:
-            continue
-    return sorted(found)
+    return sorted(entry_names(_roots(context), folder))
 
 
 def _roots(context: click.Context) -> Iterator[Path]:
@@ -98,6 +91,9 @@ def complete_in_bash() -> None:
     from click.shell_completion import BashComplete, add_completion_class
 
     class Bash(BashComplete):
+        #: What precedes the last ``=`` of the word.
+        begin = ""
+
         def get_completion_args(self) -> tuple[list[str], str]:
             words, last = super().get_completion_args()
             joined = [""]
@@ -106,12 +102,11 @@ def complete_in_bash() -> None:
                     joined[-1] += word
                 else:
                     joined.append(word)
+            self.begin = joined[-1].rpartition("=")[0]
             return joined[1:-1], joined[-1]
 
         def format_completion(self, item: CompletionItem) -> str:
-            incomplete = self.get_completion_args()[1]
-            begin = incomplete.rpartition("=")[0]
-            item.value = item.value.removeprefix(f"{begin}=")
+            item.value = item.value.removeprefix(f"{self.begin}=")
             return super().format_completion(item)
 
     add_completion_class(Bash)

@@ -79,12 +79,12 @@ def ir_command(
         files, problem, lasting = find_levels(current, test, limits, after=after, before=before, every=every)
         if lasting:
             answers.keep({"files": files}, [store.blob_path(file.digest) for file in files])
-    read = [(file, store.read_blob(file.digest)) for file in files]
     if every:
-        _print_all(read, out)
-    elif read:
-        texts = [data for _, data in read if _is_text(data)]
-        _print(texts[-1] if texts else read[-1][1], out)
+        _print_all([(file, store.read_blob(file.digest)) for file in files], out)
+    elif files:
+        read = (store.read_blob(file.digest) for file in reversed(files))
+        text = next(filter(_is_text, read), None)
+        _print(store.read_blob(files[-1].digest) if text is None else text, out)
     warn(*filter(None, [problem]))
     return int(bool(problem))
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.names import check_known
-from mlir_matrix.catalog.models.base import Parameter
 from mlir_matrix.catalog.run_lines import ParameterError, values_of
 from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.recipes import Unsupported
@@ -35,19 +34,13 @@ def plan_step(
         values = values_of(step.document, words)
     except ParameterError as error:
         raise UsageError(str(error)) from None
-    parameters = {
-        name: Parameter(description=parameter.description, default=values.get(name, parameter.default))
-        for name, parameter in step.document.parameters.items()
-    }
-    changed = replace(step, document=step.document.model_copy(update={"parameters": parameters}))
-    catalog = session.catalog
-    catalog = replace(catalog, roots=(*catalog.roots, file.parent), steps={**catalog.steps, step.name: changed})
+    catalog = replace(session.catalog, roots=(*session.catalog.roots, file.parent))
     resolved_step = Connector(catalog, session.pins).step_alone(step.name)
     if isinstance(resolved_step, Unsupported):
         raise UsageError(resolved_step.reason)
     graph = Graph()
     chains = Chains(catalog, graph, session.pins.reference("numpy"), session.pins)
-    made = chains.step(step.name, resolved_step, File(len(catalog.roots) - 1, file.name))
+    made = chains.step(step.name, resolved_step, File(len(catalog.roots) - 1, file.name), tuple(values.items()))
     level = Level(step.name, graph.actions[made.action], made.output)
     if printing:
         graph, level = _printing(level)

@@ -23,6 +23,7 @@ from mlir_matrix.actions.mlir.by_programs import (
 from mlir_matrix.actions.outcomes import Stage
 from mlir_matrix.actions.runtime.programs import is_before
 from mlir_matrix.catalog.pins import Pins
+from mlir_matrix.catalog.releases import nearest_release
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
@@ -157,7 +158,8 @@ class CommandScripts:
                 yield f"#   matrix toolchain fetch {component}@{release}"
         yield "set -eu"
         yield f'cd "$(dirname "$0")/{_FOLDER}"'
-        if folders := list(dict.fromkeys(folder for action in users for folder in self._folders(action))):
+        folders = list(dict.fromkeys(folder for action in users for folder in self._folders(action)))
+        if folders:
             yield f"PATH={shlex.quote(':'.join(folders))}:$PATH"
         yield "set -x"
 
@@ -192,13 +194,10 @@ def _nearest_programs(session: Session, plan: PlannedTests) -> Iterator[tuple[st
     }
     for environment in sorted(environments):
         for entry, release in session.releases(environment):
-            releases = entry.document.releases
-            programs = [number for number, each in enumerate(releases) if not each.bindings]
-            if release.bindings and programs:
-                at = releases.index(release)
-                # Of two that are equally near, the newer.
-                nearest = min(programs, key=lambda number, at=at: (abs(number - at), -number))  # type: ignore[misc]
-                yield entry.name, releases[nearest].release
+            programs = [each.release for each in entry.document.releases if not each.bindings]
+            nearest = nearest_release(programs, release.release)
+            if release.bindings and nearest is not None:
+                yield entry.name, nearest
 
 
 def _files(action: PlannedAction) -> dict[str, Input]:

@@ -1,4 +1,4 @@
-"""What a person does ten times a day, in a project of their own. Each of these once stopped somebody."""
+"""The commands of a working day, in a project. Each of them once failed a user."""
 
 from __future__ import annotations
 

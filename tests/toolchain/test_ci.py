@@ -77,7 +77,7 @@ def test_a_plan_that_does_not_say_how_many_tests_run_is_an_error(tmp_path: Path)
 
 
 def test_what_lint_reports_ends_it(tmp_path: Path) -> None:
-    """It runs beside the part of everything, which has a result all the same."""
+    """Lint runs beside the part of everything, which still reports its result."""
     code, calls, _ = ci(tmp_path, "", lint=1)
     assert (code, calls) == (1, ["run everything --shard 1/378 --quiet"])
 

@@ -138,7 +138,11 @@ class EventLog:
             if at - self._packages.get((progress.package, progress.phase), -_EVERY_S) < _EVERY_S:
                 return
             self._packages[progress.package, progress.phase] = at
-        state = "error" if progress.error else "installed" if progress.done else progress.phase
+        state: str = progress.phase
+        if progress.error:
+            state = "error"
+        elif progress.done:
+            state = "installed"
         event = {"package": progress.package, "state": state, "received": progress.received, "total": progress.total}
         self._write("package", event | ({"error": progress.error} if progress.error else {}))
 

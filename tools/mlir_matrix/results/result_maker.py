@@ -14,6 +14,7 @@ from mlir_matrix.actions.contract import INPUT_FOLDER, Role
 from mlir_matrix.actions.outcomes import NotRun, Outcome, Stage
 from mlir_matrix.actions.runtime.child import failure
 from mlir_matrix.actions.runtime.collect import is_measurable
+from mlir_matrix.actions.tools.irtest import judged_by
 from mlir_matrix.base.text import catalog_options
 from mlir_matrix.execute.action_cache import LostBlob
 from mlir_matrix.execute.job import Done
@@ -271,8 +272,7 @@ class ResultMaker:
 
 def _judged_by(action: PlannedAction) -> str:
     """Return which FileCheck an IR test passed."""
-    owner = action.params.get("filecheck")
-    return f"FileCheck {f'of {owner}' if owner else 'in Python'}" if action.tool == "irtest" else ""
+    return judged_by(action.params.get("filecheck", "")) if action.tool == "irtest" else ""
 
 
 def _reason(chain: _Chain, outcome: Mapping[str, str]) -> str:

@@ -416,7 +416,10 @@ def _passed_edits(text: str, node: yaml.Node | None, passed: Passed) -> Iterator
             return
     indent = " " * (node.start_mark.column + 3)
     item = _entry(words, indent)
-    yield added(text, node, node.value[-1] if entries else None, item if brackets(node) else f"- {item}")
+    if not brackets(node):
+        item = f"- {item}"
+    last = node.value[-1] if entries else None
+    yield added(text, node, last, item)
 
 
 def _entry(words: Mapping[str, str], indent: str) -> str:

@@ -251,7 +251,7 @@ ABORTED = "opt: a.cpp:8: void f(): Assertion `x' failed."
     [
         (ASAN, 1, "AddressSanitizer", "==ERROR: AddressSanitizer: heap-use-after-free on address 0x6"),
         (UBSAN, 1, "UndefinedBehaviorSanitizer", UBSAN),
-        # A shell says so of its program.
+        # A shell reports the signal of its program by its exit code.
         (ABORTED, 134, "SIGABRT", ABORTED),
     ],
 )

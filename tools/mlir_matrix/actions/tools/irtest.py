@@ -33,9 +33,14 @@ def run(action: Action[IrTestParams]) -> None:
             directives += _check(ir, action.inputs["test"], each["options"], owner)
         except ActionFailed as error:
             where = f"RUN line {each['line']}: " if each["line"] else ""
-            reason = f"FileCheck {f'of {owner}' if owner else 'in Python'}: {where}{error.reason}"
+            reason = f"{judged_by(owner)}: {where}{error.reason}"
             raise ActionFailed(reason, diagnostics=error.diagnostics) from None
     Path(action.outputs["report"]).write_text(json.dumps({"directives": directives}) + "\n", encoding="utf-8")
+
+
+def judged_by(owner: str) -> str:
+    """Return which FileCheck judges: that of a release, or the one in Python."""
+    return f"FileCheck of {owner}" if owner else "FileCheck in Python"
 
 
 def _check(ir: str, test: str, options: Sequence[str], owner: str) -> int:

@@ -164,7 +164,8 @@ def _failures(wrong: Sequence[TestResult]) -> Iterator[str | Text]:
     distinct = list(groups.values())
     for results in distinct[:_SHOWN]:
         yield from _failure(results)
-    if rest := [result for results in distinct[_SHOWN:] for result in results]:
+    rest = [result for results in distinct[_SHOWN:] for result in results]
+    if rest:
         yield from ("", f"… and {len(rest)} more that are not as expected:")
         yield from (Text(f"  {result.outcome:<14} {result.id}") for result in rest)
 
@@ -212,7 +213,9 @@ def _beyond(reason: str, lines: list[str]) -> list[str]:
     found = _DIAGNOSTIC.fullmatch(lines[0])
     if found is None or shortened(found[2]) not in reason:
         return lines
-    return [f"at {found[1]}", *lines[1:]] if found[1] else [line.removeprefix("  ") for line in lines[1:]]
+    if found[1]:
+        return [f"at {found[1]}", *lines[1:]]
+    return [line.removeprefix("  ") for line in lines[1:]]
 
 
 def _indented(lines: Iterable[str]) -> Iterator[Text]:

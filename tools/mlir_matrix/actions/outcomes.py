@@ -39,3 +39,8 @@ class Stage(StrEnum):
 def of_relation(relation: str, outcome: str, reason: str) -> str:
     """Return the reason of a verdict on a property, which ``relation`` is in words."""
     return f"{relation}: {reason}" if outcome == Outcome.PASS else f"expected: {relation}; found: {reason}"
+
+
+def judged_by(owner: str) -> str:
+    """Return which FileCheck judges: that of a release, or the one in Python."""
+    return f"FileCheck of {owner}" if owner else "FileCheck in Python"

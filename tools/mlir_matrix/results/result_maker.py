@@ -11,10 +11,9 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
 from mlir_matrix.actions.contract import INPUT_FOLDER, Role
-from mlir_matrix.actions.outcomes import NotRun, Outcome, Stage
+from mlir_matrix.actions.outcomes import NotRun, Outcome, Stage, judged_by
 from mlir_matrix.actions.runtime.child import failure
 from mlir_matrix.actions.runtime.collect import is_measurable
-from mlir_matrix.actions.tools.irtest import judged_by
 from mlir_matrix.base.text import catalog_options
 from mlir_matrix.execute.action_cache import LostBlob
 from mlir_matrix.execute.job import Done

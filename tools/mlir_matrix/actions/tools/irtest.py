@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mlir_matrix.actions.contract import Action, ActionFailed, read_text
+from mlir_matrix.actions.outcomes import judged_by
 from mlir_matrix.actions.params import CheckedRun, IrTestParams
 from mlir_matrix.actions.runtime import programs
 from mlir_matrix.actions.tools import check
@@ -36,11 +37,6 @@ def run(action: Action[IrTestParams]) -> None:
             reason = f"{judged_by(owner)}: {where}{error.reason}"
             raise ActionFailed(reason, diagnostics=error.diagnostics) from None
     Path(action.outputs["report"]).write_text(json.dumps({"directives": directives}) + "\n", encoding="utf-8")
-
-
-def judged_by(owner: str) -> str:
-    """Return which FileCheck judges: that of a release, or the one in Python."""
-    return f"FileCheck of {owner}" if owner else "FileCheck in Python"
 
 
 def _check(ir: str, test: str, options: Sequence[str], owner: str) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
@@ -199,7 +199,7 @@ class _UnderTest:
         for result in self.left:
             suspect = suspect_of(result)
             if suspect not in self._checked:
-                suspect = next(filter(self._is_checked, reversed(list(_route(result)))), suspect)
+                suspect = next(filter(self._is_checked, reversed(_route(result))), suspect)
             words = ""
             if suspect in self._checked:
                 words = f"its IR test {self._checked[suspect].workload} fails"
@@ -245,12 +245,13 @@ class _UnderTest:
         return True
 
 
-def _route(result: TestResult) -> Iterator[Suspect]:
-    """Yield what a test went through: its importer, and its steps up to the one that decided."""
-    if not result.identity.is_ir:
-        yield Suspect("importer", result.framework)
-    for step in result.steps:
-        yield Suspect("step", step)
+def _route(result: TestResult) -> list[Suspect]:
+    """Return what a test went through: its importer, and its steps up to the one that decided."""
+    route = [] if result.identity.is_ir else [Suspect("importer", result.framework)]
+    route += [Suspect("step", step) for step in result.steps]
+    # Documents of older programs have no steps.
+    own = suspect_of(result)
+    return route if own in route or own.kind not in ("step", "importer") else [*route, own]
 
 
 def _cause(group: _Group, ran: RanTests) -> Cause:

@@ -70,7 +70,7 @@ def test_the_first_unexpected_results_are_shown_at_once_and_all_are_counted(
             expectation=None,
         )
         display.on(TestDone(result))
-        assert (f"mismatch       t{number}  UNEXPECTED  y is wrong" in shown.getvalue()) == (number < 20)
+        assert (f"mismatch       t{number}  UNEXPECTED  y is wrong" in shown.getvalue()) == (number < 3)
     display.on(Tick())
     display.close()
     assert shown.getvalue().count("further unexpected results") == 1

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from mlir_matrix.results.causes import causes_of
 from mlir_matrix.results.report.summary import print_summary
 from mlir_matrix.results.results import Run, TestResult
 
@@ -18,8 +20,9 @@ def result(workload: str, used: float | str, poisons: int = 2) -> TestResult:
     )  # fmt: skip
 
 
-def told(run: Run, capsys: pytest.CaptureFixture[str]) -> str:
-    print_summary(run, {})
+def told(run: Run, capsys: pytest.CaptureFixture[str], **options: Any) -> str:
+    run.causes = causes_of(run.results)
+    print_summary(run, {}, **options)
     return capsys.readouterr().out
 
 
@@ -90,13 +93,13 @@ def test_what_the_machine_lacks_is_told_once(capsys: pytest.CaptureFixture[str])
     ]
     wrong = replace(result("w", ""), outcome="run-failed", expected=False, reason="no network")
     text = told(Run(results=[*lacking, wrong]), capsys)
-    block = "infra-error jax/loops/x86_64/n9\n… and 10 more tests\n  no network\n  repeat: again\n"
+    glob = "jax/loops/x86_64/{n0,n1,n10,… 17 more}"
+    block = f"\nno network\n  tests:  20: {glob}\n  infra-error jax/loops/x86_64/n0\n  repeat: again\n"
     assert text.count(block) == 1
-    assert text.count("  out of order\n") == 1
-    assert text.count("infra-error jax/") == 20
+    assert text.count("\nout of order\n") == 1
+    assert text.count("infra-error jax/") == 2
     assert "run-failed jax/loops/x86_64/w\n  no network\n" in text
-    assert "not as expected:" not in text
-    assert text.splitlines()[-1].startswith("41 not as expected; ")
+    assert text.splitlines()[-1].startswith("41 not as expected, 3 causes; ")
 
 
 def test_what_two_pipelines_share_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,7 +115,7 @@ def test_what_two_pipelines_share_is_told_once(capsys: pytest.CaptureFixture[str
     assert f"\nlower-failed jax/loops/x86_64/a\nlower-failed jax/other/x86_64/a\n{shown}\n" in text
     by_program = replace(failed, diagnostics="a.mlir:3:5: error: no pattern converts 'a.b'\nnote: n\n")
     assert shown in told(Run(results=[by_program]), capsys)
-    text = told(Run(results=[failed, replace(other, diagnostics="error: another")]), capsys)
+    text = told(Run(results=[failed, replace(other, reason="s: no pattern converts 'c.d'")]), capsys)
     assert text.count("lower-failed jax/") == text.count("  repeat: again\n") == 2
 
 
@@ -142,8 +145,35 @@ def test_what_a_pattern_matches_and_cannot_run_is_counted_in_a_line(capsys: pyte
     print_summary(run, {}, pattern=True)
     text = capsys.readouterr().out
     assert "4 more cells" in text
-    assert "4 tests unsupported; reasons: --verbose" in text
+    assert "4 tests: 4 unsupported; each: --verbose" in text
     assert "not run\n  1 skipped: no GPU\n" in text
     assert "no b" not in text
     print_summary(run, {}, pattern=True, verbose=True)
     assert "1 unsupported: no b" in capsys.readouterr().out
+
+
+def test_a_run_with_many_failures_fits_a_screen(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever number of cells and causes; --verbose shows all."""
+    passing = [replace(result("a", 0.1), id=f"jax/p{n}/x86_64/a", pipeline=f"p{n}") for n in range(100)]
+    failing = [
+        replace(
+            each, id=f"{each.id}{n}", workload=f"a{n}", outcome="lower-failed", stage="lower", expected=False,
+            reason=f"s{n}: {'x' * n}", diagnostics="\n".join("abcdefghij"), step={"name": f"s{n}", "action": ""}, repeat="again",
+        )
+        for each in passing
+        for n in range(40)
+    ]  # fmt: skip
+    text = told(Run(results=[*passing, *failing]), capsys)
+    lines = text.splitlines()
+    assert len(lines) <= 80
+    assert lines[0] == "100 of 100 cells have unexpected outcomes; each: --verbose"
+    assert lines[2].startswith("s0: 100 of 100 tests that reach it fail there")
+    assert "more causes; all in full: --verbose\n" in text
+    assert "\n  … and " in text
+    assert lines[-1].startswith("4000 not as expected, 40 causes; ")
+    every = told(Run(results=[*passing, *failing]), capsys, verbose=True)
+    assert every.count("\n  repeat: again\n") == 40
+    one = told(Run(results=[*passing, failing[0]]), capsys)
+    assert len(one.splitlines()) < 40
+    assert "\njax/p0/x86_64     1  1 lower-failed, unexpected\n" in one
+    assert "99 more cells" in one

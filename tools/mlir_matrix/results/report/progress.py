@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 #: The most characters of a reason. The summary has all of it.
 _LINE = 160
-#: The most unexpected results that the live display prints. It counts the others.
-_SHOWN = 20
+#: The most unexpected results that the live display prints. It counts the others, and the summary has their causes.
+_SHOWN = 3
 
 
 def shown_tests(total: int, *, quiet: bool) -> AbstractContextManager[Listener]:
@@ -83,7 +83,7 @@ class LiveTests(LiveProgress):
         if self._unexpected <= _SHOWN:
             self.say(_result_line(result), "bold red")
         if self._unexpected == _SHOWN:
-            self.say("note", "bold", "further unexpected results are counted here and listed at the end")
+            self.say("note", "bold", "further unexpected results are counted here; their causes are listed at the end")
 
     def head(self, now: float) -> list[Text]:
         from rich.text import Text

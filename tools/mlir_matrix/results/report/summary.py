@@ -1,10 +1,8 @@
-"""Print the summary of a run: one line per cell, every unexpected result in full, and one line at the end."""
+"""Print the summary of a run: one line per cell, the causes of unexpected outcomes, and one line at the end."""
 
 from __future__ import annotations
 
-import json
 import os
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -12,9 +10,9 @@ from rich.markup import escape
 from rich.text import Text
 
 from mlir_matrix.actions.outcomes import Outcome
-from mlir_matrix.actions.runtime.programs import shortened
 from mlir_matrix.base.layout import columns, not_run, print_lines, section
 from mlir_matrix.base.text import counted
+from mlir_matrix.results.report.cause_text import cause_lines
 from mlir_matrix.results.results import NOT_RUN, Run, TestResult, summarise, weak_words
 
 _COLOURS = {"pass": "green", "unsupported": "dim", "skipped": "yellow"}
@@ -23,9 +21,8 @@ _SHOWN = 10
 _IDLE = 20
 #: The same under a pattern, which may match many; also the most reasons of unsupported tests that are then listed.
 _FEW = 3
-_DIAGNOSTIC_LINES = 12
-#: The first line of a diagnostic of the bindings or of ``mlir-opt``: position, if it has one here, and message.
-_DIAGNOSTIC = re.compile(r"(?:(\S+:\d+(?::\d+)?): )?error: (.*)")
+#: The most lines of a summary, and what of them cells may always have. A table with more cells that fail is left out.
+_LINES, _ROWS = 80, 10
 #: A passing test that uses at least this share of its bound is close to failing.
 _CLOSE = 0.75
 _NAMED = 3
@@ -56,7 +53,7 @@ def print_summary(
     if verbose:
         lines += [*_each_test(result for result in run.results if result.outcome not in NOT_RUN), ""]
     # A change may affect no test.
-    lines += _lines(run, pins, slowest, brief=pattern and not verbose) if run.results else ()
+    lines += _lines(run, pins, slowest, brief=pattern and not verbose, verbose=verbose) if run.results else ()
     print_lines([*lines, *map(escape, left_out)], stderr=stderr)
 
 
@@ -78,13 +75,35 @@ def _each_test(results: Iterable[TestResult]) -> list[str]:
     return columns(("", "", ""), rows, right=(1,))[1:] if rows else []
 
 
-def _lines(run: Run, pins: Mapping[str, str], slowest: int, *, brief: bool) -> Iterator[str | Text]:
+def _lines(run: Run, pins: Mapping[str, str], slowest: int, *, brief: bool, verbose: bool) -> list[str | Text]:
     results = run.results
-    yield from _cells(results, most_idle=_FEW if brief else _IDLE)
+    wrong = [result for result in results if result.fails]
+    if not verbose and wrong:
+        # What is not as expected matters more than what does not run.
+        brief = True
+    notes = [*_not_run(results, brief=brief), *_notes(results)]
+    end = [*section("slowest", _each_test(_slowest(results, slowest))), *_last_lines(run, len(wrong), pins)]
+    if verbose:
+        return [*_cells(results, most_idle=_IDLE), *notes, *cause_lines(run), *end]
+    room = _LINES - len(notes) - len(end)
+    causes = cause_lines(run, room - _ROWS)
+    return [
+        *_cells(results, most_idle=_FEW if brief else _IDLE, most=max(_ROWS, room - len(causes))),
+        *notes,
+        *causes,
+        *end,
+    ]
+
+
+def _not_run(results: Iterable[TestResult], *, brief: bool) -> list[str]:
     left = [result for result in results if result.outcome in NOT_RUN]
     if brief and len({result.reason for result in left}) > _FEW:
         left = [result for result in left if result.outcome != Outcome.UNSUPPORTED]
-    yield from not_run((result.outcome, result.reason) for result in left)
+    return not_run((result.outcome, result.reason) for result in left)
+
+
+def _notes(results: Sequence[TestResult]) -> Iterator[str]:
+    """Return what is worth knowing of passing tests, of steps, and of tests in quarantine."""
     yield from section("close to failing", _close(results), _NAMED)
     one_poison = [escape(result.id) for result in results if result.metrics.get("poisons") == 1]
     yield from section("run under one poison value only", one_poison, _NAMED)
@@ -96,10 +115,6 @@ def _lines(run: Run, pins: Mapping[str, str], slowest: int, *, brief: bool) -> I
     heading = "steps that give different bytes for equal inputs: cached results and bisections need bytes that repeat"
     yield from section(heading, changing, _SHOWN)
     yield from section("failed in quarantine", map(_quarantined, (each for each in results if each.quarantine)), _SHOWN)
-    wrong = [result for result in results if result.fails]
-    yield from _failures(wrong)
-    yield from section("slowest", _each_test(_slowest(results, slowest)))
-    yield from _last_lines(run, len(wrong), pins)
 
 
 def _close(results: Sequence[TestResult]) -> list[str]:
@@ -111,31 +126,43 @@ def _close(results: Sequence[TestResult]) -> list[str]:
     return [f"{100 * share:.0f} % of its bound is used by {escape(name)}" for share, name in close]
 
 
-def _cells(results: Sequence[TestResult], *, most_idle: int) -> list[str]:
+def _cells(results: Sequence[TestResult], *, most_idle: int, most: int | None = None) -> list[str]:
+    """Return the table of cells, with at most about ``most`` rows (None: all). Those that fail are then kept, if they fit."""
     cells: dict[str, list[TestResult]] = defaultdict(list)
     for result in results:
         cells[result.identity.row].append(result)
-    rows = []
+    failing = {cell for cell, members in cells.items() if any(each.fails for each in members)}
+    if most is not None and len(failing) > _ROWS:
+        return [f"{len(failing)} of {counted(len(cells), 'cell')} have unexpected outcomes; each: --verbose"]
     # Many cells without a route are only counted, because their reasons are listed.
-    idle = [cell for cell, members in cells.items() if all(each.outcome == Outcome.UNSUPPORTED for each in members)]
-    hidden = frozenset(idle if len(idle) > most_idle else ())
-    for cell, members in cells.items():
-        if cell in hidden:
-            continue
-        counts = Counter((result.outcome, _state(result)) for result in members)
-        passed = counts.pop((Outcome.PASS, "expected"), 0)
-        others = (
-            ["[dim]compiled and checked, not run[/]"]
-            if any(each.compile_only and each.outcome == Outcome.PASS for each in members)
-            else []
-        )
-        others += [_outcome(outcome, state, number) for (outcome, state), number in sorted(counts.items())]
-        rows.append((escape(cell), f"[green]{passed}[/]" if passed else "[dim]–[/]", ", ".join(others)))
+    idle = {cell for cell, members in cells.items() if all(each.outcome == Outcome.UNSUPPORTED for each in members)}
+    hidden = idle if len(idle) > most_idle else set()
+    shown = [cell for cell in cells if cell not in hidden]
+    if most is not None and len(shown) > most:
+        kept = [cell for cell in shown if cell in failing] or shown[: most - 1]
+        hidden |= cells.keys() - set(kept)
+        shown = kept
+    rows = [_row(cell, cells[cell]) for cell in shown]
     if hidden:
-        tests = sum(len(cells[cell]) for cell in hidden)
-        note = f"[dim]{counted(tests, 'test')} unsupported; reasons: --verbose[/]"
-        rows.append((counted(len(hidden), "more cell"), "[dim]–[/]", note))
+        left = [result for cell in cells if cell in hidden for result in cells[cell]]
+        note = ", ".join(f"{number} {outcome}" for outcome, number in Counter(each.outcome for each in left).items())
+        rows.append(
+            (
+                counted(len(hidden), "more cell"),
+                "[dim]–[/]",
+                f"[dim]{counted(len(left), 'test')}: {note}; each: --verbose[/]",
+            )
+        )
     return columns(("cell", "pass", "other outcomes"), rows, right=(1,))
+
+
+def _row(cell: str, results: Sequence[TestResult]) -> tuple[str, str, str]:
+    counts = Counter((result.outcome, _state(result)) for result in results)
+    passed = counts.pop((Outcome.PASS, "expected"), 0)
+    compiled = any(each.compile_only and each.outcome == Outcome.PASS for each in results)
+    others = ["[dim]compiled and checked, not run[/]"] if compiled else []
+    others += [_outcome(outcome, state, number) for (outcome, state), number in sorted(counts.items())]
+    return escape(cell), f"[green]{passed}[/]" if passed else "[dim]–[/]", ", ".join(others)
 
 
 def _state(result: TestResult) -> str:
@@ -156,72 +183,6 @@ def _quarantined(result: TestResult) -> str:
     return escape(words)
 
 
-def _failures(wrong: Sequence[TestResult]) -> Iterator[str | Text]:
-    """Describe each distinct failure once, below the tests that share it."""
-    groups: dict[tuple[str, ...], list[TestResult]] = defaultdict(list)
-    for result in wrong:
-        groups[_shared(result)].append(result)
-    distinct = list(groups.values())
-    for results in distinct[:_SHOWN]:
-        yield from _failure(results)
-    rest = [result for results in distinct[_SHOWN:] for result in results]
-    if rest:
-        yield from ("", f"… and {len(rest)} more that are not as expected:")
-        yield from (Text(f"  {result.outcome:<14} {result.id}") for result in rest)
-
-
-def _shared(result: TestResult) -> tuple[str, ...]:
-    """Return what two results have in common if one description is enough for both."""
-    if result.outcome == Outcome.INFRA_ERROR:
-        # A missing part of the machine may affect all tests.
-        return result.outcome, result.reason
-    rule = result.expectation["position"] if result.expectation else ""
-    diagnostics = result.diagnostics.replace(result.kept, "") if result.kept else result.diagnostics
-    return result.outcome, result.reason, rule, diagnostics, json.dumps(result.verdict)
-
-
-def _failure(results: Sequence[TestResult]) -> Iterator[Text]:
-    result = results[0]
-    yield Text()
-    for each in results[:_SHOWN]:
-        yield Text.assemble((each.outcome, "bold red"), " ", (each.id, "bold"))
-    if len(results) > _SHOWN:
-        yield Text(f"… and {counted(len(results) - _SHOWN, 'more test')}")
-    if result.expectation is not None:
-        rule = result.expectation
-        yield Text(f"  expected {rule['outcome']} ({rule['position']}): {rule['reason']}")
-    yield Text(f"  {result.reason}")
-    if result.verdict is not None and result.outcome == Outcome.MISMATCH:
-        from mlir_matrix.compare.report import render  # imports NumPy
-
-        yield from _indented(render(dict(result.verdict)).splitlines())
-    if result.diagnostics:
-        lines = _beyond(result.reason, result.diagnostics.strip().splitlines())
-        # The last lines of a traceback and the first lines of MLIR's diagnostics are the most useful ones.
-        is_traceback = "".join(lines[:1]).startswith("Traceback")
-        shown = lines[-_DIAGNOSTIC_LINES:] if is_traceback else lines[:_DIAGNOSTIC_LINES]
-        yield from _indented(line[:200] for line in shown)
-    if result.kept:
-        yield Text(f"  kept:   {result.kept}")
-    yield Text(f"  repeat: {result.repeat}")
-    if result.next:
-        yield Text(f"  next:   {result.next}")
-
-
-def _beyond(reason: str, lines: list[str]) -> list[str]:
-    """Return lines of diagnostics without the message of the first one if the reason has it; its position stays."""
-    found = _DIAGNOSTIC.fullmatch(lines[0])
-    if found is None or shortened(found[2]) not in reason:
-        return lines
-    if found[1]:
-        return [f"at {found[1]}", *lines[1:]]
-    return [line.removeprefix("  ") for line in lines[1:]]
-
-
-def _indented(lines: Iterable[str]) -> Iterator[Text]:
-    return (Text(f"    {line}".rstrip()) for line in lines)
-
-
 def _last_lines(run: Run, wrong: int, pins: Mapping[str, str]) -> list[str]:
     summary = summarise(run.results)
     counts = sorted(summary["by_outcome"].items(), key=lambda item: (item[0] != Outcome.PASS, item[0]))
@@ -230,7 +191,8 @@ def _last_lines(run: Run, wrong: int, pins: Mapping[str, str]) -> list[str]:
         # stderr says how to continue.
         state = "[bold red]interrupted[/]"
     else:
-        state = f"[bold red]{wrong} not as expected[/]" if wrong else "[bold green]all as expected[/]"
+        causes = f", {counted(len(run.causes), 'cause')}" if wrong > 1 else ""
+        state = f"[bold red]{wrong} not as expected{causes}[/]" if wrong else "[bold green]all as expected[/]"
         held = sum(result.quarantine is not None for result in run.results)
         state += f", [yellow]{held} in quarantine[/]" if held else ""
     compiled = sum(result.compile_only and result.outcome == Outcome.PASS for result in run.results)

@@ -1,0 +1,129 @@
+"""Print the causes of a run: one test of each in full, as far as there is room."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from mlir_matrix.actions.outcomes import Outcome
+from mlir_matrix.actions.runtime.programs import shortened
+from mlir_matrix.base.text import counted
+from mlir_matrix.results.results import Run, TestResult
+from mlir_matrix.results.signature import shape
+
+if TYPE_CHECKING:
+    from mlir_matrix.results.documents import Cause
+
+_DIAGNOSTIC_LINES = 12
+#: The first line of a diagnostic of the bindings or of ``mlir-opt``: position, if it has one here, and message.
+_DIAGNOSTIC = re.compile(r"(?:(\S+:\d+(?::\d+)?): )?error: (.*)")
+#: The most characters of a line of globs, of globs that are shown, and of names that a glob lists.
+_WIDTH, _GLOBS, _NAMES = 100, 4, 4
+#: The most tests of a cause that are listed by name, and the most causes that have only a line.
+_LISTED, _BRIEF = 3, 10
+
+
+def cause_lines(run: Run, most: int | None = None) -> list[Text]:
+    """Return the causes in at most about ``most`` lines; None for all. The first cause always has all of its lines."""
+    results = {result.id: result for result in run.results}
+    lines: list[Text] = []
+    for number, cause in enumerate(run.causes):
+        block = list(_block(cause, results))
+        if most is not None and number and len(lines) + len(block) + _BRIEF > most:
+            return [*lines, *_brief(run.causes[number:])]
+        lines += block
+    return lines
+
+
+def _brief(causes: Sequence[Cause]) -> Iterator[Text]:
+    """Return a line for each cause, and the number of those that have none."""
+    yield Text()
+    yield Text(f"{counted(len(causes), 'more cause')}; all in full: --verbose")
+    for cause in causes[:_BRIEF]:
+        yield Text.assemble(f"  {counted(len(cause['tests']), 'test')}: ", (cause["title"], "bold"))
+    rest = causes[_BRIEF:]
+    if rest:
+        yield Text(f"  … and {len(rest)} more of {counted(sum(len(each['tests']) for each in rest), 'test')}")
+
+
+def _block(cause: Cause, results: Mapping[str, TestResult]) -> Iterator[Text]:
+    """Describe a cause: the tests that it explains, and one of them in full."""
+    tests = [results[test] for test in cause["tests"]]
+    example = results[cause["example"]]
+    yield Text()
+    few_alike = len(tests) <= _LISTED and len({(each.outcome, shape(each.reason)) for each in tests}) == 1
+    if few_alike:
+        for each in tests:
+            yield Text.assemble((each.outcome, "bold red"), " ", (each.id, "bold"))
+    else:
+        yield Text(cause["title"], "bold red")
+        yield from _globs(cause)
+        if "file" in cause:
+            yield Text(f"  file:   {cause['file']}")
+        yield Text(f"  {example.outcome} {example.id}")
+    if example.expectation is not None:
+        rule = example.expectation
+        yield Text(f"  expected {rule['outcome']} ({rule['position']}): {rule['reason']}")
+    if few_alike or example.reason not in cause["title"]:
+        yield Text(f"  {example.reason}")
+    if example.verdict is not None and example.outcome == Outcome.MISMATCH:
+        from mlir_matrix.compare.report import render  # imports NumPy
+
+        yield from _indented(render(dict(example.verdict)).splitlines())
+    if example.diagnostics:
+        lines = _beyond(example.reason, example.diagnostics.strip().splitlines())
+        # The last lines of a traceback and the first lines of MLIR's diagnostics are the most useful ones.
+        is_traceback = "".join(lines[:1]).startswith("Traceback")
+        shown = lines[-_DIAGNOSTIC_LINES:] if is_traceback else lines[:_DIAGNOSTIC_LINES]
+        yield from _indented(line[:200] for line in shown)
+    if example.kept:
+        yield Text(f"  kept:   {example.kept}")
+    yield Text(f"  repeat: {example.repeat}")
+    if example.next:
+        yield Text(f"  next:   {example.next}")
+
+
+def _globs(cause: Cause) -> Iterator[Text]:
+    """Return the number of tests and the first globs, in lines of limited width."""
+    globs = [_abridged(glob) for glob in cause["globs"][:_GLOBS]]
+    if len(cause["globs"]) > _GLOBS:
+        globs.append(f"… {len(cause['globs']) - _GLOBS} more")
+    line = f"  tests:  {len(cause['tests'])}:"
+    for number, glob in enumerate(globs):
+        word = glob if number == len(globs) - 1 else f"{glob},"
+        if len(line) + len(word) >= _WIDTH:
+            yield Text(line)
+            line = " " * 9
+        line = f"{line} {word}"
+    yield Text(line)
+
+
+def _abridged(glob: str) -> str:
+    """Return a glob with at most some names in each of its braces."""
+
+    def few(found: re.Match[str]) -> str:
+        names = found[1].split(",")
+        return (
+            found[0]
+            if len(names) <= _NAMES
+            else f"{{{','.join(names[: _NAMES - 1])},… {len(names) - _NAMES + 1} more}}"
+        )
+
+    return re.sub(r"\{(.*?)\}", few, glob)
+
+
+def _beyond(reason: str, lines: list[str]) -> list[str]:
+    """Return lines of diagnostics without the message of the first one if the reason has it; its position stays."""
+    found = _DIAGNOSTIC.fullmatch(lines[0])
+    if found is None or shortened(found[2]) not in reason:
+        return lines
+    if found[1]:
+        return [f"at {found[1]}", *lines[1:]]
+    return [line.removeprefix("  ") for line in lines[1:]]
+
+
+def _indented(lines: Iterable[str]) -> Iterator[Text]:
+    return (Text(f"    {line}".rstrip()) for line in lines)

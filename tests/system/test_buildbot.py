@@ -142,6 +142,8 @@ def test_a_push_runs_the_cells_of_each_worker(lab: Lab) -> None:
     assert (vector.results, run["results"]) == (FAILURE, FAILURE)
     assert run["state_string"] == "4 tests: 1 mismatch, 1 pass, 2 unsupported"
     assert "1 failing: mlir/linalg-loops/x86_64/other" in vector.text
+    assert vector.logs("matrix run")["causes"].startswith("mismatch mlir/linalg-loops/x86_64/other\n")
+    assert len(vector.properties["matrix_causes"]) == 1
     for step in vector.steps.values():
         assert run["started_at"] <= step["started_at"] <= step["complete_at"] or step["number"] < 2
 

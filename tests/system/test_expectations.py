@@ -107,7 +107,8 @@ def test_junit_counts(suite: Callable[[str], Workspace]) -> None:
         assert failure is not None
         assert failure.get("message", "").startswith(f"expected {wanted}, got pass")
     (case,) = jax.iter("testcase")
-    (failure,) = case
+    properties, failure = case
+    assert [each.get("name") for each in properties] == ["cause", "cause-key", "cause-file"]
     assert failure.get("type") == "lower-failed"
     assert "stablehlo.sort" in (failure.text or "")
 

@@ -23,6 +23,11 @@ def document(*entries: dict[str, Any]) -> dict[str, Any]:
     return {"schema": "mlir-matrix/results/v1", "tests": list(entries), "summary": {"by_outcome": {"pass": 1}}}
 
 
+def cause(*names: str, title: str = "tile: no loop", kind: str = "step") -> dict[str, Any]:
+    tests = [f"jax/p/t/{name}" for name in names]
+    return {"key": "k", "kind": kind, "title": title, "example": tests[0], "tests": tests, "globs": ["jax/p/t/*"]}
+
+
 @pytest.mark.parametrize(
     ("line", "error"),
     [
@@ -55,6 +60,9 @@ def test_events_of_an_older_program_have_no_cell() -> None:
         json.dumps(document({})),
         json.dumps(document() | {"selection": []}),
         json.dumps(document() | {"selection": {"over_budget": "all"}}),
+        json.dumps(document() | {"causes": [{"key": "k"}]}),
+        json.dumps(document() | {"causes": [cause("a")]}),
+        json.dumps(document() | {"causes": 7}),
     ],
 )
 def test_results_that_cannot_be_read(text: str) -> None:
@@ -139,3 +147,17 @@ def test_what_is_in_quarantine_warns() -> None:
     cell.add(entry("c", "mismatch", expected=False))
     assert (cell.result, cell.text) == (state.FAILURE, "1 mismatch UNEXPECTED, 1 mismatch (in quarantine), 1 pass")
     assert judge(document(*cell.entries.values()), before=[]).failing == ["jax/p/t/c"]
+
+
+def test_the_largest_cause_is_named_first() -> None:
+    entries = [entry(name, "lower-failed", expected=False) for name in "abc"]
+    lost = [entry(name, "infra-error", expected=False) for name in "de"]
+    causes = [cause(*"ab"), cause(*"de", title="no network", kind="infrastructure"), cause("c")]
+    text = json.dumps(document(*entries, *lost) | {"causes": causes})
+    found = judge(read_results(text), None)
+    assert found.text == "3 failing: 2 tests: tile: no loop, jax/p/t/c"
+    assert found.properties["matrix_causes"] == [
+        "2 tests: tile: no loop (k)",
+        "2 tests: no network (k)",
+        "jax/p/t/c (k)",
+    ]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.names import TestId
-from mlir_matrix.base.text import counted, harmless
+from mlir_matrix.base.text import counted, harmless, shortened
+from mlir_matrix.results.report.failure_text import cause_name
 from mlir_matrix.results.results import NOT_RUN, SCHEMA
 
 EVENTS = "mlir-matrix/events/v1"
@@ -22,8 +23,8 @@ _BY_EXIT_CODE = {0: SUCCESS, 1: FAILURE, 2: FAILURE, 129: RETRY, 130: RETRY, 143
 _STATES = (" UNEXPECTED", " (in quarantine)", "", " (expected)")
 #: Outcomes after which a test that failed before still counts as failing.
 _UNDECIDED = frozenset({Outcome.SKIPPED, Outcome.INFRA_ERROR})
-#: The most test identifiers that a property lists.
-_LISTED = 200
+#: The most test identifiers that a property lists, and the most characters of a cause in the summary of a build.
+_LISTED, _TITLE = 200, 100
 
 Entry = Mapping[str, Any]
 
@@ -55,6 +56,11 @@ def read_results(text: str) -> dict[str, Any]:
     selection = document.setdefault("selection", {})
     if not (isinstance(selection, dict) and isinstance(selection.get("over_budget", []), list)):
         raise ValueError("its selection is damaged")
+    causes, known = document.setdefault("causes", []), {entry["id"] for entry in document["tests"]}
+    if not isinstance(causes, list):
+        raise ValueError("its causes are damaged")
+    for cause in causes:
+        check_cause(cause, known)
     return document
 
 
@@ -73,6 +79,18 @@ def check_entry(entry: object) -> None:
     ):
         raise ValueError("an entry of a test is not complete")
     TestId.parse(entry["id"])
+
+
+def check_cause(cause: object, known: Collection[str]) -> None:
+    """Raise ValueError if a cause lacks a key that this module reads, or names a test that the results do not have."""
+    if not (
+        isinstance(cause, dict)
+        and all(isinstance(cause.get(name), str) for name in ("key", "kind", "title", "example"))
+        and all(isinstance(cause.get(name), list) and cause[name] for name in ("tests", "globs"))
+        and all(isinstance(each, str) for each in [*cause["tests"], *cause["globs"]])
+        and {cause["example"], *cause["tests"]} <= {*known}
+    ):
+        raise ValueError("a cause is not complete")
 
 
 @dataclass
@@ -134,6 +152,8 @@ class BuildVerdict:
     failing: Sequence[str]
     new: Sequence[str]
     fixed: Sequence[str]
+    #: The causes of what fails, the largest first.
+    causes: Sequence[Mapping[str, Any]]
     #: Tests that failed before and are not decided now: over the budget, skipped, or the infrastructure failed.
     still_failing: Sequence[str]
 
@@ -150,6 +170,7 @@ class BuildVerdict:
             "matrix_outcomes": self.summary.get("outcomes", ""),
             "matrix_counts": dict(self.summary.get("by_outcome", {})),
             **{f"matrix_{name}": _listed(getattr(self, name)) for name in names},
+            "matrix_causes": _listed([f"{harmless(cause_name(cause))} ({cause['key']})" for cause in self.causes]),
         }
 
     @property
@@ -160,14 +181,16 @@ class BuildVerdict:
 
     @property
     def text(self) -> str:
-        """Return the summary: ``2 failing: a, b; 1 new: b``."""
+        """Return the summary: ``5 failing: 4 tests: bufferize: …, b; 1 new: b``. The largest cause comes first."""
+        causes = [shortened(cause_name(cause), _TITLE) for cause in self.causes if cause["kind"] != "infrastructure"]
         lists = {
-            "failing": self.failing,
             "new": self.new,
             "fixed": self.fixed,
             "still failing, not run this time": self.still_failing,
         }
-        return "; ".join(f"{len(tests)} {name}: {_some(tests)}" for name, tests in lists.items() if tests)
+        failing = [f"{len(self.failing)} failing: {_some(causes or self.failing)}"] if self.failing else []
+        others = [f"{len(tests)} {name}: {_some(tests)}" for name, tests in lists.items() if tests]
+        return "; ".join(failing + others)
 
 
 def judge(document: Mapping[str, Any], before: Iterable[str] | None) -> BuildVerdict:
@@ -184,6 +207,7 @@ def judge(document: Mapping[str, Any], before: Iterable[str] | None) -> BuildVer
         summary=document.get("summary", {}),
         pins=dict(sorted(pins.items())),
         failing=failing,
+        causes=document.get("causes", ()),
         new=[] if before is None else [name for name in failing if name not in known],
         fixed=[name for name in known if name in outcomes and _passes(outcomes[name])],
         still_failing=[name for name in known if name in undecided],

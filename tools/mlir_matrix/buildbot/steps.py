@@ -33,14 +33,16 @@ from mlir_matrix.buildbot.state import (
     read_results,
     result_of,
 )
+from mlir_matrix.results.report.failure_text import cause_text
 from mlir_matrix.results.report.markdown import page
 
 #: The most bytes of a results document, of the files of one failure, and of its pictures.
 _MOST_RESULTS = 256 << 20
 _MOST_FILES = 8 << 20
 _MOST_PICTURES = 2 << 20
-#: How many failures' files to fetch.
+#: How many failures' files to fetch, and how many causes to show in full.
 _FETCHED = 10
+_CAUSES = 20
 #: How many lines of stdout that are not events to show.
 _ODD_LINES = 20
 #: How many earlier builds to search for one with the same command.
@@ -226,10 +228,20 @@ class MatrixRun(_MatrixStep):
             return None
         for entry in document["tests"]:
             await (await self._step(TestId.parse(entry["id"]).row)).complete(entry)
+        await self._show_causes(document)
         await self._keep("results", gzip.compress(data, 6), self.addURL, "results.json.gz")
         verdict = await self._compare(document, result)
         await self._fetch_files(document)
         return verdict
+
+    async def _show_causes(self, document: Entry) -> None:
+        """Add a log of this step, which is above all cells, with one test of each of the first causes in full."""
+        entries = {entry["id"]: entry for entry in document["tests"]}
+        texts = [cause_text(cause, entries[cause["example"]]) for cause in document["causes"][:_CAUSES]]
+        if len(document["causes"]) > _CAUSES:
+            texts.append(f"… and {len(document['causes']) - _CAUSES} more causes\n")
+        if texts:
+            await self.addCompleteLog("causes", "\n\n".join(texts))
 
     async def _compare(self, document: Entry, result: int) -> BuildVerdict:
         about = {"command": list(self.command), "branch": self.getProperty("branch")}

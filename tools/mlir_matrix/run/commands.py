@@ -143,7 +143,7 @@ def run_command(
     if junit is not None:
         from mlir_matrix.results.report.junit import write_junit
 
-        writers.append(partial(write_junit, junit, run.results))
+        writers.append(partial(write_junit, junit, run.results, run.causes))
     problems = _write_all(writers)
     if form == "json":
         click.echo(document)

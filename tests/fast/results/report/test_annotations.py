@@ -6,10 +6,12 @@ import re
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.results.causes import causes_of
 from mlir_matrix.results.report.annotations import Annotations
 from mlir_matrix.results.results import Run, TestResult
 
@@ -26,11 +28,15 @@ ABSENT = replace(PASS, id="mlir/q/t/c", framework="mlir", pipeline="q", outcome=
 LOST = replace(
     PASS, id="mlir/s/ir/d", framework="mlir", pipeline="s", target="ir", outcome="infra-error", expected=False
 )
-RUN = Run(results=[PASS, WRONG, ABSENT, LOST])
+ALL = (PASS, WRONG, ABSENT, LOST)
 
 
-def printed(form: str, capsys: pytest.CaptureFixture[str], run: Run = RUN) -> list[str]:
-    Annotations(form).print(run, {})
+def run_of(*results: TestResult) -> Run:
+    return Run(results=list(results), causes=causes_of(results))
+
+
+def printed(form: str, capsys: pytest.CaptureFixture[str], *results: TestResult) -> list[str]:
+    Annotations(form).print(run_of(*results), {})
     return capsys.readouterr().out.splitlines()
 
 
@@ -39,23 +45,23 @@ def _no_pace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mlir_matrix.results.report.annotations._PACE_S", 0)
 
 
-def test_a_step_for_each_cell_with_unexpected_outcomes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_step_for_each_cause(capsys: pytest.CaptureFixture[str]) -> None:
     steps: dict[str, list[str]] = {}
-    for line in printed("buildbot", capsys):
+    for line in printed("buildbot", capsys, *ALL):
         if begun := re.match(r"^@@@BUILD_STEP (?P<name>.*)@@@", line):
             steps[begun["name"]] = []
         elif line.startswith("@@@"):
             steps[list(steps)[-1]].append(line)
     assert steps == {
-        "jax/p/t": ["@@@STEP_TEXT@1 lower-failed@@@", "@@@STEP_FAILURE@@@"],
-        "IR tests of steps": ["@@@STEP_TEXT@1 infra-error@@@", "@@@STEP_EXCEPTION@@@"],
-        "summary": ["@@@STEP_TEXT@4 tests, 2 not as expected@@@", "@@@STEP_FAILURE@@@"],
+        "jax/p/t/b": ["@@@STEP_TEXT@1 lower-failed@@@", "@@@STEP_FAILURE@@@"],
+        "mlir/s/ir/d": ["@@@STEP_TEXT@1 infra-error@@@", "@@@STEP_EXCEPTION@@@"],
+        "summary": ["@@@STEP_TEXT@4 tests, 2 not as expected, 2 causes@@@", "@@@STEP_FAILURE@@@"],
     }
 
 
-def test_a_long_cell_fits_the_name_of_a_step(capsys: pytest.CaptureFixture[str]) -> None:
-    cell = replace(WRONG, pipeline="p" * 60)
-    (name,) = [line[14:-3] for line in printed("buildbot", capsys, Run(results=[cell])) if "BUILD_STEP jax" in line]
+def test_a_long_name_fits_the_name_of_a_step(capsys: pytest.CaptureFixture[str]) -> None:
+    test = replace(WRONG, id=f"jax/{'p' * 60}/t/b", pipeline="p" * 60)
+    (name,) = [line[14:-3] for line in printed("buildbot", capsys, test) if "BUILD_STEP jax" in line]
     assert len(name) == 50
 
 
@@ -64,7 +70,7 @@ def test_errors_of_a_workflow(
 ) -> None:
     summary = tmp_path / "summary.md"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
-    lines = printed("github", capsys)
+    lines = printed("github", capsys, *ALL)
     commands, stopped = [], ""
     for line in lines:
         # As the runner reads them: spaces before a command do not count.
@@ -96,12 +102,37 @@ def test_github_marks_the_line_of_a_catalogs_file(capsys: pytest.CaptureFixture[
     """Not that of a file of the failure, which is no file of the repository."""
     wrong = replace(WRONG, expectation=None, position="recipes/steps/s/schedule.mlir:4:5", kept="/kept/b")
     others = [replace(wrong, position="/kept/b/01-x.mlir:4:5"), replace(wrong, position="", workload="zoo:a.b")]
-    text = "".join(printed("github", capsys, Run(results=[wrong, *others])))
+    text = "".join(line for each in (wrong, *others) for line in printed("github", capsys, each))
     assert re.findall(r"file=(.+?),line=(\d+),", text) == [
         ("recipes/steps/s/schedule.mlir", "4"),
         ("matrix/workloads/b/workload.yaml", "1"),
         ("matrix/corpora/zoo/corpus.yaml", "1"),
     ]
+
+
+def test_a_cause_of_many_tests_is_one_error_at_its_step(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summary = tmp_path / "summary.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    step: Any = {"name": "tile", "action": ""}
+    failed = replace(WRONG, expectation=None, reason="tile: no loop", step=step, steps=["tile"], repeat="again")
+    many = [replace(failed, id=f"jax/p/t/b{number}", workload=f"b{number}") for number in range(30)]
+    held: Any = {"owner": "me", "until": "2026-02-01", "reason": "r", "position": "f:1:1"}
+    lines = printed("github", capsys, *many, replace(failed, quarantine=held))
+    commands = [line for line in lines if line.startswith(("::error ", "::warning "))]
+    assert len(commands) == 2
+    assert commands[0].startswith("::error file=recipes/steps/tile/step.yaml,line=1,title=30 tests%3A tile%3A 30 of 30")
+    assert "for example jax/p/t/b0: lower-failed: tile: no loop" in commands[0]
+    assert commands[1].startswith("::warning ")
+    assert lines.count("  jax/p/t/b29") == 1
+    rows = [line for line in summary.read_text().splitlines() if line.startswith("| <code>")]
+    assert len(rows) == 2
+    assert "and 29 more" in rows[0]
+    steps = [line for line in printed("buildbot", capsys, *many) if "BUILD_STEP" in line or "STEP_TEXT" in line]
+    assert steps[1] == "@@@STEP_TEXT@30 lower-failed@@@"
+    assert steps[-1] == "@@@STEP_TEXT@30 tests, 30 not as expected, 1 cause@@@"
+    assert len(steps) == 4
 
 
 class Interrupted(StringIO):
@@ -119,7 +150,7 @@ def test_github_obeys_commands_again_after_an_interrupt(monkeypatch: pytest.Monk
     monkeypatch.setattr("sys.stdout", stream)
     annotations = Annotations("github")
     with pytest.raises(KeyboardInterrupt):
-        annotations.print(Run(results=[replace(WRONG, reason="r", diagnostics="diagnostics of b")]), {})
+        annotations.print(run_of(replace(WRONG, reason="r", diagnostics="diagnostics of b")), {})
     annotations.close()
     lines = stream.getvalue().splitlines()
     stops = [line for line in lines if line.startswith("::stop-commands::")]
@@ -128,8 +159,9 @@ def test_github_obeys_commands_again_after_an_interrupt(monkeypatch: pytest.Monk
 
 
 def test_no_more_errors_than_github_shows(capsys: pytest.CaptureFixture[str]) -> None:
-    many = [replace(WRONG, id=f"jax/p/t/b{number}", workload=f"b{number}") for number in range(30)]
-    lines = printed("github", capsys, Run(results=many))
+    many = [replace(WRONG, id=f"jax/p/t/b{number}", workload=f"b{number}", reason="x" * number) for number in range(30)]
+    passing = [replace(PASS, id=f"jax/p/t/c{number}", workload=f"c{number}") for number in range(30)]
+    lines = printed("github", capsys, *many, *passing)
     assert sum(line.startswith("::error ") for line in lines) == 10
     assert sum(line.startswith("::group::") for line in lines) == 30
 
@@ -137,4 +169,4 @@ def test_no_more_errors_than_github_shows(capsys: pytest.CaptureFixture[str]) ->
 def test_a_summary_that_cannot_be_written(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "/nowhere/summary.md")
     with pytest.raises(InfrastructureError, match=r"GITHUB_STEP_SUMMARY /nowhere/summary.md: No such file"):
-        Annotations("github").print(RUN, {})
+        Annotations("github").print(run_of(*ALL), {})

@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
+from dataclasses import dataclass
 from html import escape
 from io import StringIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,16 +23,21 @@ from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.names import MEMBER
 from mlir_matrix.base.text import abridged, counted, harmless
-from mlir_matrix.results.report.failure_text import failure_text, headline
+from mlir_matrix.results.report.failure_text import cause_name, cause_text, failure_text, headline
 from mlir_matrix.results.report.summary import print_summary
 from mlir_matrix.results.results import NOT_RUN, Run, TestResult, summarise
+
+if TYPE_CHECKING:
+    from mlir_matrix.results.documents import Cause
 
 #: The number of errors of a step that GitHub shows.
 _MOST_ERRORS = 10
 #: The most rows of the table in the summary of a job, whose limit is 1 MiB.
 _MOST_ROWS = 200
-#: The most failing cells that get a step in AnnotatedCommand.
+#: The most causes that get a step in AnnotatedCommand.
 _MOST_STEPS = 10
+#: The most patterns in an error.
+_MOST_GLOBS = 5
 #: Seconds that AnnotatedCommand needs to begin a step, because a worker sends its output every 5 s.
 _PACE_S = 6.0
 
@@ -77,24 +84,23 @@ class Annotations:
         click.echo(f"::stop-commands::{self._token}")
 
     def _github(self, run: Run) -> None:
-        """Print an error or a warning of each unexpected outcome, and its log in a group."""
-        wrong = [result for result in run.results if not result.expected]
-        for number, result in enumerate(wrong):
-            entry = result.to_json()
+        """Print an error of each cause, a warning of each failure in quarantine, and logs of both in groups."""
+        for number, entry in enumerate(_entries(run)):
             if number < _MOST_ERRORS:
-                file, line = self._position(result)
-                values = {"file": file, "line": line, "title": f"{result.outcome} {result.id}"}
+                file, line = self._position(entry)
+                values = {"file": file, "line": line, "title": entry.name}
                 given = ",".join(f"{name}={_value(value)}" for name, value in values.items() if value)
-                command = "error" if result.fails else "warning"
-                click.echo(f"::{command} {given}::{_message(headline(entry))}")
-            click.echo(f"::group::{_message(f'{result.outcome} {result.id}')}")
+                command = "error" if entry.cause else "warning"
+                click.echo(f"::{command} {given}::{_message(entry.headline)}")
+            click.echo(f"::group::{_message(entry.name)}")
             self._stop()
-            click.echo(failure_text(entry))
+            click.echo(entry.text)
             self.close()
             click.echo("::endgroup::")
 
-    def _position(self, result: TestResult) -> tuple[str, str]:
-        """Return file and line of the rule with the expectation, else of the failure in a catalog, else the file of the test."""
+    def _position(self, entry: _Entry) -> tuple[str, str]:
+        """Return file and line of what several failures share, else of the rule with the expectation, or of the failure."""
+        result = entry.example
         if result.expectation is not None:
             file, line, *_ = result.expectation["position"].split(":")
             return file, line
@@ -104,27 +110,67 @@ class Annotations:
         if result.identity.is_ir:
             name = f"recipes/steps/{result.pipeline}/tests/{result.workload}.mlir"
         # GitHub shows no files but those of the repository.
-        if result.position and not (result.kept and result.position.startswith(result.kept)):
+        is_kept = bool(result.kept) and result.position.startswith(result.kept)
+        if result.position and not is_kept:
             name, line = result.position.split(":")[:2]
+        file = entry.shared.get("file", "") if entry.shared else ""
+        if file not in ("", name):
+            name, line = file, "1"
         found = (root / name for root in self._roots if (root / name).is_file())
         return os.path.relpath(next(found, Path(name))), line
 
 
+@dataclass(frozen=True)
+class _Entry:
+    """A cause, or a failure in quarantine."""
+
+    results: Sequence[TestResult]
+    cause: Cause | None = None
+
+    @property
+    def example(self) -> TestResult:
+        return self.results[0]
+
+    @property
+    def shared(self) -> Cause | None:
+        """Return the cause of several tests."""
+        return self.cause if len(self.results) > 1 else None
+
+    @property
+    def name(self) -> str:
+        return cause_name(self.shared) if self.shared else f"{self.example.outcome} {self.example.id}"
+
+    @property
+    def headline(self) -> str:
+        line = headline(self.example.to_json())
+        if self.shared is None:
+            return line
+        return f"{', '.join(self.shared['globs'][:_MOST_GLOBS])}\nfor example {self.example.id}: {line}"
+
+    @property
+    def text(self) -> str:
+        entry = self.example.to_json()
+        return cause_text(self.shared, entry) if self.shared else failure_text(entry)
+
+
+def _entries(run: Run) -> list[_Entry]:
+    """Return the causes of a run, then each failure in quarantine."""
+    results = {result.id: result for result in run.results}
+    causes = [_Entry([results[test] for test in cause["tests"]], cause) for cause in run.causes]
+    return causes + [_Entry([result]) for result in run.results if result.quarantine is not None]
+
+
 def _buildbot(run: Run, table: str) -> Iterator[str]:
-    """Return a step for each cell with unexpected outcomes, and a last step with the summary. The exit code colours it."""
-    wrong: dict[str, list[TestResult]] = defaultdict(list)
-    for result in run.results:
-        if not result.expected:
-            wrong[result.identity.row].append(result)
-    for cell, results in list(wrong.items())[:_MOST_STEPS]:
-        counts = Counter(result.outcome for result in results)
-        texts = (failure_text(result.to_json()) for result in results)
-        yield from _step(
-            abridged(cell), ", ".join(f"{number} {name}" for name, number in counts.items()), texts, results
-        )
+    """Return a step for each of the first entries, and a last step with the summary. The exit code colours it."""
+    for entry in _entries(run)[:_MOST_STEPS]:
+        counts = Counter(result.outcome for result in entry.results)
+        name = entry.shared["title"] if entry.shared else entry.example.id
+        text = ", ".join(f"{number} {outcome}" for outcome, number in counts.items())
+        yield from _step(abridged(harmless(" ".join(name.split()))), text, [entry.text], entry.results)
     summary = summarise(run.results)
     wrong_count = sum(result.fails for result in run.results)
-    text = f"{counted(summary['total'], 'test')}, {wrong_count} not as expected"
+    causes = f", {counted(len(run.causes), 'cause')}" if run.causes else ""
+    text = f"{counted(summary['total'], 'test')}, {wrong_count} not as expected{causes}"
     yield from _step("summary", text, [table], run.results)
 
 
@@ -148,20 +194,27 @@ def _no_commands(text: str) -> Iterator[str]:
 
 
 def _markdown(run: Run) -> Iterator[str]:
-    """Return the summary of a job: totals, and the tests with unexpected outcomes."""
+    """Return the summary of a job: totals, and the causes of unexpected outcomes."""
     summary = summarise(run.results)
     counts = ", ".join(f"{number} {outcome}" for outcome, number in summary["by_outcome"].items())
-    wrong = [result for result in run.results if not result.expected]
-    failed = any(result.fails for result in wrong)
+    failed = any(result.fails for result in run.results)
     yield f"### {'❌' if failed else '✅'} {counted(summary['total'], 'test')}: {counts}\n"
-    if wrong:
-        yield "| test | outcome | reason | repeat |\n|---|---|---|---|"
-    for result in wrong[:_MOST_ROWS]:
+    entries = _entries(run)
+    if entries:
+        yield "| tests | outcome | reason | repeat |\n|---|---|---|---|"
+    for entry in entries[:_MOST_ROWS]:
+        result = entry.example
         held = " (in quarantine)" if result.quarantine else ""
-        cells = (_code(result.id), f"{result.outcome}{held}", _cell(result.reason), _code(result.repeat))
+        more, reason = "", result.reason
+        if entry.shared:
+            more = f" and {len(entry.results) - 1} more: {_code(', '.join(entry.shared['globs']))}"
+            reason = entry.shared["title"]
+        cells = (
+            f"{_code(result.id)}{more}", f"{result.outcome}{held}", _cell(reason), _code(result.repeat)
+        )  # fmt: skip
         yield f"| {' | '.join(cells)} |"
-    if len(wrong) > _MOST_ROWS:
-        yield f"\n… and {len(wrong) - _MOST_ROWS} more"
+    if len(entries) > _MOST_ROWS:
+        yield f"\n… and {len(entries) - _MOST_ROWS} more"
     skipped = Counter(result.reason for result in run.results if result.outcome in NOT_RUN)
     if skipped:
         reasons = "".join(f"<li>{number} × {_cell(reason)}</li>" for reason, number in skipped.most_common(20))

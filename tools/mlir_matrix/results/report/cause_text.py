@@ -67,7 +67,7 @@ def _block(cause: Cause, results: Mapping[str, TestResult]) -> Iterator[Text]:
     if example.expectation is not None:
         rule = example.expectation
         yield Text(f"  expected {rule['outcome']} ({rule['position']}): {rule['reason']}")
-    if few_alike or example.reason not in cause["title"]:
+    if (few_alike and example.reason) or example.reason not in cause["title"]:
         yield Text(f"  {example.reason}")
     if example.verdict is not None and example.outcome == Outcome.MISMATCH:
         from mlir_matrix.compare.report import render  # imports NumPy

@@ -5,15 +5,35 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mlir_matrix.base.text import harmless
+from mlir_matrix.base.text import counted, harmless
 
 #: The most characters of a text. The folder of the failure has all of it.
 LONGEST = 200_000
+#: The most names of tests that the text of a cause has.
+_MOST_NAMES = 200
 
 
 def failure_text(entry: Mapping[str, Any]) -> str:
     """Return everything about an unexpected outcome, without control characters: reason, rule, census, diagnostics, commands."""
     return "".join(f"{capped(harmless(part), entry)}\n" for part in _parts(entry))
+
+
+def cause_text(cause: Mapping[str, Any], example: Mapping[str, Any]) -> str:
+    """Return a cause with the names of its tests, then everything about one of them. A cause of one test is that test."""
+    tests = cause["tests"]
+    if len(tests) == 1:
+        return failure_text(example)
+    lines = [cause["title"], f"{counted(len(tests), 'test')}: {', '.join(cause['globs'])}"]
+    lines += [f"file:   {cause['file']}"] if cause.get("file") else []
+    lines += ["", *(f"  {test}" for test in tests[:_MOST_NAMES])]
+    lines += [f"  … and {len(tests) - _MOST_NAMES} more"] if len(tests) > _MOST_NAMES else []
+    return f"{harmless(chr(10).join(lines))}\n\n{failure_text(example)}"
+
+
+def cause_name(cause: Mapping[str, Any]) -> str:
+    """Return a name for a cause: its title with the number of its tests, or the one test that it explains."""
+    tests = cause["tests"]
+    return str(tests[0]) if len(tests) == 1 else f"{counted(len(tests), 'test')}: {cause['title']}"
 
 
 def headline(entry: Mapping[str, Any]) -> str:

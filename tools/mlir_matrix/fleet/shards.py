@@ -39,6 +39,8 @@ def _families(
     tests: Sequence[Test], count: int, seconds: Callable[[Test], float]
 ) -> Iterator[tuple[Sequence[Test], float]]:
     """Yield tests that share an import, and their seconds, the longest first; families of many seconds are split."""
+    # Sums of floating-point numbers depend on their order.
+    tests = sorted(tests, key=lambda test: test.id)
     costs = {test.id: seconds(test) for test in tests}
     most = _SHARE * sum(costs.values()) / count
     by_import: dict[tuple[str, str, str], list[Test]] = defaultdict(list)

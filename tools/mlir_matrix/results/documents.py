@@ -73,6 +73,10 @@ class TestEntry(NamedTest):
     """File, line and column, if they are known: a file of a catalog, or one in `kept`."""
     step: NotRequired[DecidingStep]
     """Absent for a pass, and if nothing ran."""
+    steps: NotRequired[list[str]]
+    """The steps of its route that it reached, in order; absent if it reached none."""
+    wrong_output: NotRequired[Digest]
+    """Of wrong outputs of a program: their digest. Equal digests are equal bits."""
     scaled: NotRequired[str]
     """Of a program that was too large for a test: which of its numbers were made smaller, `seq_len from 4096 to 128`."""
     signal: NotRequired[str]
@@ -98,6 +102,29 @@ class Summary(TypedDict):
     cached: int
     outcomes: Digest
     """SHA-256 over identifiers and outcomes, as `toolchains/known-good.yaml` records it."""
+
+
+class Cause(TypedDict):
+    """What a group of unexpected outcomes has in common. Tests in quarantine have no cause."""
+
+    key: str
+    """What identifies the cause; equal in another run in which tests fail in the same way."""
+    kind: Literal["step", "importer", "target", "workload", "expectation", "infrastructure"]
+    """What is suspected. `expectation`: tests pass that a rule expects to fail."""
+    name: str
+    """The step, framework, target or workload, or the position of the rule; empty for `infrastructure`."""
+    file: NotRequired[str]
+    """The file that defines it, or in which the tests fail, relative to its catalog; absent for `infrastructure`."""
+    title: str
+    """One sentence, which begins with the name."""
+    tests: list[str]
+    """Identifiers, that of `example` first."""
+    globs: list[str]
+    """Patterns that match these tests, and no other test that passed or failed unexpectedly."""
+    example: str
+    """The test to look at first: an IR test, else one with the fewest steps."""
+    next: NotRequired[str]
+    """The command that helps most to find the cause."""
 
 
 class UsedCatalog(TypedDict):
@@ -141,6 +168,8 @@ class Results(TypedDict):
     run: FinishedRun
     tests: list[TestEntry]
     summary: Summary
+    causes: NotRequired[list[Cause]]
+    """What the unexpected outcomes have in common; that of most tests comes first. Absent in documents of older programs."""
     interrupted: bool
     """True if the run was interrupted; the remaining tests are then `skipped`."""
     executed: int

@@ -15,6 +15,7 @@ from mlir_matrix.base.names import printable
 from mlir_matrix.base.text import shortened
 from mlir_matrix.fleet.shards import identifiers_digest
 from mlir_matrix.plan.documents import Selection, Shard
+from mlir_matrix.results.causes import causes_of
 from mlir_matrix.results.documents import FinishedRun, Results, TestEntry
 from mlir_matrix.results.results import SCHEMA, Run, TestResult
 
@@ -63,8 +64,10 @@ def merge(documents: Mapping[Path, Results]) -> tuple[Run, FinishedRun, Selectio
     tests = [entry for document in documents.values() for entry in document["tests"]]
     if identifiers_digest([entry["id"] for entry in tests]) != shard["tests"]:
         raise UsageError(f"the shards have {len(tests)} tests, which are not those of the plan; run them again")
+    results = sorted(map(result_of, tests), key=lambda result: result.id)
     run = Run(
-        results=sorted(map(result_of, tests), key=lambda result: result.id),
+        results=results,
+        causes=causes_of(results),
         executed_actions=[each for document in documents.values() for each in document["executed_actions"]],
         interruption=KeyboardInterrupt() if any(each["interrupted"] for each in documents.values()) else None,
     )

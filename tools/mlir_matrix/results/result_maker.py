@@ -14,6 +14,7 @@ from mlir_matrix.actions.contract import INPUT_FOLDER, Role
 from mlir_matrix.actions.outcomes import NotRun, Outcome, Stage, judged_by
 from mlir_matrix.actions.runtime.child import failure
 from mlir_matrix.actions.runtime.collect import is_measurable
+from mlir_matrix.base.digest import digest_value
 from mlir_matrix.base.text import catalog_options
 from mlir_matrix.execute.action_cache import LostBlob
 from mlir_matrix.execute.job import Done
@@ -57,6 +58,8 @@ class _Chain:
     source: str = ""
     #: The first action that failed.
     failed: str = ""
+    #: The steps, in order, up to the one that failed.
+    steps: tuple[str, ...] = ()
 
 
 def nothing_more(_test: str, _outcome: Outcome, _expected: bool) -> Mapping[str, Any]:
@@ -86,6 +89,7 @@ class ResultMaker:
         self._roots = roots
         self._chains: dict[str, _Chain] = {}
         self._failed: set[str] = set()
+        self._outputs: dict[str, Mapping[str, str]] = {}
         self._alone: dict[str, frozenset[str]] = {}
         #: By digest: many tests have the same verdict.
         self._verdicts: dict[str, dict[str, Any]] = {}
@@ -119,9 +123,15 @@ class ResultMaker:
                 environments = before.environments
             else:
                 environments |= before.environments
+        self._outputs[action] = done.result.outputs
         self._failed |= set() if done.result.ok else {action}
         failed = "" if done.result.ok else inherited.failed if inherited else action
-        self._chains[action] = _Chain(duration, cached, environments, min(poisons, default=0), scaled, source, failed)
+        steps = inherited.steps if inherited else max((before.steps for before in sources), key=len, default=())
+        is_step = "/" not in spec.label and spec.tool != "link"
+        if is_step and inherited is None:
+            steps = (*steps, spec.label)
+        poison = min(poisons, default=0)
+        self._chains[action] = _Chain(duration, cached, environments, poison, scaled, source, failed, steps)
 
     def _unfinished(self, action: str) -> _Chain:
         needed = (self._graph.actions[name].environment for name in self._graph.needed_by(action))
@@ -195,6 +205,8 @@ class ResultMaker:
             diagnostics=diagnostics,
             log=str(done.result.metrics.get("log", "")) if not done.result.ok else "",
             weak=weak_outputs(verdict) if verdict else {},
+            steps=list(chain.steps),
+            wrong_output=self._wrong_output(action) if word == Outcome.MISMATCH else "",
             scaled=chain.scaled,
             step=_step(chain.failed or action) if word != Outcome.PASS else None,
             signal=outcome.get("signal", ""),
@@ -209,6 +221,14 @@ class ResultMaker:
         found = locations_of(self._graph, action, chain.failed or action, self._roots, kept)
         # The catalog's path already stands for copies of a program.
         return Locations({**found.files, chain.source: chain.source}) if chain.source else found
+
+    def _wrong_output(self, action: str) -> str:
+        """Return the digest of the outputs that an action has judged; nothing if they are not of a program."""
+        refs = Role.ACTUAL.among(self._graph.actions[action].inputs)
+        digests = {
+            name: self._outputs[ref.action][ref.output] for name, ref in refs.items() if isinstance(ref, Produced)
+        }
+        return digest_value(digests) if digests else ""
 
     def _lacks_golden(self, action: str, done: Done) -> bool:
         """Return whether the expected output could not be computed, so that no program under test failed."""

@@ -18,13 +18,24 @@ if TYPE_CHECKING:
     from mlir_matrix.compare.documents import Verdict
     from mlir_matrix.execute.job import Done
     from mlir_matrix.plan.documents import ExpectedOutcome, NamedTest, Selection
-    from mlir_matrix.results.documents import DecidingStep, FinishedRun, InQuarantine, Results, Summary, TestEntry
+    from mlir_matrix.results.documents import (
+        Cause,
+        DecidingStep,
+        FinishedRun,
+        InQuarantine,
+        Results,
+        Summary,
+        TestEntry,
+    )
 
 SCHEMA = "mlir-matrix/results/v1"
 #: Outcomes of tests that did not run.
 NOT_RUN = frozenset({Outcome.UNSUPPORTED, Outcome.SKIPPED})
 #: Keys of an entry that are absent if they are empty.
-_TEXTS = ("position", "scaled", "signal", "frame", "diagnostics", "kept", "repeat", "next")
+_OPTIONAL = (
+    *("expectation", "quarantine", "position", "step", "steps", "wrong_output", "scaled", "signal", "frame"),
+    *("diagnostics", "kept", "repeat", "next"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +75,10 @@ class TestResult:
     position: str = ""
     #: The action that decided an outcome other than a pass.
     step: DecidingStep | None = None
+    #: The steps of its route that it reached, in order.
+    steps: Sequence[str] = field(default_factory=list)
+    #: For wrong outputs of a program: the digest of all of them.
+    wrong_output: str = ""
     #: For a program that was too large for a test: which of its numbers were reduced.
     scaled: str = ""
     #: For a crash: the name of the signal.
@@ -128,10 +143,6 @@ class TestResult:
             "environments": dict(self.environments),
             "metrics": dict(self.metrics),
         }
-        if self.expectation is not None:
-            entry["expectation"] = self.expectation
-        if self.quarantine is not None:
-            entry["quarantine"] = self.quarantine
         if self.repeats:
             entry["repeats"] = dict(self.repeats)
         if self.unstable:
@@ -142,10 +153,8 @@ class TestResult:
             entry["verdict"] = self.verdict
         if self.compile_only:
             entry["compile_only"] = True
-        if self.step is not None:
-            entry["step"] = self.step
-        texts = {name: text for name in _TEXTS if (text := getattr(self, name))}
-        return entry | texts  # type: ignore[return-value] # a TypedDict takes no dict
+        more = {name: value for name in _OPTIONAL if (value := getattr(self, name))}
+        return entry | more  # type: ignore[return-value] # a TypedDict takes no dict
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +174,8 @@ class Run:
     done: dict[str, Done] = field(default_factory=dict)
     #: The exception of Ctrl-C, SIGTERM or SIGHUP, or of a full disk.
     interruption: KeyboardInterrupt | DiskFullError | None = None
+    #: What groups of unexpected outcomes have in common, the largest group first; known when the run has ended.
+    causes: Sequence[Cause] = ()
     #: The executed actions, in the order in which they ended.
     executed_actions: list[str] = field(default_factory=list)
     #: The files of the cached results; None if results also depend on programs on PATH.
@@ -208,6 +219,7 @@ def to_document(run: Run, about: FinishedRun, selection: Selection | None = None
         "run": about,
         "tests": [result.to_json() for result in run.results],
         "summary": summarise(run.results),
+        "causes": list(run.causes),
         "interrupted": run.interrupted,
         "executed": run.executed,
         "executed_actions": sorted(run.executed_actions),

@@ -20,6 +20,7 @@ from mlir_matrix.history.record import record
 from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.request import ALL, FAILED, Request
 from mlir_matrix.plan.session import open_session, select_tests
+from mlir_matrix.results.causes import causes_of
 from mlir_matrix.results.event_log import EventLog
 from mlir_matrix.results.failure_folder import KeptTests
 from mlir_matrix.results.next_command import with_next
@@ -86,6 +87,7 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about:
         note_outputs(made, plan, run.done)
         steps = unstable(plan, made)
         run.results = [replace(each, unstable=steps.get(each.id, [])) for each in fold(run.results)]
+    run.causes = causes_of(run.results)
     report = KeptRun(run=run, pins=pins, selection=selected.document, left_out=selected.lines, recorded=recorded)
     # A report has no warnings, so a run with an unused pin is not kept.
     if len(pins) == len(current.pins.overrides) and not current.catalog.over:

@@ -1,0 +1,298 @@
+"""Group the unexpected results of a run by what they have in common, so that one cause is one entry.
+
+Tests with the same deciding action, the same step and signature, or the same wrong output are one group. Groups are joined where
+evidence shows one step behind them: its IR test fails, too, or most tests that go through it fail.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from math import sqrt
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+from mlir_matrix.actions.outcomes import Outcome
+from mlir_matrix.base.digest import digest_value
+from mlir_matrix.base.names import MEMBER
+from mlir_matrix.base.text import shortened
+from mlir_matrix.results.cause_globs import RanTests
+from mlir_matrix.results.results import TestResult
+from mlir_matrix.results.signature import behaviour, shape
+
+if TYPE_CHECKING:
+    from mlir_matrix.results.documents import Cause
+
+Kind: TypeAlias = Literal["step", "importer", "target", "workload", "expectation", "infrastructure"]
+#: Fewer failing tests, or tests of fewer workloads, do not incriminate a step that they go through.
+_FEW_TESTS, _FEW_WORKLOADS = 4, 3
+#: The most characters of a title.
+_LONGEST = 200
+#: What all breaches of a kind's contract share; the names and places of operations follow.
+_BREACH = re.compile(r"(that kind \S+ does not have).*", re.DOTALL)
+
+
+class Suspect(NamedTuple):
+    """What may be behind failures."""
+
+    kind: Kind
+    #: A step, framework, target or workload; the position of a rule; empty for infrastructure.
+    name: str
+
+    @property
+    def file(self) -> str:
+        """Return its file, relative to the catalog that has it; empty for infrastructure."""
+        match self.kind:
+            case "step":
+                return f"recipes/steps/{self.name}/step.yaml"
+            case "importer":
+                return f"matrix/frameworks/{self.name}/framework.yaml"
+            case "target":
+                return f"matrix/targets/{self.name}/target.yaml"
+            case "workload":
+                corpus, member, _ = self.name.partition(MEMBER)
+                return f"matrix/corpora/{corpus}/corpus.yaml" if member else f"matrix/workloads/{corpus}/workload.yaml"
+            case "expectation":
+                return self.name.partition(":")[0]
+            case "infrastructure":
+                return ""
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Failing tests with one cause."""
+
+    suspect: Suspect
+    results: Sequence[TestResult]
+    #: What identifies the cause in other runs, too.
+    identity: tuple[str, ...]
+    #: What shows that the suspect is behind different failures; empty if all tests fail in one way.
+    evidence: str = ""
+
+
+def causes_of(results: Sequence[TestResult]) -> list[Cause]:
+    """Return the causes of a run's unexpected outcomes, without those in quarantine. The one of most tests comes first."""
+    failing = [result for result in results if result.fails]
+    if not failing:
+        return []
+    machine = [result for result in failing if suspect_of(result).kind in ("infrastructure", "expectation")]
+    under_test = _UnderTest(results, failing)
+    groups = [*_alike(machine), *under_test.joined(), *_alike(under_test.left)]
+    groups.sort(key=lambda group: (-len(group.results), group.suspect.kind == "infrastructure", group.identity))
+    ran = RanTests(result.id for result in results if result.fails or result.outcome == Outcome.PASS)
+    return [_cause(group, ran) for group in groups]
+
+
+def suspect_of(result: TestResult) -> Suspect:
+    """Return what the action that decided a failing test points at."""
+    if result.outcome == Outcome.INFRA_ERROR:
+        return Suspect("infrastructure", "")
+    if result.outcome == Outcome.PASS and result.expectation is not None:
+        return Suspect("expectation", result.expectation["position"])
+    if result.identity.is_ir:
+        return Suspect("step", result.pipeline)
+    first, slash, rest = (result.step["name"] if result.step else "").partition("/")
+    if first == "import":
+        return Suspect("importer", rest.partition("/")[0])
+    if first == "link":
+        return Suspect("target", result.target)
+    # Other actions than those of steps have names with a slash, which end in the workload.
+    return Suspect("step", first) if first and not slash else Suspect("workload", result.workload)
+
+
+def _alike(failing: Sequence[TestResult]) -> list[_Group]:
+    """Group failing tests that share a deciding action, a step and signature, or a wrong output."""
+    groups = _Partition(len(failing))
+    identities = []
+    for number, result in enumerate(failing):
+        suspect = suspect_of(result)
+        identities.append(_identity(suspect, result))
+        groups.unite(number, identities[-1])
+        if suspect.kind in ("infrastructure", "expectation"):
+            continue
+        if result.step is not None:
+            groups.unite(number, ("action", result.step["action"]))
+        if result.wrong_output:
+            groups.unite(number, ("output", result.wrong_output))
+    found = []
+    for members in groups.parts():
+        # The most usual failure identifies the group, so that one test more or less makes no other cause.
+        counts = Counter(identities[number] for number in members)
+        identity = min(counts, key=lambda each: (-counts[each], each))
+        usual = next(failing[number] for number in members if identities[number] == identity)
+        found.append(_Group(suspect_of(usual), [failing[number] for number in members], identity))
+    return found
+
+
+def _identity(suspect: Suspect, result: TestResult) -> tuple[str, ...]:
+    """Return what the failures of one cause share, in other runs, too: no numbers and no places."""
+    if suspect.kind == "infrastructure":
+        return suspect.kind, shape(result.reason)
+    if suspect.kind == "expectation":
+        assert result.expectation is not None
+        return suspect.kind, suspect.file, result.expectation["reason"]
+    signature = behaviour(result)
+    if signature.step:
+        # The name of an importer's action has the workload.
+        signature = replace(signature, step=suspect.name)
+    return suspect.kind, suspect.name, _BREACH.sub(r"\1", str(signature))
+
+
+class _Partition:
+    """Numbers from 0, united where they have a key in common."""
+
+    def __init__(self, count: int) -> None:
+        self._parents = list(range(count))
+        self._first: dict[Hashable, int] = {}
+
+    def unite(self, number: int, key: Hashable) -> None:
+        one, other = self._root(number), self._root(self._first.setdefault(key, number))
+        self._parents[max(one, other)] = min(one, other)
+
+    def _root(self, number: int) -> int:
+        while self._parents[number] != number:
+            self._parents[number] = self._parents[self._parents[number]]
+            number = self._parents[number]
+        return number
+
+    def parts(self) -> list[list[int]]:
+        found: dict[int, list[int]] = defaultdict(list)
+        for number in range(len(self._parents)):
+            found[self._root(number)].append(number)
+        return list(found.values())
+
+
+@dataclass
+class _Evidence:
+    """The failing tests behind which one step or importer is."""
+
+    words: str
+    results: list[TestResult] = field(default_factory=list)
+
+
+class _UnderTest:
+    """Failing tests that say something about the code under test, and what they and the passing tests went through."""
+
+    def __init__(self, results: Iterable[TestResult], failing: Iterable[TestResult]) -> None:
+        #: Failing tests without evidence so far.
+        self.left = [each for each in failing if suspect_of(each).kind not in ("infrastructure", "expectation")]
+        #: How many tests reached each step and importer, how many of them failed, and how many failed there.
+        passing = (each for each in results if each.outcome == Outcome.PASS and each.expected)
+        self._failed = Counter(suspect for each in self.left for suspect in _route(each))
+        self._reached = self._failed + Counter(suspect for each in passing for suspect in _route(each))
+        self._there = Counter(map(suspect_of, self.left))
+        #: Steps with an IR test that fails.
+        self._checked = {suspect_of(each): each for each in reversed(self.left) if each.identity.is_ir}
+        self._found: dict[Suspect, _Evidence] = {}
+
+    def joined(self) -> list[_Group]:
+        """Return the groups for which there is evidence; ``left`` are the other tests."""
+        self._take_by_step()
+        while self._take_wrong_numbers():
+            pass
+        return [_Group(suspect, each.results, tuple(suspect), each.words) for suspect, each in self._found.items()]
+
+    def _take_by_step(self) -> None:
+        """Take the tests of steps whose IR test fails, or in which most tests fail."""
+        left = []
+        for result in self.left:
+            suspect = suspect_of(result)
+            if suspect not in self._checked:
+                suspect = next(filter(self._is_checked, reversed(list(_route(result)))), suspect)
+            words = ""
+            if suspect in self._checked:
+                words = f"its IR test {self._checked[suspect].workload} fails"
+            elif self._there[suspect] >= _FEW_TESTS and 2 * self._there[suspect] > self._reached[suspect]:
+                words = f"{self._there[suspect]} of {self._reached[suspect]} tests that reach it fail there"
+            if words:
+                self._found.setdefault(suspect, _Evidence(words)).results.append(result)
+            else:
+                left.append(result)
+        self.left = left
+
+    def _is_checked(self, suspect: Suspect) -> bool:
+        """Return whether a step's IR test fails, and most tests that go through the step fail, too."""
+        return suspect in self._checked and 2 * self._failed[suspect] > self._reached[suspect]
+
+    def _take_wrong_numbers(self) -> bool:
+        """Take the tests that fail while or after they run, if most tests of one step do. Return whether there is such a step.
+
+        Of several such steps, take the one that failing tests have most in common, and passing tests least (Ochiai).
+        """
+        failing = [result for result in self.left if suspect_of(result).kind == "workload"]
+        failed, workloads = Counter[Suspect](), defaultdict[Suspect, set[str]](set)
+        for result in failing:
+            for suspect in _route(result):
+                failed[suspect] += 1
+                workloads[suspect].add(result.workload)
+        scores = {
+            suspect: number / sqrt(len(failing) * self._reached[suspect])
+            for suspect, number in failed.items()
+            if number >= _FEW_TESTS
+            and len(workloads[suspect]) >= _FEW_WORKLOADS
+            and 2 * number > self._reached[suspect]
+        }
+        if not scores:
+            return False
+        best = [suspect for suspect, score in scores.items() if score == max(scores.values())]
+        taken = [result for result in failing if best[0] in _route(result)]
+        names = " or ".join(suspect.name for suspect in best)
+        words = f"{len(taken)} of {self._reached[best[0]]} tests that go through {names} fail when they run"
+        self._found[best[0]] = _Evidence(words, taken)
+        gone = {id(result) for result in taken}
+        self.left = [result for result in self.left if id(result) not in gone]
+        return True
+
+
+def _route(result: TestResult) -> Iterator[Suspect]:
+    """Yield what a test went through: its importer, and its steps up to the one that decided."""
+    if not result.identity.is_ir:
+        yield Suspect("importer", result.framework)
+    for step in result.steps:
+        yield Suspect("step", step)
+
+
+def _cause(group: _Group, ran: RanTests) -> Cause:
+    suspect = group.suspect
+    example = min(group.results, key=lambda each: (not each.identity.is_ir, len(each.steps), each.id))
+    tests = sorted((each.id for each in group.results), key=lambda each: (each != example.id, each))
+    cause: Cause = {
+        "key": digest_value(list(group.identity))[:16],
+        "kind": suspect.kind,
+        "name": suspect.name,
+        "title": _title(group, example),
+        "tests": tests,
+        "globs": ran.globs(tests),
+        "example": example.id,
+    }
+    if file := _file(group):
+        cause["file"] = file
+    if following := example.next or example.repeat:
+        cause["next"] = following
+    return cause
+
+
+def _title(group: _Group, example: TestResult) -> str:
+    """Return a sentence that begins with the suspect."""
+    name, reason = group.suspect.name, " ".join(example.reason.split())
+    match group.suspect.kind:
+        case "infrastructure":
+            words = [reason]
+        case "expectation":
+            assert example.expectation is not None
+            words = [f"{name} expects {example.expectation['outcome']}", "it passes"]
+        case "importer":
+            words = [f"import by {name}", group.evidence, reason]
+        case _:
+            words = [name, group.evidence, reason.removeprefix(f"{name}: ")]
+    return shortened(": ".join(filter(None, words)), _LONGEST)
+
+
+def _file(group: _Group) -> str:
+    """Return the file of the suspect in which most tests fail, else the one that defines it."""
+    folder = group.suspect.file.rpartition("/")[0]
+    files = Counter(each.position.partition(":")[0] for each in group.results)
+    inside = [file for file, _ in files.most_common() if folder and file.startswith(f"{folder}/")]
+    is_test = bool(inside) and "/tests/" in inside[0]
+    return group.suspect.file if is_test or not inside else inside[0]

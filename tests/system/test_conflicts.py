@@ -28,6 +28,12 @@ KEEPS, CHANGES = (
     "func.func(canonicalize)",
     "func.func(linalg-generalize-named-ops)",
 )
+#: Variants of a step that changes at a release.
+TURNING = """\
+variants:
+  - {{when: {{llvm: '>=22'}}, passes: {now}}}
+  - {{when: {{llvm: '<22'}}, passes: {before}}}
+"""
 RULE = """\
 conflicts:
   - {tests: [mlir/to-generic/ir/mm, mlir/to-named/ir/mm], reason: One for each school.}
@@ -94,8 +100,7 @@ def test_two_tests_of_a_step_that_ask_the_same(workspace: Workspace, catalog: Do
 
 def turning(catalog: Downstream) -> None:
     """A step that changes its mind at a release, with a test for either."""
-    variants = f"variants:\n  - {{when: {{llvm: '>=22'}}, passes: {CHANGES}}}\n  - {{when: {{llvm: '<22'}}, passes: {KEEPS}}}\n"
-    catalog.write("recipes/steps/turns/step.yaml", f"{STEP}{variants}")
+    catalog.write("recipes/steps/turns/step.yaml", STEP + TURNING.format(now=CHANGES, before=KEEPS))
     catalog.write("recipes/steps/turns/tests/before.mlir", NAMED)
     catalog.write("recipes/steps/turns/tests/after.mlir", WIDER)
 
@@ -108,23 +113,35 @@ def test_tests_that_pass_in_turn_over_releases(workspace: Workspace, catalog: Do
     assert document["conflicts"] == [
         {
             "tests": ["mlir/turns/ir/after", "mlir/turns/ir/before"],
-            "how": "releases", "where": ["llvm=19", "llvm=22"], "known": None,
+            "how": "releases", "where": ["llvm=19", "llvm=22"], "known": None, "passes": [],
+            "alone": {"mlir/turns/ir/after": ["llvm=22"], "mlir/turns/ir/before": ["llvm=19"]},
         }
     ]  # fmt: skip
 
 
 def test_the_same_in_documents_of_results(workspace: Workspace, catalog: Downstream, tmp_path: Path) -> None:
     turning(catalog)
+    # Two steps of different kinds that have a pass in common, which finds no operation before LLVM 22.
+    variants = TURNING.format(now=CHANGES, before=CHANGES.replace("func.func", "gpu.module"))
+    for name, kind, test, text in (("turns", "linalg", "before", NAMED), ("enters", "tosa", "after", WIDER)):
+        step = STEP.replace("linalg", kind, 1)
+        catalog.write(f"recipes/steps/{name}/step.yaml", f"{step}{variants}")
+        catalog.write(f"recipes/steps/{name}/tests/{test}.mlir", text)
+    tests = ["mlir/turns/ir/before", "mlir/enters/ir/after"]
     files: list[str | Path] = []
     for release in ("19", "22"):
-        done = workspace(
-            "run", "mlir/turns/ir/*", "--pin", f"llvm={release}", "--catalog", catalog.root, "--format", "json"
-        )
+        done = workspace("run", *tests, "--pin", f"llvm={release}", "--catalog", catalog.root, "--format", "json")
         assert done.code == 1
         files += ["--results", tmp_path / f"{release}.json"]
         (tmp_path / f"{release}.json").write_text(done.stdout)
-    document = conflicts(workspace, catalog, "mlir/turns/ir/*", *files, code=1)
-    assert [pair["tests"] for pair in document["conflicts"]] == [["mlir/turns/ir/after", "mlir/turns/ir/before"]]
+    (pair,) = conflicts(workspace, catalog, *tests, *files, code=1)["conflicts"]
+    assert (pair["tests"], pair["passes"]) == (sorted(tests), ["linalg-generalize-named-ops"])
+    line = workspace("conflicts", *tests, *files, "--catalog", catalog.root).stdout.splitlines()[1]
+    assert line == (
+        "  they demand opposite things of linalg-generalize-named-ops: "
+        f"mlir/enters/ir/after passes under llvm {pair['alone'][tests[1]][0].removeprefix('llvm ')}, "
+        f"mlir/turns/ir/before passes under llvm 19.1.7 in {tmp_path / '19.json'}; if one passes, the other breaks"
+    )
 
 
 @pytest.mark.parametrize(

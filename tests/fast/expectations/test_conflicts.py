@@ -8,7 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_matrix.catalog.models.base import Step
-from mlir_matrix.expectations.conflicts import Seen, alternate, by_input, candidates, contradict, found, repeat
+from mlir_matrix.expectations.conflicts import (
+    Seen,
+    alternate,
+    by_input,
+    by_releases,
+    candidates,
+    contradict,
+    found,
+    in_common,
+    passes_in,
+    repeat,
+    sharing,
+)
 from support.catalogs import entry
 
 A, B = "mlir/s/ir/a", "mlir/t/ir/b"
@@ -70,3 +82,30 @@ def test_all_of_it() -> None:
     assert found([PAIR], {"x": Seen(passed, {}, opposed), "y": Seen(passed, {}, opposed)}) == ([], [])
     (turn,), _ = found([PAIR], {"x": Seen({A: True, B: False}), "y": Seen({A: False, B: True})})
     assert (turn["how"], turn["where"]) == ("releases", ["x", "y"])
+    assert turn["alone"] == {A: ["x"], B: ["y"]}
+
+
+def test_passes_of_a_pipeline() -> None:
+    text = "func.func(one{a=b,c options={d e=f}}, two),canonicalize, any(three) ,cse,\n  four-5"
+    assert passes_in(text) == {"one", "two", "three", "four-5"}
+    assert passes_in("") == frozenset()
+
+
+def test_steps_that_share_a_pass_wherever_both_were_seen() -> None:
+    both = {A: frozenset({"p", "q"}), B: frozenset({"p"})}
+    seen = {
+        "x": Seen({A: True, B: False}, passes=both),
+        "y": Seen({A: False, B: True}, passes=both),
+        "z": Seen({A: True}),
+    }
+    assert (sharing(seen), in_common(PAIR, seen)) == ([PAIR], ["p"])
+    other = {**seen, "y": Seen({A: False, B: True}, passes={A: both[A]})}
+    assert (sharing(other), in_common(PAIR, other)) == ([], []), "not under that release"
+    never = {**seen, "y": Seen({A: True, B: True}, passes=both)}
+    assert sharing(never) == [], "both pass there"
+
+
+def test_documents_are_named_by_what_differs() -> None:
+    one, two = Seen({}, releases={"llvm": "19.1.7", "jax": "1"}), Seen({}, releases={"llvm": "22.1.0", "jax": "1"})
+    assert list(by_releases({"a": one, "b": two})) == ["llvm 19.1.7 in a", "llvm 22.1.0 in b"]
+    assert list(by_releases({"a": one})) == ["a"]

@@ -23,7 +23,7 @@ from mlir_matrix.cli.verbs import verb
 from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.checks.validate import validate, validate_sources
 from mlir_matrix.expand.select import choose
-from mlir_matrix.expectations.conflicts import find_conflicts, observe, read_outcomes
+from mlir_matrix.expectations.conflicts import by_releases, find_conflicts, observe, read_outcomes
 from mlir_matrix.expectations.documents import Expect
 from mlir_matrix.expectations.expectations import FileChange, expectations_change, members_change
 from mlir_matrix.expectations.report import lines
@@ -150,7 +150,6 @@ def _read(file: Path, current: Session, name: str, globs: Sequence[str]) -> dict
 
 _EVIDENCE = {
     "input": "take the same IR, and each output satisfies exactly one of them",
-    "releases": "pass in turn: in each run of both, exactly one of them passes",
     "repeated": "are of one step and take the same IR: one test could check both",
 }
 
@@ -183,7 +182,7 @@ def conflicts_command(
             f"conflicts are between two IR tests or more; {counted(len(ir_tests), 'IR test')} without pins selected"
         )
     if documents:
-        seen = {str(path): read_outcomes(path) for path in documents}
+        seen = by_releases({str(path): read_outcomes(current.catalog, path) for path in documents})
     else:
         seen = {name: observe(current, tests, own, limits) for name, own in _configurations(current, over).items()}
     document = find_conflicts(current, tests, ir_tests, seen)
@@ -222,4 +221,10 @@ def _conflict_lines(document: Conflicts) -> Iterator[str]:
 
 def _pair(word: str, pair: ConflictPair | RepeatedPair) -> Iterator[str]:
     yield f"{word} {' '.join(pair['tests'])}"
-    yield f"  they {_EVIDENCE[pair['how']]} ({', '.join(pair['where'])})"
+    if pair["how"] == "releases":
+        passes, alone = pair.get("passes", []), pair.get("alone", {})
+        of = f"demand opposite things of {' and '.join(passes)}" if passes else "pass in turn"
+        turns = ", ".join(f"{test} passes under {', '.join(where)}" for test, where in alone.items())
+        yield f"  they {of}: {turns}; if one passes, the other breaks"
+    else:
+        yield f"  they {_EVIDENCE[pair['how']]} ({', '.join(pair['where'])})"

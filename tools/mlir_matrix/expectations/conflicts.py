@@ -2,12 +2,14 @@
 
 There are two kinds of evidence. *By input*: two tests give the same IR to steps between the same kinds, and each output
 satisfies exactly one of the two. *By releases*: under each of several releases exactly one of two tests passes, and not always
-the same one. In both cases, no change can make both tests pass.
+the same one; their steps lead between the same kinds, or have a pass in common. In both cases, no change can make both tests pass.
 """
 
 from __future__ import annotations
 
 import json
+import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -18,12 +20,13 @@ from typing import TYPE_CHECKING
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.names import IR_TARGET, TestId
-from mlir_matrix.catalog.catalog import DEFAULT_SUITE
+from mlir_matrix.catalog.catalog import DEFAULT_SUITE, Catalog
 from mlir_matrix.catalog.models.base import Step
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.job import Done
 from mlir_matrix.expand.expansion import Test
+from mlir_matrix.expand.recipes import Unsupported, resolve_step
 from mlir_matrix.expand.select import choose
 from mlir_matrix.expand.tolerances import ToleranceResolver
 from mlir_matrix.plan.planner import Planner
@@ -38,6 +41,11 @@ if TYPE_CHECKING:
 _UNKNOWN = frozenset({Outcome.SKIPPED, Outcome.TIMED_OUT, Outcome.INFRA_ERROR, Outcome.UNSUPPORTED})
 #: Whether an output satisfies directives, by the test that made the output and the test that has the directives.
 Held = Mapping[tuple[str, str], bool]
+#: The options of a pass, which may hold options; and a pass, which has no list of passes behind it, as ``func.func(…)`` has.
+_OPTIONS = re.compile(r"\{[^{}]*\}")
+_PASS = re.compile(r"[\w-]+(?=\s*(?:[,)]|$))", re.ASCII)
+#: Passes of most steps. They have no wish of their own.
+_USUAL_PASSES = frozenset({"canonicalize", "cse"})
 
 
 @dataclass(frozen=True)
@@ -48,12 +56,46 @@ class Seen:
     #: By test: the digest of its IR, if the IR could be read.
     inputs: Mapping[str, str] = field(default_factory=dict)
     held: Held = field(default_factory=dict)
+    #: By test: the passes of its step under these releases.
+    passes: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    #: The releases of the components, where tests have one.
+    releases: Mapping[str, str] = field(default_factory=dict)
 
 
 def candidates(steps: Mapping[str, Step]) -> list[tuple[str, str]]:
     """Return the pairs of tests whose steps lead from a kind to a kind in common; ``steps`` has the step of each test."""
     routes = {test: {(kind, step.gives or kind) for kind in step.accepts} for test, step in steps.items()}
     return [pair for pair in combinations(sorted(steps), 2) if not routes[pair[0]].isdisjoint(routes[pair[1]])]
+
+
+def passes_in(pipeline: str) -> frozenset[str]:
+    """Return the names of the passes of a pipeline, without those that most steps have."""
+    before = ""
+    while before != pipeline:
+        before, pipeline = pipeline, _OPTIONS.sub("", pipeline)
+    return frozenset(_PASS.findall(pipeline)) - _USUAL_PASSES
+
+
+def in_common(pair: tuple[str, str], seen: Mapping[str, Seen]) -> list[str]:
+    """Return the passes that the steps of both tests have; none unless they share one wherever both were observed."""
+    shared = [
+        each.passes.get(pair[0], frozenset()) & each.passes.get(pair[1], frozenset())
+        for each in seen.values()
+        if pair[0] in each.passed and pair[1] in each.passed
+    ]
+    return sorted(frozenset().union(*shared)) if shared and all(shared) else []
+
+
+def sharing(seen: Mapping[str, Seen]) -> list[tuple[str, str]]:
+    """Return the pairs of tests that alternate, and whose steps have a pass in common."""
+    by_pass: dict[str, set[str]] = defaultdict(set)
+    for each in seen.values():
+        for test, passes in each.passes.items():
+            for name in passes:
+                by_pass[name].add(test)
+    pairs = {pair for tests in by_pass.values() for pair in combinations(sorted(tests), 2)}
+    observed = [each.passed for each in seen.values()]
+    return sorted(pair for pair in pairs if alternate(pair, observed) and in_common(pair, seen))
 
 
 def by_input(pairs: Iterable[tuple[str, str]], inputs: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -92,7 +134,11 @@ def found(
         if evidence := [where for where in same if contradict(pair, seen[where].held)]:
             conflicts.append({"tests": pair, "how": "input", "where": evidence, "known": known.get(pair)})
         elif alternate(pair, [each.passed for each in seen.values()]):
-            conflicts.append({"tests": pair, "how": "releases", "where": list(seen), "known": known.get(pair)})
+            alone = {test: [where for where in seen if seen[where].passed.get(test)] for test in pair}
+            conflicts.append({
+                "tests": pair, "how": "releases", "where": list(seen), "known": known.get(pair),
+                "passes": in_common(pair, seen), "alone": alone,
+            })  # fmt: skip
         elif evidence := [where for where in same if repeat(pair, seen[where].held)]:
             repeated.append({"tests": pair, "how": "repeated", "where": evidence})
     return conflicts, repeated
@@ -126,7 +172,12 @@ def observe(current: Session, arguments: Sequence[str], pins: Pins, limits: Limi
     # Only tests with an output show something.
     made = {name for name, test in tests.items() if done[planner.alone(test).action].result.ok}
     passed = {name: each for (name, checked), each in held.items() if name == checked}
-    return Seen(passed, inputs, {key: each for key, each in held.items() if key[0] in made})
+    passes = {
+        name: passes_in(test.resolved_step.passes or "")
+        for name, test in tests.items()
+        if test.resolved_step is not None
+    }
+    return Seen(passed, inputs, {key: each for key, each in held.items() if key[0] in made}, passes)
 
 
 def _passed(done: Done) -> bool | None:
@@ -137,19 +188,49 @@ def _passed(done: Done) -> bool | None:
     return None if outcome in _UNKNOWN else done.result.ok
 
 
-def read_outcomes(path: Path) -> Seen:
-    """Return what a document of results has of IR tests."""
+def read_outcomes(catalog: Catalog, path: Path) -> Seen:
+    """Return what a document of results has of IR tests. Raise UsageError."""
     try:
         document = json.loads(path.read_bytes())
         if document["schema"] != RESULTS:
             raise ValueError(document["schema"])
-        outcomes = {entry["id"]: entry["outcome"] for entry in document["tests"] if entry["target"] == IR_TARGET}
+        entries = [entry for entry in document["tests"] if entry["target"] == IR_TARGET]
+        passed = {
+            entry["id"]: entry["outcome"] == Outcome.PASS for entry in entries if entry["outcome"] not in _UNKNOWN
+        }
+        passes = {entry["id"]: _passes_of(catalog, entry["pipeline"], entry.get("pins", {})) for entry in entries}
+        releases = {name: release for entry in entries for name, release in entry.get("pins", {}).items()}
     except OSError as error:
         raise UsageError(f"--results {path}: {error.strerror}") from None
     except (ValueError, TypeError, LookupError, RecursionError):
         wrong = f"--results {path}: not a document of results; make one with: matrix run --format json"
         raise UsageError(wrong) from None
-    return Seen({name: outcome == Outcome.PASS for name, outcome in outcomes.items() if outcome not in _UNKNOWN})
+    return Seen(passed, passes=passes, releases=releases)
+
+
+def _passes_of(catalog: Catalog, step: str, releases: Mapping[str, str]) -> frozenset[str]:
+    """Return the passes of a step under some releases; none if the catalog does not have it, or does not know them."""
+    if step not in catalog.steps:
+        return frozenset()
+    known = {
+        name: release
+        for name, release in releases.items()
+        if name in catalog.components
+        and any(each.release == release for each in catalog.components[name].document.releases)
+    }
+    resolved = resolve_step(catalog, step, Pins(catalog, known))
+    return frozenset() if known != releases or isinstance(resolved, Unsupported) else passes_in(resolved.passes or "")
+
+
+def by_releases(seen: Mapping[str, Seen]) -> dict[str, Seen]:
+    """Return observations by names that also have the releases in which they differ."""
+    every = {pin for each in seen.values() for pin in each.releases.items()}
+    same = {pin for pin in every if all(pin in each.releases.items() for each in seen.values())}
+    named = {}
+    for where, each in seen.items():
+        own = [f"{name} {release}" for name, release in sorted(each.releases.items()) if (name, release) not in same]
+        named[f"{', '.join(own)} in {where}" if own else where] = each
+    return named
 
 
 def _listed(current: Session, arguments: Sequence[str], chosen: Iterable[str]) -> dict[tuple[str, str], KnownConflict]:
@@ -172,7 +253,8 @@ def find_conflicts(
     """Return the document of the conflicts between IR tests, and of those that the suites in ``arguments`` list."""
     steps = {test.id: current.catalog.steps[test.pipeline].document for test in tests}
     known = _listed(current, arguments, steps)
-    conflicts, repeated = found(candidates(steps), seen, known)
+    pairs = dict.fromkeys([*candidates(steps), *(pair for pair in sharing(seen) if steps.keys() >= set(pair))])
+    conflicts, repeated = found(pairs, seen, known)
     conflicting = {pair["tests"] for pair in conflicts}
     stale: list[StaleConflict] = [{"tests": pair, **entry} for pair, entry in known.items() if pair not in conflicting]
     return {

@@ -104,6 +104,10 @@ class ConflictPair(TypedDict):
     """The evidence: releases, or documents of results."""
     known: KnownConflict | None
     """Null if no suite lists the conflict."""
+    passes: NotRequired[list[str]]
+    """With `releases`: the passes that the steps of both have. The tests demand opposite things of them."""
+    alone: NotRequired[dict[str, list[str]]]
+    """With `releases`: where each of the two passes, and the other one does not."""
 
 
 class StaleConflict(KnownConflict):

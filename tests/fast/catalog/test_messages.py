@@ -37,7 +37,7 @@ def said(model: str, text: str) -> list[str]:
             "1:1: the key 'description' is missing; it takes text",
             "1:1: unknown key 'desciption'; did you mean 'description'?",
         ]),
-        ("Kind", "description: x\nfile: a\nzzz: 1", ["3:1: unknown key 'zzz'; known: description, file"]),
+        ("Kind", "description: x\nfile: a\nzzz: 1", ["3:1: unknown key 'zzz'; known: canonical, description, extends, file, main, ops, types"]),
         ("Kind", "description:\nfile: a b", [
             "1:1: 'description': expected text, got nothing",
             f"2:1: 'a b' is not a name: {NAME_RULE}",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 #: Folders in the folder of an action: for its inputs and for its outputs.
 INPUT_FOLDER, OUTPUT_FOLDER = "in", "out"
@@ -169,6 +169,23 @@ def write_json(path: str, value: object) -> None:
     with open(path, "w", encoding="utf-8") as file:
         json.dump(value, file, sort_keys=True, allow_nan=False)
         file.write("\n")
+
+
+def read_metrics() -> dict[str, Any]:
+    """Return the metrics that the current action has written so far."""
+    try:
+        with open(METRICS, encoding="utf-8") as file:
+            return dict(json.load(file))
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def add_metrics(values: Mapping[str, object]) -> None:
+    """Add metrics to those of the current action."""
+    # In a file, because a process may run several actions, and each begins without it.
+    both = {**read_metrics(), **values}
+    with open(METRICS, "w", encoding="utf-8") as file:
+        json.dump(both, file)
 
 
 def write_verdict(

@@ -46,11 +46,32 @@ class Tensor(TypedDict):
     nan: NotRequired[bool]
 
 
+#: The types that contracts have words for; and the forms of ``@main``.
+TypeWord = Literal["tensor", "memref", "memref-layout", "vector", "unranked"]
+MainForm = Literal["tensor", "memref", "vtensor", "c-interface"]
+
+
+class Contract(TypedDict):
+    """What IR of a kind is held to (``recipes/kinds/``)."""
+
+    kind: str
+    #: Globs over operations. Absent: it may have any.
+    allow: NotRequired[list[str]]
+    forbid: NotRequired[list[str]]
+    #: Words and types of dialects, ``!torch.tensor``, that it has no value of.
+    types: NotRequired[list[str]]
+    main: NotRequired[MainForm]
+    #: Pass pipelines that change nothing.
+    canonical: NotRequired[list[str]]
+
+
 class BackendParams(TypedDict, total=False):
     """What chooses the backend of a tool on MLIR, and the package of the bindings."""
 
     backend: Literal["bindings", "programs"]
     bindings: str
+    #: That of the kind which the tool gives or emits.
+    contract: Contract
 
 
 class SignatureParams(TypedDict):

@@ -40,7 +40,9 @@ def plan_step(
         raise UsageError(resolved_step.reason)
     graph = Graph()
     chains = Chains(catalog, graph, session.pins.reference("numpy"), session.pins)
-    made = chains.step(step.name, resolved_step, File(len(catalog.roots) - 1, file.name), tuple(values.items()))
+    source = File(len(catalog.roots) - 1, file.name)
+    # What breaks a contract is to be seen.
+    made = chains.step(step.name, resolved_step, source, tuple(values.items()), held=False)
     level = Level(step.name, graph.actions[made.action], made.output)
     if printing:
         graph, level = _printing(level)

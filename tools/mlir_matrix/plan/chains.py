@@ -11,13 +11,14 @@ from typing import Any
 
 from mlir_matrix.actions.contract import fill
 from mlir_matrix.actions.outcomes import Stage
-from mlir_matrix.actions.params import ImportParams, NoParams, PassesParams, StepParams
+from mlir_matrix.actions.params import Contract, ImportParams, NoParams, PassesParams, StepParams
 from mlir_matrix.actions.runtime.prepared import INTERFACE
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import COMMAND, PYTHON_FILE, ParameterValue, Step, Workload
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.catalog.run_lines import Values
 from mlir_matrix.expand.expansion import Test
+from mlir_matrix.expand.kinds import contract_of
 from mlir_matrix.expand.recipes import KEEPS_IR, ResolvedStep
 from mlir_matrix.expand.routes import Route, RouteStep
 from mlir_matrix.plan.graph import Graph, Input, Produced, cached
@@ -48,7 +49,7 @@ class Chains(Kernels):
         self._routes: dict[int, tuple[Route, tuple[_Step, ...]]] = {}
         self._steps: dict[RouteStep, _Step] = {}
         #: Steps outside of a route.
-        self._alone: dict[tuple[ResolvedStep, Values], _Step] = {}
+        self._alone: dict[tuple[ResolvedStep, Values, bool], _Step] = {}
 
     def enter(self, test: Test, workload: Entry[Workload] | None = None) -> Input:
         """Import a test's workload by its framework. ``workload``: the same workload with other sizes of dimensions.
@@ -74,12 +75,19 @@ class Chains(Kernels):
         """Apply all steps of a test's route to its workload."""
         return self.lower(test, 0, self.enter(test))
 
-    def step(self, name: str, resolved_step: ResolvedStep, artifact: Input, given: Values = ()) -> Produced:
-        """Apply a step by itself, with some values of its parameters and the defaults of the others."""
+    def step(
+        self, name: str, resolved_step: ResolvedStep, artifact: Input, given: Values = (), *, held: bool = True
+    ) -> Produced:
+        """Apply a step by itself, with some values of its parameters and the defaults of the others.
+
+        ``held``: hold what it gives against the contract of the kind, but for ``@main``.
+        """
         step = self._catalog.steps[name].document
         takes, values = step.accepts[0], {**resolved_step.parameters, **dict(given)}
-        make = partial(self._new_step, name, takes, step.gives or takes, resolved_step, values)
-        return cached(self._alone, (resolved_step, given), make)(artifact)
+        gives = step.gives or takes
+        contract = contract_of(self._catalog, gives, resolved_step, alone=True) if held else None
+        make = partial(self._new_step, name, takes, gives, resolved_step, values, contract)
+        return cached(self._alone, (resolved_step, given, held), make)(artifact)
 
     def _new_import(self, test: Test, route: Route, workload: Entry[Workload]) -> Input:
         framework = test.framework
@@ -91,6 +99,8 @@ class Chains(Kernels):
         if ingress is None:
             return source
         params = tool_params(ingress, entry.document, ingress.parameters, route.kind)
+        if contract := contract_of(self._catalog, route.kind, ingress):
+            params["contract"] = contract
         files = tool_files(self._catalog, entry, params)
         declared: ImportParams | NoParams = signature(workload.document)
         if prepared:
@@ -108,16 +118,22 @@ class Chains(Kernels):
         return Produced(action, "out")
 
     def _route_step(self, step: RouteStep) -> _Step:
-        return cached(
-            self._steps,
-            step,
-            lambda: self._new_step(step.name, step.takes, step.gives, step.resolved_step, step.parameters),
-        )
+        def make() -> _Step:
+            contract = contract_of(self._catalog, step.gives, step.resolved_step)
+            return self._new_step(step.name, step.takes, step.gives, step.resolved_step, step.parameters, contract)
+
+        return cached(self._steps, step, make)
 
     def _new_step(
-        self, name: str, takes: str, gives: str, resolved_step: ResolvedStep, values: Mapping[str, ParameterValue]
+        self,
+        name: str,
+        takes: str,
+        gives: str,
+        resolved_step: ResolvedStep,
+        values: Mapping[str, ParameterValue],
+        contract: Contract | None,
     ) -> _Step:
-        """Return a function that adds a step's action, once for each artifact."""
+        """Return a function that adds a step's action, once for each artifact. ``contract``: what its output is held to."""
         entry, tool = self._catalog.steps[name], resolved_step.tool
         if tool in (PYTHON_FILE, COMMAND):
             params = tool_params(resolved_step, entry.document, values, takes)
@@ -125,6 +141,9 @@ class Chains(Kernels):
             output, native, files = "out", entry.document.native, tool_files(self._catalog, entry, params)
         else:
             params, output, native, files = self._own_tool(entry, gives, resolved_step, values)
+        # FileCheck leaves the IR as it is.
+        if contract and tool != "check":
+            params["contract"] = contract
         stage = Stage.JUDGE if tool == "check" else Stage(entry.document.stage)
         outputs = {output: self._catalog.kinds[gives].document.file}
         made: dict[Input, Produced] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mlir_matrix.actions.contract import Action, ActionFailed
-from mlir_matrix.actions.mlir import bindings, interface
+from mlir_matrix.actions.mlir import bindings, interface, kinds, reasons
 from mlir_matrix.actions.mlir.backend import Printed
 from mlir_matrix.actions.mlir.bindings import ReportingContext
 from mlir_matrix.actions.params import BackendParams, StepParams
@@ -50,7 +51,50 @@ def transform(
         if schedule is not None:
             _detach(module)
         text = session.text(module)
+        if contract := action.params.get("contract"):
+            kinds.hold(contract, text, Inspected(session, module))
     Path(action.outputs["ir"]).write_text(text, encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Inspected:
+    """See ``kinds.Inspected``."""
+
+    session: ReportingContext
+    module: Any
+
+    def operations(self) -> Mapping[str, int]:
+        counts: dict[str, int] = {}
+        ir = self.session.bindings.ir
+        if not hasattr(ir, "WalkResult"):
+            # Older releases cannot walk.
+            return Counter(each.name for each in reasons.walk(self.module.operation))
+
+        def count(operation: Any) -> Any:
+            name = operation.name
+            counts[name] = counts.get(name, 0) + 1
+            return ir.WalkResult.ADVANCE
+
+        self.module.operation.walk(count)
+        return counts
+
+    def located(self) -> str:
+        return str(
+            self.module.operation.get_asm(
+                enable_debug_info=True, print_generic_op_form=True, use_local_scope=True, large_elements_limit=8
+            )
+        )
+
+    def after(self, passes: str) -> str:
+        self.session.run(self.module, passes)
+        return self.session.text(self.module)
+
+    def has_dialect(self, name: str) -> bool:
+        try:
+            self.session.context.dialects[name]
+        except (IndexError, KeyError, ValueError):
+            return False
+        return True
 
 
 def _only(library: Any, wanted: str, what: str) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from mlir_matrix.actions.contract import Action, ActionFailed, read_text
-from mlir_matrix.actions.mlir import interface, reasons
+from mlir_matrix.actions.mlir import interface, kinds, reasons
 from mlir_matrix.actions.mlir.backend import Printed
 from mlir_matrix.actions.mlir.generic_form import Written, signature
-from mlir_matrix.actions.params import BackendParams, StepParams, Value
+from mlir_matrix.actions.params import BackendParams, Contract, StepParams, Value
 from mlir_matrix.actions.runtime import programs
 
 #: From this release on ``mlir-opt`` prints the IR after each pass into a folder.
@@ -25,6 +27,10 @@ CONTRACTS_MARKED_ONLY = 24
 _IGNORED = re.compile(r"'[^'\n]*' is not a recognized (?:feature|processor) for this target")
 _CONTRACTION = ("off", "fast")
 _GENERIC = "--mlir-print-op-generic"
+_LOCATED = ("--mlir-print-debuginfo", "--mlir-print-local-scope", "--mlir-elide-elementsattrs-if-larger=8")
+#: A pass that prints how many of each operation there are, and what it prints.
+_COUNT = "print-op-stats{json=true}"
+_COUNTS = re.compile(r'^\{\n(?: +"[^"\n]+" : \d+,?\n)*\}$', re.MULTILINE)
 _DEFINED = re.compile(rf"^define .*@{interface.ENTRY}\(", re.MULTILINE)
 
 
@@ -50,7 +56,13 @@ def transform(
         if programs.before("mlir-opt", _PRINTS_FILES):
             raise ActionFailed(f"mlir-opt prints the IR after each pass into files from LLVM {_PRINTS_FILES} on")
         printing = ["--mlir-print-ir-after-all", f"--mlir-print-ir-tree-dir={printed}"]
-    _optimise(action.inputs["ir"], with_schedule(passes, schedule), action.outputs["ir"], *printing)
+    passes, source, target = with_schedule(passes, schedule), action.inputs["ir"], action.outputs["ir"]
+    contract = action.params.get("contract")
+    if contract is None:
+        _optimise(source, passes, target, *printing)
+        return
+    said = _optimise(source, passes, target, *printing, counting=True)
+    kinds.hold(contract, read_text(target, "the IR"), Inspected(source, passes, target, said))
 
 
 def with_schedule(passes: str, schedule: str | None) -> str:
@@ -58,13 +70,14 @@ def with_schedule(passes: str, schedule: str | None) -> str:
     return f"transform-preload-library{{transform-library-paths={schedule}}},{passes}" if schedule else passes
 
 
-def _optimise(source: str, passes: str, target: str, *more: str) -> None:
-    words = [source, *more]
-    if passes:
-        words.append(pipeline_option(passes, anchored=not programs.before("mlir-opt", ANCHORED)))
+def _optimise(source: str, passes: str, target: str, *more: str, counting: bool = False) -> str:
+    """Run ``mlir-opt`` and return what it prints; ``counting``: how many of each operation there are, after the passes."""
+    words, anchored = [source, *more], not programs.before("mlir-opt", ANCHORED)
+    option = [pipeline_option(passes, anchored=anchored)] if passes else []
+    counted = [pipeline_option(f"{passes},{_COUNT}".lstrip(","), anchored=anchored)] if counting else option
     failure = "the passes failed" if passes else "the file does not parse"
     try:
-        programs.call("mlir-opt", words, output=target, failure=failure)
+        return programs.call("mlir-opt", [*words, *counted], output=target, failure=failure, shown=[*words, *option])
     except ActionFailed as error:
         if passes:
             # Another release may have written what this one cannot read: then no pass has failed.
@@ -72,6 +85,44 @@ def _optimise(source: str, passes: str, target: str, *more: str) -> None:
         reason = reasons.by_text(error.diagnostics) if passes else ""
         # Without an operation it is, for example, a schedule that does not parse.
         raise ActionFailed(reason if "'" in reason else error.reason, diagnostics=error.diagnostics) from None
+
+
+@dataclass(frozen=True)
+class Inspected:
+    """See ``kinds.Inspected``: a file that ``mlir-opt`` wrote from a source by passes, and what it printed."""
+
+    source: str
+    passes: str
+    target: str
+    said: str
+
+    def operations(self) -> Mapping[str, int] | None:
+        found = _COUNTS.search(self.said)
+        return json.loads(found[0]) if found else None
+
+    def located(self) -> str:
+        written = "located.mlir"
+        _optimise(self.source, self.passes, written, _GENERIC, *_LOCATED)
+        return read_text(written, "the IR")
+
+    def after(self, passes: str) -> str:
+        written = "canonical.mlir"
+        _optimise(self.target, passes, written)
+        return read_text(written, "the IR")
+
+    def has_dialect(self, name: str) -> bool:
+        said = programs.execute("mlir-opt", ["--show-dialects"], recorded=False)
+        return re.search(rf"\b{re.escape(name)}\b", said) is not None
+
+
+def hold_file(contract: Contract, path: str, verb: str) -> None:
+    """Hold the IR of a file against a contract; a file that does not parse is not checked."""
+    text = "emitted.mlir"
+    try:
+        said = _optimise(path, "", text, counting=True)
+    except ActionFailed:
+        return
+    kinds.hold(contract, read_text(text, "the IR"), Inspected(path, "", text, said), verb)
 
 
 def pipeline_option(passes: str, *, anchored: bool = True) -> str:

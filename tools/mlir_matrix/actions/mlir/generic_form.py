@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from mlir_matrix.actions.contract import ActionFailed
 
@@ -14,6 +15,9 @@ _OPENING, _CLOSING = '  "func.func"() ', "  }) "
 _ATTRIBUTE = re.compile(r"([\w.$]+) = (.*)", re.DOTALL)
 #: What bounds a type; a string, whose brackets mean nothing, and an arrow are taken whole.
 _MARK = re.compile(r'"(?:[^"\\]|\\.)*"|->|[(){}<>\[\],]')
+#: The first line of an operation, and a place in a file.
+_BEGUN = re.compile(r'\s*(?:%[^="\n]+ = )?"([\w.$-]+)"\(')
+_PLACE = re.compile(r'"([^"\n]+)":(\d+:\d+)')
 _TYPE = re.compile(r"tensor<((?:(?:\d+|\?)x)*)([a-z][a-z0-9]*)>")
 
 
@@ -54,6 +58,61 @@ def operation(text: str) -> tuple[dict[str, str], list[str]]:
     found |= _attributes(rest)
     rest = rest[len(_until(rest[1:], "}")) + 2 :].lstrip() if rest.startswith("{") else rest
     return found, list(_split(_group(rest.removeprefix(": "))[0])) if rest.startswith(": (") else []
+
+
+class Operation(NamedTuple):
+    """An operation of a module in generic form with locations."""
+
+    name: str
+    #: The types of its operands and results, and of the arguments of its blocks, as text.
+    types: str
+    #: File, ``LINE:COLUMN``; empty if it has no place in a file.
+    file: str
+    place: str
+    #: How many operations it is inside of.
+    depth: int
+
+
+def operations(located: str) -> list[Operation]:
+    """Return all operations of a module in generic form with locations, without aliases, in the order of their first lines."""
+    found: list[Operation] = []
+    #: Those whose regions are open: the number in ``found``, and the lines of their blocks.
+    opened: list[tuple[int, list[str]]] = []
+    for line in located.split("\n"):
+        begun = _BEGUN.match(line)
+        if begun:
+            found.append(_ended(begun[1], line, [], len(opened)))
+            if line.endswith("({"):
+                opened.append((len(found) - 1, []))
+        elif opened and line.lstrip().startswith("^"):
+            opened[-1][1].append(line)
+        elif opened and line.lstrip().startswith("})"):
+            number, blocks = opened.pop()
+            found[number] = _ended(found[number].name, line, blocks, len(opened))
+    return found
+
+
+def _ended(name: str, line: str, blocks: Sequence[str], depth: int) -> Operation:
+    """Return an operation from its last line, which ends ``: (T) -> T loc(…)``."""
+    rest, _, location = line.rpartition(" loc(")
+    place = _PLACE.search(location)
+    types = "\n".join([rest.rpartition(" : (")[2], *blocks])
+    file, position = (place[1], place[2]) if place else ("", "")
+    return Operation(name, types, file, position, depth)
+
+
+def custom_signature(text: str) -> tuple[list[str], list[str]]:
+    """Return the types of arguments and results from what follows a function's name in the custom form: ``(%a: T) -> T {``."""
+    inside, rest = _group(text)
+    arguments = [each.partition(": ")[2] if each.startswith("%") else each for each in _split(inside)]
+    rest = rest.lstrip()
+    results: list[str] = []
+    if rest.startswith("->"):
+        rest = rest.removeprefix("->").lstrip()
+        results = (
+            list(_split(_group(rest)[0])) if rest.startswith("(") else [_until(rest, "{").removesuffix("attributes ")]
+        )
+    return [_until(each, "{").strip() for each in arguments], [_until(each, "{").strip() for each in results]
 
 
 def _functions(generic: str) -> Iterator[dict[str, str]]:

@@ -129,7 +129,7 @@ def _held(name: str, rest: str) -> str:
 
 def _in_the_way(module: Any, name: str, location: str) -> Any:
     """Return the operation that failed, or the one that uses it where it only serves others; None if it is gone."""
-    same = [each for each in _walk(module.operation) if each.name == name]
+    same = [each for each in walk(module.operation) if each.name == name]
     found = next((each for each in same if str(each.location) == location), same[0] if same else None)
     waiting, seen = [found] if found else [], set()
     while waiting:
@@ -142,12 +142,13 @@ def _in_the_way(module: Any, name: str, location: str) -> Any:
     return found
 
 
-def _walk(operation: Any) -> Iterator[Any]:
+def walk(operation: Any) -> Iterator[Any]:
+    """Yield an operation and all operations inside of it."""
     yield operation
     for region in operation.regions:
         for block in region.blocks:
             for each in block.operations:
-                yield from _walk(each.operation)
+                yield from walk(each.operation)
 
 
 def _called(operation: Any) -> str:

@@ -18,12 +18,13 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from mlir_matrix.actions.contract import (
-    METRICS,
     ActionCrashed,
     ActionFailed,
     MachineFailed,
+    add_metrics,
     prefixes,
     programs,
+    read_metrics,
     signal_name,
     sites,
 )
@@ -54,10 +55,6 @@ _ILLEGAL = re.compile(r"failed to legalize operation ('[^']+')(?: that was expli
 NO_PATTERN = "no pattern converts {}"
 #: The operation in generic form, which follows a message.
 _OPERATION = re.compile(r"(?<=\S): (?:%\S+ = |\").*")
-#: Seconds that each program of the action took.
-_spent: list[float] = []
-#: The command lines of the action's programs, for reports: names of programs, paths relative to the action's folder.
-_commands: list[list[str]] = []
 _MAJOR = re.compile(r"\d+")
 #: What glibc prints if it cannot load a program (elf/rtld.c, elf/dl-version.c), and the exit codes that follow.
 _NOT_LOADED = re.compile(
@@ -165,9 +162,13 @@ def by_loader(root: str, loader: str, libraries: Iterable[str], path: str, name:
     return [f"{root}/{loader}", *options, os.path.join(root, path)]
 
 
-def call(program: str, arguments: Sequence[str], *, output: str, failure: str) -> str:
+def call(
+    program: str, arguments: Sequence[str], *, output: str, failure: str, shown: Sequence[str] | None = None
+) -> str:
     """Run a program with ``-o output``. Return and raise as ``execute`` does; raise ActionFailed if it writes no output."""
-    said = execute(program, [*arguments, "-o", output], failure=failure)
+    written = ["-o", output]
+    shown = None if shown is None else [*shown, *written]
+    said = execute(program, [*arguments, *written], failure=failure, shown=shown)
     if not os.path.isfile(output):
         raise ActionFailed(f"{failure}: {program} exits with 0 and writes no output", diagnostics=said)
     return said
@@ -181,12 +182,13 @@ def execute(
     libraries: bool = False,
     variables: Mapping[str, str] = MappingProxyType({}),
     recorded: bool = True,
+    shown: Sequence[str] | None = None,
 ) -> str:
     """Run a program of the environment in the current folder. Return its output, without text that differs between machines.
 
     ``libraries`` is that of ``command``. ``variables`` are more environment variables. Reports show the command line if
-    ``recorded``. Raise ActionFailed with the program's first error, after the words ``failure``. Raise ActionCrashed if a signal
-    ended it, and MachineFailed if the environment has no such program.
+    ``recorded``, with the arguments ``shown`` if they are given. Raise ActionFailed with the program's first error, after the
+    words ``failure``. Raise ActionCrashed if a signal ended it, and MachineFailed if the environment has no such program.
     """
     begin = time.perf_counter()
     words = [*command(program, libraries=libraries), *arguments]
@@ -207,11 +209,7 @@ def execute(
         if error.errno not in _NO_PROGRAM:
             raise
         raise MachineFailed(f"{program} does not start: {error.strerror}") from error
-    _spent.append(time.perf_counter() - begin)
-    if recorded:
-        _commands.append([program, *arguments])
-    with open(METRICS, "w", encoding="utf-8") as file:
-        json.dump({"programs_s": round(sum(_spent), 6), "commands": _commands}, file)
+    _record(time.perf_counter() - begin, [program, *(arguments if shown is None else shown)] if recorded else None)
     # stderr first: without a line that begins with «error», the reason quotes the first line.
     said = bounded(done.stderr) + bounded(done.stdout)
     if done.returncode != 0:
@@ -220,6 +218,13 @@ def execute(
         code = _BY_SIGNAL.get(done.returncode, done.returncode) if root.is_script(words[0]) else done.returncode
         refuse(code, said, failure=failure or f"{program} fails with exit code {done.returncode}")
     return clean(said)
+
+
+def _record(seconds: float, line: Sequence[str] | None) -> None:
+    """Add the time of a program, and its command line for reports: the program's name, paths relative to the action's folder."""
+    known = read_metrics()
+    lines = [*known.get("commands", ()), *([line] if line else [])]
+    add_metrics({"programs_s": round(known.get("programs_s", 0.0) + seconds, 6), "commands": lines})
 
 
 def variables_of(program: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ inputs   the tool's
 outputs  the tool's
 
 A program that fails, or that exits with 0 without writing an output, is a failure of its stage.
+So is IR in ``out`` that breaks the contract of its kind.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 
 from mlir_matrix.actions.contract import Action, ActionFailed, Role, fill
+from mlir_matrix.actions.mlir import emitted
 from mlir_matrix.actions.params import RunToolParams
 from mlir_matrix.actions.runtime import programs
 from mlir_matrix.actions.runtime.prepared import opened
@@ -23,6 +25,7 @@ def run(action: Action[RunToolParams]) -> None:
     """Run the command. Raise ActionFailed or ActionCrashed if the program fails or does not write an output."""
     with opened(action) as call:
         _call(call)
+    emitted.hold_output(action)
 
 
 def _call(action: Action[RunToolParams]) -> None:

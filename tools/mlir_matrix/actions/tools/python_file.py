@@ -4,7 +4,8 @@ params   those of the tool (docs/writing-a-tool.md); ``tool``: the path of the f
 inputs   ``tool``: the file; all others are the tool's
 outputs  the tool's
 
-An exception of the file outside ``under_test()`` is an infra-error: the tool is wrong, not the program under test.
+IR that it writes as ``out`` is held against the contract of its kind. An exception of the file outside ``under_test()`` is an
+infra-error: the tool is wrong, not the program under test.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from types import ModuleType
 
 from mlir_matrix.actions import api
 from mlir_matrix.actions.contract import Action, ToolError, own_files
+from mlir_matrix.actions.mlir import emitted
 from mlir_matrix.actions.params import ToolParams
 from mlir_matrix.actions.runtime import programs
 from mlir_matrix.actions.runtime.prepared import opened
@@ -44,3 +46,4 @@ def run(action: Action[ToolParams]) -> None:
     inputs = {name: each for name, each in action.inputs.items() if name != "tool"}
     with opened(api.Action(params=action.params, inputs=inputs, outputs=action.outputs)) as call:
         function(call)
+    emitted.hold_output(action)

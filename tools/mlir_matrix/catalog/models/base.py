@@ -7,10 +7,11 @@ are tuples so that a loaded catalog is a value.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StrictBool, StrictFloat, StrictInt, StrictStr
 
+from mlir_matrix.actions.params import MainForm, TypeWord
 from mlir_matrix.base.names import DEVICE_PATTERN, DEVICE_RULE, NAME_LENGTH, NAME_PATTERN
 from mlir_matrix.catalog.releases import parse_range
 
@@ -63,14 +64,6 @@ Command = Annotated[
 ]
 
 
-class Kind(Document):
-    """What flows between steps (``recipes/kinds/NAME.yaml``): a level of MLIR, or an object file."""
-
-    description: Text
-    file: Name
-    """The file name of an artifact of this kind, e.g. ``linalg.mlir``."""
-
-
 #: A glob over paths below a folder: ``*.py``, ``**/test-*.mlir``.
 PathGlob = Annotated[
     StrictStr,
@@ -106,6 +99,65 @@ class Conditions(Document):
         """Return whether the conditions on one component hold for a release and the features that it carries."""
         wanted, carries = self.when.get(component), self.carries.get(component)
         return (wanted is None or release in parse_range(wanted)) and (carries is None or carries in carried)
+
+
+#: A glob over operations: ``linalg.*``, ``torch.aten.*``.
+OperationGlob = Annotated[
+    StrictStr,
+    matching(r"^(\*|[A-Za-z_][\w$]*\.[\w$.*-]+)$", "an operation, such as 'linalg.generic' or 'linalg.*', or '*'"),
+    Field(max_length=200),
+]
+#: A word for types, or a type of a dialect.
+TypeName = Annotated[
+    StrictStr,
+    matching(
+        rf"^({'|'.join(get_args(TypeWord))}|![A-Za-z_][\w$]*\.[\w$.]+)$",
+        f"one of {', '.join(get_args(TypeWord))}, or a type of a dialect, such as '!torch.tensor'",
+    ),
+    Field(max_length=200),
+]
+
+
+class Operations(Document):
+    """The operations that a kind has: those that a glob allows and none forbids, and ``builtin.module``."""
+
+    allow: tuple[OperationGlob, ...] = ()
+    """Absent, here and in what the kind extends: all."""
+    forbid: tuple[OperationGlob, ...] = ()
+
+
+class Types(Document):
+    """The types that a kind has."""
+
+    forbid: tuple[TypeName, ...] = ()
+    """No operand, result or argument of a block has such a type; an attribute may."""
+
+
+class CanonicalForm(Conditions):
+    """A canonical form for some releases."""
+
+    passes: Text
+    """A pass pipeline that changes nothing, as that of a step."""
+
+
+class Kind(Document):
+    """What flows between steps (``recipes/kinds/NAME.yaml``): a level of MLIR, or an object file.
+
+    All keys but the first two are a contract, to which every output of the kind is held (docs/recipes.md).
+    """
+
+    description: Text
+    file: Name
+    """The file name of an artifact of this kind, e.g. ``linalg.mlir``."""
+    extends: Name | None = None
+    """A kind whose contract holds, too. Operations that it allows are allowed."""
+    ops: Operations | None = None
+    types: Types = Types()
+    main: MainForm | None = None
+    """What all arguments and results of ``func.func @main`` are: ranked tensors without an encoding, ranked memrefs with the
+    identity layout, or torch's tensors with value semantics. ``c-interface``: the LLVM dialect, with ``_mlir_ciface_main``."""
+    canonical: tuple[CanonicalForm, ...] = ()
+    """Passes that change nothing: the first that matches the releases of the environment in which the IR was made applies."""
 
 
 class SourceVariant(Conditions):

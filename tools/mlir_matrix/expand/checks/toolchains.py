@@ -45,6 +45,8 @@ def check(checker: Checker) -> None:
         _requires(checker, workload, workload.document.requires)
         for source, variants in workload.document.sources.items():
             _variants(checker, workload, variants, "sources", source)
+    for kind in catalog.kinds.values():
+        _variants(checker, kind, kind.document.canonical, "canonical")
 
 
 def _component(checker: Checker, component: Entry[Component]) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.messages import Problems
-from mlir_matrix.expand.checks import machines, programs, recipes, tests, tolerances, toolchains
+from mlir_matrix.expand.checks import kinds, machines, programs, recipes, tests, tolerances, toolchains
 from mlir_matrix.expand.checks.checker import Checker
 
 
@@ -20,6 +20,7 @@ def validate(catalog: Catalog, *, stale_goldens: bool = False) -> Catalog:
     problems = Problems()
     checker = Checker(catalog, problems)
     toolchains.check(checker)
+    kinds.check(checker)
     recipes.check(checker)
     tests.check(checker)
     machines.check(checker)

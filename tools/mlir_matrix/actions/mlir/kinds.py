@@ -1,0 +1,194 @@
+"""Hold IR against the contract of its kind: operations, types, the form of ``@main``, passes that must change nothing.
+
+Whatever a backend cannot decide is not checked: IR of the kind never fails here.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import NamedTuple, Protocol
+
+from mlir_matrix.actions.contract import ActionFailed, add_metrics
+from mlir_matrix.actions.mlir import generic_form
+from mlir_matrix.actions.params import Contract, MainForm, TypeWord
+
+#: A type by the word that contracts have for it. Before its name stands neither a dialect nor a longer name.
+TYPES: Mapping[TypeWord | str, str] = {
+    "tensor": r"(?<![\w.])tensor<(?:[^<>]|<[^<>]*>)*>",
+    "memref": r"(?<![\w.])memref<(?:[^<>]|<[^<>]*>)*>",
+    "memref-layout": r"(?<![\w.])memref<[^<>]*, (?:strided|affine_map)<(?:[^<>]|->)*>[^<>]*>",
+    "vector": r"(?<![\w.])vector<[^<>]*>",
+    "unranked": r"(?<![\w.])(?:tensor|memref)<\*x[^<>]*>",
+}
+#: The types of ``@main`` by the word of contracts, and in words.
+FORMS: Mapping[MainForm, tuple[str, str]] = {
+    "tensor": (r"tensor<(?!\*)(?:[^<>#]|<[^<>#]*>)*>", "a ranked tensor"),
+    "memref": (r"memref<(?!\*)[^<>]*(?:complex<\w+>)?(?:, \d+)?>", "a memref with the identity layout"),
+    "vtensor": (r"!torch\.vtensor<.*>", "a !torch.vtensor"),
+    "c-interface": ("", "passed by C's calling convention"),
+}
+_MAIN = re.compile(r"^ *func\.func (?:public )?@main(\(.*)", re.MULTILINE)
+_ENTRY = re.compile(r"^ *llvm\.func (?:[\w()\" =,]+ )?@_mlir_ciface_main\(.*\{$", re.MULTILINE)
+#: The module is what holds the IR of each kind.
+_HOLDER = "builtin.module"
+#: The most operations of a reason, and the most lines of diagnostics.
+_NAMED, _LISTED = 3, 100
+
+
+class Inspected(Protocol):
+    """IR that a backend has at hand. Each function raises ActionFailed if the compiler cannot do it."""
+
+    def operations(self) -> Mapping[str, int] | None:
+        """Return how many of each operation there are; None if the release cannot count them."""
+
+    def located(self) -> str:
+        """Return the IR in generic form, with locations, and without aliases."""
+
+    def after(self, passes: str) -> str:
+        """Return the text of the IR after passes, which may change it."""
+
+    def has_dialect(self, name: str) -> bool:
+        """Return whether the release has a dialect; True if that is unknown."""
+
+
+class _Found(NamedTuple):
+    """What a kind does not have: an operation, or an operation and its type."""
+
+    what: str
+    operation: generic_form.Operation
+
+
+def hold(contract: Contract, text: str, inspected: Inspected, verb: str = "left") -> None:
+    """Raise ActionFailed for IR that breaks a contract; keep the number of each operation as a metric.
+
+    ``text``: the IR as it is written. ``verb``: what the tool has done with that which the kind does not have.
+    """
+    counts = inspected.operations()
+    if counts is not None:
+        add_metrics({"operations": dict(sorted(counts.items()))})
+        refused = {name for name in counts if not is_allowed(name, contract)}
+        if refused:
+            unknown = _unknown_dialects(contract, inspected)
+            found = _operations(inspected, refused)
+            raise _failed(contract, f"{verb} {{}} that kind {{}} does not have", found, unknown)
+    # Text without the word has no value of the type, and text with it may have it in an attribute only.
+    words = [word for word in contract.get("types", ()) if re.search(_of_type(word), text) or word == "memref-layout"]
+    if words and (found := _values(inspected, words)):
+        raise _failed(contract, f"{verb} {{}} with types that kind {{}} does not have", found)
+    _hold_main(contract, text)
+    for passes in contract.get("canonical", ()):
+        _hold_canonical(contract, text, inspected, passes)
+
+
+def is_allowed(operation: str, contract: Contract) -> bool:
+    """Return whether IR of a kind may have an operation."""
+    allow = contract.get("allow", ["*"])
+    if operation == _HOLDER:
+        return True
+    return _matches(operation, allow) and not _matches(operation, contract.get("forbid", ()))
+
+
+def _matches(operation: str, globs: Iterable[str]) -> bool:
+    return any(re.fullmatch(re.escape(glob).replace(r"\*", ".*"), operation) for glob in globs)
+
+
+def _of_type(word: str) -> str:
+    """Return the expression for a word of contracts, or for a type of a dialect, ``!torch.tensor``."""
+    return TYPES.get(word) or rf"{re.escape(word)}(?![\w.-])"
+
+
+def _operations(inspected: Inspected, names: Collection[str]) -> list[_Found]:
+    """Return the operations with these names, without those inside of others."""
+    found: list[_Found] = []
+    outer = -1
+    for each in generic_form.operations(inspected.located()):
+        if 0 <= outer < each.depth:
+            continue
+        outer = each.depth if each.name in names else -1
+        if outer >= 0:
+            found.append(_Found(each.name, each))
+    return found
+
+
+def _values(inspected: Inspected, words: Sequence[str]) -> list[_Found]:
+    """Return the operations with operands, results or arguments of blocks of these types."""
+    wanted = re.compile("|".join(map(_of_type, words)))
+    matches = ((each, wanted.search(each.types)) for each in generic_form.operations(inspected.located()))
+    return [_Found(f"{each.name} on {match[0]}", each) for each, match in matches if match]
+
+
+def _unknown_dialects(contract: Contract, inspected: Inspected) -> str:
+    """Return a sentence on dialects of a contract that the release does not have: one of them may be misspelt."""
+    names = dict.fromkeys(glob.partition(".")[0] for glob in contract.get("allow", ()) if glob != "*")
+    unknown = [name for name in names if not inspected.has_dialect(name)]
+    return f"this release does not have all dialects of the contract: no {', '.join(unknown)}\n" if unknown else ""
+
+
+def _failed(contract: Contract, sentence: str, found: Sequence[_Found], note: str = "") -> ActionFailed:
+    """Return the failure: how many of what there are, where the first ones are, and a list and a note as diagnostics."""
+    counted = Counter(each.what for each in found)
+    named, file = [], ""
+    for what, number in counted.most_common(_NAMED):
+        first = next(each.operation for each in found if each.what == what)
+        # The path of a file may be long.
+        at = f"line {first.place.partition(':')[0]}" if file and first.file == file else _place(first)
+        file = file or first.file
+        shown = what if number == 1 else f"{number} {what}"
+        if first.file:
+            shown += f" at {at}" if number == 1 else f" (first at {at})"
+        named.append(shown)
+    if len(counted) > _NAMED:
+        named.append(f"{len(counted) - _NAMED} more")
+    lines = [
+        f"{each.what} at {_place(each.operation)}\n" if each.operation.file else f"{each.what}\n" for each in found
+    ]
+    if len(lines) > _LISTED:
+        lines[_LISTED:] = [f"[{len(lines) - _LISTED} more]\n"]
+    total = f"{len(found)} operation{'' if len(found) == 1 else 's'}"
+    reason = f"{sentence.format(total, contract['kind'])}: {', '.join(named)}"
+    return ActionFailed(reason, diagnostics="".join([*lines, note]))
+
+
+def _place(operation: generic_form.Operation) -> str:
+    return f"{operation.file}:{operation.place}"
+
+
+def _hold_canonical(contract: Contract, text: str, inspected: Inspected, passes: str) -> None:
+    """Raise ActionFailed if passes change the IR, or fail."""
+    wrong = f"the IR is not in the canonical form of kind {contract['kind']}"
+    try:
+        changed = inspected.after(passes)
+    except ActionFailed as error:
+        raise ActionFailed(f"{wrong}: {passes}: {error.reason}", diagnostics=error.diagnostics) from error
+    if changed != text:
+        lines = difflib.unified_diff(text.splitlines(True), changed.splitlines(True), "is", "canonical", n=1)
+        raise ActionFailed(f"{wrong}: {passes} changes it", diagnostics="".join(islice(lines, _LISTED)))
+
+
+def _hold_main(contract: Contract, text: str) -> None:
+    """Raise ActionFailed unless ``@main`` has the form of a kind."""
+    word, kind = contract.get("main"), contract["kind"]
+    if word is None:
+        return
+    if word == "c-interface":
+        if not _ENTRY.search(text):
+            raise ActionFailed(f"@main has no C interface, which kind {kind} asks for: no llvm.func @_mlir_ciface_main")
+        return
+    found = _MAIN.search(text)
+    if found is None:
+        raise ActionFailed(f"there is no func.func @main, which kind {kind} asks for")
+    pattern, meant = FORMS[word]
+    for role, type_text in _interface(found[1]):
+        if not re.fullmatch(pattern, type_text):
+            raise ActionFailed(f"@main has {role} of {type_text}; in kind {kind} each is {meant}")
+
+
+def _interface(signature: str) -> Iterator[tuple[str, str]]:
+    """Yield the role and the type of each argument and result of a function in MLIR's custom form, as written after its name."""
+    arguments, results = generic_form.custom_signature(signature)
+    yield from (("an argument", each) for each in arguments)
+    yield from (("a result", each) for each in results)

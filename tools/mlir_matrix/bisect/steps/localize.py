@@ -11,13 +11,14 @@ from mlir_matrix.actions.params import RelateParams
 from mlir_matrix.actions.runtime.prepared import EXPECTED, INTERFACE, RESULTS
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.events import Listener, ignore
+from mlir_matrix.base.names import split_pins
 from mlir_matrix.bisect.steps.continuations import Continuation, Continuations
 from mlir_matrix.bisect.steps.evidence import Answer, Conclusion, Observation, Part, conclude
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.job import Done
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.tolerances import ToleranceResolver
-from mlir_matrix.plan.graph import Input, Produced
+from mlir_matrix.plan.graph import Input, PlannedAction, Produced
 from mlir_matrix.plan.parameters import VERDICT, label
 from mlir_matrix.plan.planner import PlannedTests, Planner
 from mlir_matrix.plan.programs import is_prepared
@@ -70,9 +71,33 @@ class LevelPlanner:
         """Return what the first steps of the failing test give."""
         return self.planner.chains.lower(self._test, 0, self._source, steps)
 
+    def printed(self, ir: Input, form: str, action: PlannedAction) -> Produced:
+        """Return IR as the release of an action prints it: ``generic``, which other releases can read, or ``custom``."""
+        made = self.planner.graph.add(
+            "print",
+            tool="reprint",
+            stage=action.stage,
+            environment=action.environment,
+            params={key: action.params[key] for key in ("backend", "bindings") if key in action.params},
+            inputs={"ir": ir},
+            outputs={"generic": "generic.mlir", "custom": "custom.mlir"},
+        )
+        return Produced(made, form)
+
+    def handed(self, artifact: Input, environment: str) -> Input:
+        """Return an artifact for a step in an environment: IR for another release of its environment in the generic form."""
+        if not isinstance(artifact, Produced):
+            return artifact
+        action = self.planner.graph.actions[artifact.action]
+        is_ir = "backend" in action.params and action.outputs[artifact.output].endswith(".mlir")
+        is_other = action.environment != environment and split_pins(action.environment)[0] == split_pins(environment)[0]
+        return self.printed(artifact, "generic", action) if is_ir and is_other else artifact
+
     def add(self, test: Test, artifact: Input) -> None:
         """Add a continuation from an artifact: it is judged as the failing test is, and compared with what that gives."""
         chains = self.planner.chains
+        if test.route and test.route.steps:
+            artifact = self.handed(artifact, test.route.steps[0].resolved_step.environment)
         run = chains.run(test, chains.lower(test, 0, artifact))
         self.tests += [test, replace(test, id=alike(test.id))]
         self.verdicts[test.id] = self.planner.judge(self._test, run)

@@ -199,6 +199,7 @@ class _InsideStep:
         inputs = {name: ref for name, ref in action.inputs.items() if patterns or name != "patterns"}
         if not passes and "patterns" not in inputs:
             return ir
+        ir = self._levels.handed(ir, action.environment)
         made = self._graph.add(
             action.label,
             tool=action.tool,
@@ -216,8 +217,8 @@ class _InsideStep:
         before, after = self._prefix(begin), self._prefix(end)
         texts = [before, after]
         if other is not None:
-            expected = self._part(other[0], other[1], before)
-            texts += [self._reprinted(expected), self._reprinted(after)]
+            expected = self._levels.printed(self._part(other[0], other[1], before), "generic", other[0])
+            texts += [self._levels.printed(each, "custom", self._action) for each in (expected, after)]
         read = self._texts(texts)
         pair = read[2:] if other is not None and all(read[2:]) else read[:2]
         lines = difference(*(each.decode("utf-8", "replace") for each in pair)) if all(pair) else []
@@ -225,20 +226,6 @@ class _InsideStep:
         schedule = SCHEDULE if "schedule" in self._action.inputs and "transform-interpreter" in pipeline else None
         command = ("mlir-opt", "before.mlir", pipeline_option(with_schedule(pipeline, schedule))) if pipeline else ()
         return FoundPass(passes=passes, before=read[0], after=read[1], lines=tuple(lines[:_LINES]), command=command)
-
-    def _reprinted(self, ir: Input) -> Input:
-        """Return IR as the release of the failing test prints it."""
-        params = {key: self._action.params[key] for key in ("backend", "bindings") if key in self._action.params}
-        made = self._graph.add(
-            "print",
-            tool="reprint",
-            stage=self._action.stage,
-            environment=self._action.environment,
-            params=params,
-            inputs={"ir": ir},
-            outputs={"generic": "generic.mlir", "custom": "custom.mlir"},
-        )
-        return Produced(made, "custom")
 
     def _texts(self, irs: Sequence[Input]) -> list[bytes]:
         """Return the bytes of IR; nothing for what could not be made."""

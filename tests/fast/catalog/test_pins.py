@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mlir_matrix.base.errors import UsageError
-from mlir_matrix.catalog.pins import Pins, find_release, read_pins
+from mlir_matrix.catalog.pins import Pins, find_release, read_pins, read_step_pins
 from support.catalogs import catalog
 
 #: ``codegen`` keeps to a release of its own; ``zig`` has neither.
@@ -155,3 +155,39 @@ def test_a_long_list_of_releases_is_cut_to_the_newest() -> None:
     with pytest.raises(UsageError) as caught:
         find_release(own.components["many"], "0")
     assert str(caught.value) == f"many has no release '0'; it has …, {', '.join(map(str, range(15, 31)))}"
+
+
+STEPS = catalog(
+    # The environment of all steps of such catalogs.
+    environments={"e": ENVIRONMENTS["mlir"]},
+    components=COMPONENTS,
+    known_good="pins: {llvm: 19.1.7, numpy: 2.4.6}",
+    steps={"lower": "accepts: [linalg]\ngives: llvm"},
+)
+
+
+def test_a_step_has_pins_of_its_own_and_a_reference_names_what_differs_from_the_others() -> None:
+    pins = Pins(STEPS, {"llvm": "22.1.8"}, steps=read_step_pins(STEPS, ["lower:llvm=19"]))
+    assert pins.of_step("other") is pins
+    assert names(pins.of_step("lower"), "e")["llvm"] == "19.1.7"
+    # The default release has to be named, too: whoever resolves the reference has llvm 22 by default.
+    assert pins.of_step("lower").reference("e") == "e@llvm=19.1.7"
+    assert pins.step_words == ["lower:llvm=19.1.7"]
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("lowr:llvm=19", "--pin-step: there is no step 'lowr'; did you mean 'lower'?"),
+        (
+            "lower:ziglang=0.17",
+            "--pin-step lower:ziglang: the step does not use ziglang; its environment e has llvm and numpy",
+        ),
+        ("lower:llvm=99", "llvm has no release '99'; it has 18.1.8, 19.1.7, 22.1.8, 24.0.0+a.1, 24.0.0+b.2"),
+        ("lower:llvm", "--pin-step lower: llvm: expected COMPONENT=RELEASE, e.g. llvm=19"),
+    ],
+)
+def test_a_wrong_pin_of_a_step(word: str, said: str) -> None:
+    with pytest.raises(UsageError) as error:
+        read_step_pins(STEPS, [word])
+    assert str(error.value) == said

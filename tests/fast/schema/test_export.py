@@ -42,7 +42,8 @@ def test_every_top_level_model_has_a_schema() -> None:
     assert inner < found
     assert {name.lower() for name in found - inner} == {name.replace("-", "") for name in export.FILES}
     documents = {
-        "audit", "bisect", "cache-gc", "calibration", "comparison", "conflicts", "container-images", "doctor", "durations",
+        "audit", "bisect", "bisect-steps",
+        "cache-gc", "calibration", "comparison", "conflicts", "container-images", "doctor", "durations",
         "entry", "events", "expect", "explanation", "fetched", "fleet", "gc", "golden-explanation", "golden-update", "history",
         "history-diff", "history-error-growing", "history-first-bad", "history-flaky", "history-runs", "history-slower",
         "history-today", "inputs", "listing", "locked", "machine-check", "machines", "oracles", "plan", "probe", "results", "roll",

@@ -30,6 +30,7 @@ from mlir_matrix.bisect.report.document import Reported, bisection_document
 from mlir_matrix.bisect.run import BisectionRun, BisectOptions
 from mlir_matrix.bisect.search.pin_sets import moved_pins
 from mlir_matrix.bisect.signature import BY, By
+from mlir_matrix.bisect.steps.run import Over, bisect_steps
 from mlir_matrix.catalog.pins import read_pins
 from mlir_matrix.catalog.releases import find
 from mlir_matrix.cli import options
@@ -145,17 +146,17 @@ _NUMBER = re.compile(r"\d{1,4}(\.\d+)*")
 class BisectEnds:
     """What is bisected, and from where to where."""
 
-    good: str
-    bad: str
-    component: str | None
-    bindings: bool
+    good: str = ""
+    bad: str = ""
+    component: str | None = None
+    bindings: bool = False
     #: Of commits: the repository, the command that builds one, and the rest.
-    repo: str
-    build: str
-    build_timeout: int | None
-    first_parent: bool
-    paths: tuple[str, ...]
-    dry_run: bool
+    repo: str = ""
+    build: str = ""
+    build_timeout: int | None = None
+    first_parent: bool = False
+    paths: tuple[str, ...] = ()
+    dry_run: bool = False
 
     @property
     def of_commits(self) -> str:
@@ -178,6 +179,7 @@ class BisectEnds:
         "matrix bisect pytorch/iree-llvm-cpu/iree-local/mlp --component iree --find fixed",
         "matrix bisect mlir/math-expand/x86_64/ceil --repo ~/llvm-project --good llvmorg-21-init --bad main",
         "matrix bisect jax/iree-llvm-cpu/iree-local/mlp --good iree=3.9,jax=0.9 --bad iree=3.13,jax=0.10",
+        "matrix bisect pytorch/linalg-loops/x86_64/gelu_tanh --over steps",
         "matrix bisect --resume",
     ),
 )
@@ -208,6 +210,11 @@ class BisectEnds:
     callback=lambda _context, _parameter, text: By.parse(text),
     metavar="WHAT",
     help=f"Tell results apart by {', '.join(BY[:-1])} or {BY[-1]}, by ir:STEP, or by a metric, e.g. 'max_ulp<=4'.",
+)
+@click.option(
+    "--over",
+    type=click.Choice(get_args(Over)),
+    help="In one version: find the step of a failing test that is wrong, and its pass.",
 )
 @click.option("--bindings", is_flag=True, help="Also use releases that come as Python bindings.")
 @click.option("--repo", default="", metavar="DIR|URL", help="Bisect the commits of this repository of the component.")
@@ -255,7 +262,14 @@ class BisectEnds:
 @options.as_dataclass("ends", BisectEnds)
 @click.pass_context
 def bisect_command(
-    context: click.Context, /, tests: tuple[str, ...], current: Session, how: BisectOptions, ends: BisectEnds, form: str
+    context: click.Context,
+    /,
+    tests: tuple[str, ...],
+    current: Session,
+    how: BisectOptions,
+    ends: BisectEnds,
+    over: Over | None,
+    form: str,
 ) -> int:
     """Find what changed the result of tests: a release, a commit, or pins.
 
@@ -264,8 +278,15 @@ def bisect_command(
     ends, find the smallest set of them that makes a test bad, and then the release. Each report is also written as
     Markdown, ready for an issue, and as HTML.
 
-    Exit code: 0 each test has a known result at two points or more; 3 some test has not.
+    With --over steps, no other release is needed: other pipelines, other releases and oracles execute the IR after each step of a
+    failing test. The first level that they find wrong names the step.
+
+    Exit code: 0 each test has a known result at two points or more, or a wrong step; 3 some test has not.
     """
+    if over is not None:
+        if context.obj is not None or ends != BisectEnds():
+            raise UsageError(f"--over {over} looks at one version; leave out the options about releases and commits")
+        return bisect_steps(current, tests, over, how.limits, form=form, quiet=how.quiet)
     past = context.obj if isinstance(context.obj, Past) else None
     asked = _Asked(current, tests, how, context.meta[ARGUMENTS], past, ends)
     if past is None:

@@ -1,16 +1,16 @@
 """Resolve pins: the release of each component in each environment.
 
 The known-good set is the default; an environment may have releases of its own; ``--pin`` or a suite (``…@llvm=19``)
-overrides both.
+overrides both, and ``--pin-step`` all of them for one step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mlir_matrix.base.errors import UsageError
-from mlir_matrix.base.names import did_you_mean, printable, with_pins
+from mlir_matrix.base.names import check_known, did_you_mean, printable, with_pins
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.catalog.releases import find
@@ -27,6 +27,10 @@ class Pins:
     overrides: Mapping[str, str] = field(default_factory=dict)
     #: Environments that stand in for others (``--environment mlir=mlir-upstream``).
     swaps: Mapping[str, str] = field(default_factory=dict)
+    #: By step: components to the full names of their releases in this step.
+    steps: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    #: Of a step's pins: the releases that a reference need not name.
+    _unnamed: Mapping[str, str] = field(default_factory=dict, repr=False)
     _releases: dict[str, Mapping[str, Release]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def releases(self, environment: str) -> Mapping[str, Release]:
@@ -54,7 +58,7 @@ class Pins:
         changed = [
             f"{name}={release.release}"
             for name, release in sorted({**self.needs(environment), **self.releases(environment)}.items())
-            if name in self.overrides and release.release != base.get(name)
+            if name in self.overrides and release.release != self._unnamed.get(name, base.get(name))
         ]
         return with_pins(environment, ",".join(changed))
 
@@ -66,7 +70,18 @@ class Pins:
             name: find_release(self.catalog.components[name], wanted).release
             for name, wanted in (pair.split("=", 1) for pair in suffix.split(","))
         }
-        return Pins(self.catalog, {**self.overrides, **more}, self.swaps)
+        return replace(self, overrides={**self.overrides, **more})
+
+    def of_step(self, step: str) -> Pins:
+        """Return the pins of one step."""
+        own = self.steps.get(step)
+        # A reference names what differs from the other steps: whoever resolves it has their pins.
+        return replace(self, overrides={**self.overrides, **own}, steps={}, _unnamed=self.overrides) if own else self
+
+    @property
+    def step_words(self) -> list[str]:
+        """The pins of steps as ``--pin-step`` takes them."""
+        return [f"{step}:{name}={release}" for step, pins in self.steps.items() for name, release in pins.items()]
 
     def meant(self, environment: str) -> str:
         """Return the environment that is used for another one; its own releases count, not those of the other."""
@@ -96,6 +111,29 @@ def find_release(entry: Entry[Component], wanted: str) -> Release:
 def is_folder(wanted: str) -> bool:
     """Return whether a pin names a folder or a wheel of one's own rather than a release, which begins with a number."""
     return "/" in wanted or not wanted[:1].isdigit() or wanted.endswith(".whl")
+
+
+def is_of_step(word: str) -> bool:
+    """Return whether a pin names a step: ``linalg-to-loops:llvm=22``."""
+    return ":" in word.partition("=")[0]
+
+
+def read_step_pins(catalog: Catalog, words: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Read ``linalg-to-loops:llvm=22``: return for each step its components with the names of releases. Raises UsageError."""
+    found: dict[str, list[str]] = {}
+    for word in words:
+        step, _, pin = word.partition(":")
+        check_known("step", [step], catalog.steps, "--pin-step: ")
+        found.setdefault(step, []).append(pin)
+    pins = {step: read_pins(catalog, each, f"--pin-step {step}:") for step, each in found.items()}
+    for step, releases in pins.items():
+        environment = catalog.steps[step].document.environment
+        components = catalog.environments[environment].document.components
+        if idle := [name for name in releases if name not in components]:
+            has = " and ".join(components) or "no component"
+            what = f"--pin-step {step}:{idle[0]}"
+            raise UsageError(f"{what}: the step does not use {idle[0]}; its environment {environment} has {has}")
+    return pins
 
 
 def read_pins(catalog: Catalog, words: Iterable[str], what: str = "--pin") -> dict[str, str]:

@@ -291,12 +291,13 @@ cache = Option(
 pin = Option(
     "pins",
     "--pin",
+    "--pin-step",
     found_in=lambda request: request.pins,
     multiple=True,
     callback=_pins,
     shell_complete=complete_pin,
-    metavar="COMPONENT=RELEASE|PATH",
-    help="Use this release, e.g. llvm=19, or your own build: a folder or a wheel. Repeatable.",
+    metavar="[STEP:]COMPONENT=RELEASE|PATH",
+    help="Use this release, e.g. llvm=19, or your own build: a folder or a wheel; linalg-to-loops:llvm=22 in one step. Repeatable.",
 )
 environment = Option(
     "swaps",

@@ -78,4 +78,13 @@ def used_pins(current: Session, graph: Graph) -> dict[str, str]:
     used = {(entry.name, release.release) for entry, release in found}
     for name, release in current.pins.overrides.items() - used:
         warn(f"--pin {name}={release}: no selected test uses {name} {release}")
-    return dict(sorted(current.pins.overrides.items() & used))
+    found_pins = dict(sorted(current.pins.overrides.items() & used))
+    steps = {action.label for action in graph.actions.values()}
+    for word in current.pins.step_words:
+        name, _, release = word.partition("=")
+        step = name.partition(":")[0]
+        if step in steps:
+            found_pins[name] = release
+        else:
+            warn(f"--pin-step {word}: no selected test has the step {step}")
+    return found_pins

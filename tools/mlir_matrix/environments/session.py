@@ -89,12 +89,12 @@ class Session:
 
     def with_pins(self, more: Mapping[str, str]) -> Session:
         """Return the session with more pins: components with the full names of their releases."""
-        return replace(self, pins=Pins(self.catalog, {**self.pins.overrides, **more}, self.pins.swaps))
+        return replace(self, pins=replace(self.pins, overrides={**self.pins.overrides, **more}))
 
     def without_pin(self, component: str) -> Session:
         """Return the session with the default release of a component."""
         overrides = {name: release for name, release in self.pins.overrides.items() if name != component}
-        return replace(self, pins=Pins(self.catalog, overrides, self.pins.swaps))
+        return replace(self, pins=replace(self.pins, overrides=overrides))
 
 
 def remember(home: Home, roots: Sequence[Path]) -> Path:

@@ -84,6 +84,7 @@ def resolve_step(catalog: Catalog, name: str, pins: Pins) -> ResolvedStep | Unsu
     """Resolve a step under some pins."""
     entry = catalog.steps[name]
     step = entry.document
+    pins = pins.of_step(name)
     releases = pins.releases(step.environment)
     if step.backend == "programs" and (lacking := _without_programs(f"step {name} works", releases)):
         return Unsupported(lacking)

@@ -220,6 +220,16 @@ class Connector:
         connected = self._connected(framework, pipeline, target)
         return [self._components(framework, target, links) for _, links in connected]
 
+    def rest(self, cell: tuple[str, str, str], entry: str, kind: str, pins: str = "") -> Route | Unsupported | None:
+        """Return a cell's route from where the pipeline's ``entry`` has become a kind; None if it does not pass this kind."""
+        framework, pipeline, target = cell
+        links = self._links(pipeline, entry, target) or ()
+        # Of several steps that keep the kind, none is repeated.
+        begin = max((at for at in range(len(links) + 1) if _end(entry, links[:at]) == kind), default=None)
+        if begin is None or not (links or kind in self.catalog.targets[target].document.accepts):
+            return None
+        return self._route(framework, pipeline, target, kind, links[begin:], pins)
+
     def _connected(self, framework: str, pipeline: str, target: str) -> list[tuple[str, tuple[_Link, ...]]]:
         """Return the kinds that lead from a framework through a pipeline to a target, each with its steps; preferred first."""
         kinds = self._kinds(framework, pipeline)
@@ -275,7 +285,7 @@ class Connector:
         if idle := [component for component in varied if component not in used]:
             return Unsupported(f"nothing on the route of this cell uses {idle[0]}")
         return Route(
-            kind, begin.document.emits[kind], tuple(steps), self.catalog.pipelines[pipeline].source.position("entry", kind),
+            kind, begin.document.emits.get(kind, ""), tuple(steps), self.catalog.pipelines[pipeline].source.position("entry", kind),
             ingress, here.reference(end.document.linker_environment) if is_linked(end) else "", runner,
             bool(end.document.compile_only), end.document.judges,
         )  # fmt: skip

@@ -54,7 +54,7 @@ def _expand(catalog: Catalog, suite: Entry[Suite], pins: Pins | None) -> Expansi
     namespace = Namespace(catalog, [stated.called for part in parts for stated in part.document.properties])
     connector = Connector(catalog, pins)
     products: list[TestProduct] = []
-    as_written = pins is None or not (pins.overrides or pins.swaps)
+    as_written = pins is None or not (pins.overrides or pins.swaps or pins.steps)
     for part in parts:
         products += _products(part, namespace, connector if as_written else None)
     selected = tuple(products)

@@ -219,7 +219,8 @@ def _started(
     request: StateRequest = {
         "tests": list(arguments),
         "catalogs": program.roots[1:],
-        "pins": [f"{name}={builds.get(release, release)}" for name, release in session.pins.overrides.items()],
+        "pins": [f"{name}={builds.get(release, release)}" for name, release in session.pins.overrides.items()]
+        + session.pins.step_words,
         "swaps": dict(session.pins.swaps),
         "actions": program.actions,
     }

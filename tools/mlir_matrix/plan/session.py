@@ -14,7 +14,7 @@ from mlir_matrix.base.names import check_known
 from mlir_matrix.base.paths import Home, find_home, repository
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.load import load
-from mlir_matrix.catalog.pins import Pins, is_folder, read_pins
+from mlir_matrix.catalog.pins import Pins, is_folder, is_of_step, read_pins, read_step_pins
 from mlir_matrix.catalog.project import find_project_file
 from mlir_matrix.environments.machine import x86_level
 from mlir_matrix.environments.session import Session
@@ -53,11 +53,12 @@ def open_session(
     catalog = validate(load([repository(), *catalogs]), stale_goldens=stale_goldens)
     check_known("environment", (*swaps, *swaps.values()), catalog.environments, "--environment: ")
     home = find_home(cache_dir=cache_dir)
-    catalog, pins, builds = _with_builds(catalog, pins, home)
+    catalog, words, builds = _with_builds(catalog, [word for word in pins if not is_of_step(word)], home)
+    of_steps = read_step_pins(catalog, filter(is_of_step, pins))
     return Session(
         catalog=catalog,
         home=home,
-        pins=Pins(catalog, read_pins(catalog, pins), swaps),
+        pins=Pins(catalog, read_pins(catalog, words), swaps, of_steps),
         builds=builds,
         permissions=permissions,
     )

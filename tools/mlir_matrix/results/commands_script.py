@@ -22,7 +22,6 @@ from mlir_matrix.actions.mlir.by_programs import (
 )
 from mlir_matrix.actions.outcomes import Stage
 from mlir_matrix.actions.runtime.programs import is_before
-from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.catalog.releases import nearest_release
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session
@@ -56,7 +55,7 @@ class CommandScripts:
         #: Components whose pinned release is MLIR's bindings, and the nearest releases that are programs.
         self._nearest = dict(_nearest_programs(session, plan))
         pins = session.pins
-        self._pins = Pins(session.catalog, {**pins.overrides, **self._nearest}, pins.swaps)
+        self._pins = replace(pins, overrides={**pins.overrides, **self._nearest})
         self._connector = Connector(session.catalog, self._pins)
         #: To resolve an environment takes as long as the rest of a script.
         self._environment = cache(replace(session, pins=self._pins).environment)

@@ -191,6 +191,10 @@ def passes_of(plan: PlannedTests, done: Mapping[str, Done], test: str, step: str
 def pass_of(plan: PlannedTests, test: str, step: str) -> str:
     """Return the pass of a step that has one besides those that clean up; else nothing."""
     actions = map(plan.graph.actions.__getitem__, plan.needed_by(test))
-    texts = [_OPTIONS.sub("", str(each.params.get("passes", ""))) for each in actions if each.label == step]
-    passes = {name for text in texts for name in _PASS.findall(text)} - _CLEANING
+    passes = {name for each in actions if each.label == step for name in pass_names(each.params.get("passes", ""))}
     return passes.pop() if len(passes) == 1 else ""
+
+
+def pass_names(pipeline: str) -> frozenset[str]:
+    """Return the names of the passes of a pipeline, without those that clean up."""
+    return frozenset(_PASS.findall(_OPTIONS.sub("", pipeline))) - _CLEANING

@@ -91,7 +91,7 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about:
     recorded = _record(current, whole, replace(run, results=executions), about, request.tests)
     report = KeptRun(run=run, pins=pins, selection=selected.document, left_out=selected.lines, recorded=recorded)
     # A report has no warnings, so a run with an unused pin is not kept.
-    if len(pins) == len(current.pins.overrides) and not current.catalog.over:
+    if len(pins) == len(current.pins.overrides) + len(current.pins.step_words) and not current.catalog.over:
         unchanged.keep(report, plan.graph)
     return report
 

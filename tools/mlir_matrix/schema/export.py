@@ -22,6 +22,7 @@ from pydantic import BaseModel, TypeAdapter
 from mlir_matrix.base.files import write_text
 from mlir_matrix.base.names import check_known
 from mlir_matrix.bisect import documents as bisect
+from mlir_matrix.bisect.steps import documents as bisect_steps
 from mlir_matrix.browse import documents as browse
 from mlir_matrix.catalog.models import base as models
 from mlir_matrix.catalog.models import machines, project, suites, toolchains
@@ -63,6 +64,7 @@ _FILES: Mapping[str, type[BaseModel]] = {
 DOCUMENTS: Mapping[str, Any] = {
     "audit": golden.Audit,
     "bisect": bisect.Bisections,
+    "bisect-steps": bisect_steps.SteppedBisections,
     "cache-gc": results.CacheGc,
     "calibration": golden.Calibration,
     "comparison": compare.Comparisons,
@@ -106,6 +108,7 @@ _MODELS: Mapping[str, Any] = {**_FILES, **DOCUMENTS}
 _OF_FILES = (models, machines, project, suites, toolchains)
 _OF_DOCUMENTS = (
     bisect,
+    bisect_steps,
     browse,
     compare,
     containers,

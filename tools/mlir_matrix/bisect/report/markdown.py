@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from urllib.parse import quote
 
 from mlir_matrix.base.paths import launcher
@@ -12,7 +12,7 @@ from mlir_matrix.bisect.bisection import Bisection, ExplainedChange, shown
 from mlir_matrix.bisect.observations import Point
 from mlir_matrix.bisect.releases import Axis, point_name
 from mlir_matrix.bisect.report.words import among, bug, flaky, headline, scaled, sentence, unchanged
-from mlir_matrix.results.report.markdown import code, escaped, longest_run
+from mlir_matrix.results.report.markdown import code, escaped, fenced
 from mlir_matrix.results.reproducer import Commands
 from mlir_matrix.results.signature import Signature
 
@@ -103,7 +103,7 @@ def _difference(found: Bisection, explained: ExplainedChange) -> Iterator[str]:
     else:
         yield f"The first step whose IR differs is {code(difference.step)} (names of values are left out):"
         more = [f"… {difference.cut} more lines"] if difference.cut else []
-        yield from ("", *_fenced("diff", [*difference.lines, *more]))
+        yield from ("", *fenced("diff", [*difference.lines, *more]))
 
 
 def _result(release: str, found: Bisection, point: int) -> Iterator[str]:
@@ -112,7 +112,7 @@ def _result(release: str, found: Bisection, point: int) -> Iterator[str]:
     if result.outcome == "pass" or not said:
         return
     more = [f"… {len(said) - _DIAGNOSTICS} more lines"] if len(said) > _DIAGNOSTICS else []
-    yield from ("", f"With {escaped(release)}:", "", *_fenced("text", [*said[:_DIAGNOSTICS], *more]))
+    yield from ("", f"With {escaped(release)}:", "", *fenced("text", [*said[:_DIAGNOSTICS], *more]))
 
 
 def _repeat(found: Bisection, command: str) -> Iterator[str]:
@@ -120,7 +120,7 @@ def _repeat(found: Bisection, command: str) -> Iterator[str]:
     if chosen and found.commands.steps:
         yield from ("", "## Reproduce", "")
         yield f"In a folder with the files below, with the programs of {escaped(_of(axis, chosen.point))} on `PATH`:"
-        yield from ("", *_fenced("sh", _script(found.commands)))
+        yield from ("", *fenced("sh", _script(found.commands)))
         what, step = bug(found), chosen.result.step
         if what:
             fails = found.commands.compares or (step is not None and step["name"] in found.commands.steps)
@@ -130,11 +130,11 @@ def _repeat(found: Bisection, command: str) -> Iterator[str]:
             is_same = commands == found.commands
             how = "all of these commands succeed" if is_same else f"these succeed, with the files in `{GOOD}`"
             yield from ("", f"With {escaped(_of(axis, point))}, {how}{'.' if is_same else ':'}")
-            yield from () if is_same else ("", *_fenced("sh", _script(commands)))
+            yield from () if is_same else ("", *fenced("sh", _script(commands)))
         for name, data in found.commands.files.items():
             yield from ("", *_file(name, data))
     again = [shlex.join([launcher(), "run", *found.again])] if found.again else []
-    yield from ("", "With this program:", "", *_fenced("sh", [command, *again]))
+    yield from ("", "With this program:", "", *fenced("sh", [command, *again]))
 
 
 def _of(axis: Axis, point: int) -> str:
@@ -153,10 +153,4 @@ def _file(name: str, data: bytes) -> Iterator[str]:
         text = ""
     yield f"{code(name)}{':' if text else f': {len(data)} bytes, beside this report'}"
     if text:
-        yield from ("", *_fenced(name.rpartition(".")[2], text.rstrip("\n").splitlines()))
-
-
-def _fenced(language: str, lines: Sequence[str]) -> Iterator[str]:
-    """Yield a block of code that no line in it ends."""
-    fence = "`" * max(3, longest_run("\n".join(lines)) + 1)
-    yield from (f"{fence}{language}", *lines, fence)
+        yield from ("", *fenced(name.rpartition(".")[2], text.rstrip("\n").splitlines()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from html import escape
 
 from markdown_it import MarkdownIt
@@ -58,12 +59,17 @@ def one_line(text: str) -> str:
     return " ".join(text.splitlines())
 
 
+def fenced(language: str, lines: Sequence[str]) -> Iterator[str]:
+    """Yield a block of code that no line in it ends."""
+    fence = "`" * max(3, _longest_run("\n".join(lines)) + 1)
+    yield from (f"{fence}{language}", *lines, fence)
+
+
 def code(text: str) -> str:
     """Return code for the middle of a line. The code may contain backticks."""
-    fence, space = "`" * (longest_run(text) + 1), " " if "`" in text else ""
+    fence, space = "`" * (_longest_run(text) + 1), " " if "`" in text else ""
     return f"{fence}{space}{one_line(text)}{space}{fence}"
 
 
-def longest_run(text: str) -> int:
-    """Return the length of the longest run of backticks."""
+def _longest_run(text: str) -> int:
     return max(map(len, re.findall("`+", text)), default=0)

@@ -1,0 +1,110 @@
+"""Conclude which part of a failing test is wrong from what other continuations compute of its levels.
+
+A test is a chain of parts: the program, its importer, steps, and the target. A level is what a part gives. A continuation
+takes a level to outputs by other parts than the test does. This module runs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import combinations
+
+
+class Answer(StrEnum):
+    """What a continuation computes of a level."""
+
+    RIGHT = "right"
+    #: Wrong, and equal to what the failing test computes, within the test's bounds.
+    SAME = "wrong alike"
+    #: Wrong in another way; for a test that does not give outputs, any failure.
+    OTHER = "wrong"
+    #: No outputs that can be compared.
+    NONE = "none"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the way from a program to outputs."""
+
+    name: str
+    #: Equal for two parts that do the same by the same release.
+    identity: str
+    #: The name of the step and those of its passes: what a part may have in common with other steps and releases.
+    uses: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observation:
+    """The answer of a continuation at a level."""
+
+    continuation: str
+    #: The index of the part that gives the level.
+    level: int
+    #: The parts that follow the level.
+    parts: tuple[Part, ...]
+    answer: Answer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conclusion:
+    """The parts that may be wrong."""
+
+    #: Indices of parts; none if the continuations contradict each other.
+    suspects: tuple[int, ...]
+    #: Whether there is one suspect, and two independent continuations clear each other part.
+    certain: bool
+    #: By part that is cleared: the continuations that clear it.
+    cleared: Mapping[int, tuple[str, ...]]
+    #: Those of them that are cleared by related continuations only.
+    weakly: tuple[int, ...] = ()
+
+
+def conclude(parts: Sequence[Part], observations: Sequence[Observation]) -> Conclusion:
+    """Return the parts that no observation clears. ``parts``: those of the test up to where it fails."""
+    clearing: dict[int, list[Observation]] = {}
+    for seen in observations:
+        for index in _cleared(parts, seen, observations):
+            clearing.setdefault(index, []).append(seen)
+    suspects = tuple(index for index in range(len(parts)) if index not in clearing)
+    weakly = tuple(sorted(index for index, each in clearing.items() if not _suffice(each)))
+    cleared = {index: tuple(dict.fromkeys(seen.continuation for seen in each)) for index, each in clearing.items()}
+    certain = len(suspects) == 1 and not weakly
+    return Conclusion(suspects=suspects, certain=certain, cleared=dict(sorted(cleared.items())), weakly=weakly)
+
+
+def _cleared(parts: Sequence[Part], seen: Observation, observations: Iterable[Observation]) -> Iterable[int]:
+    """Return the parts that cannot be wrong if an observation is true."""
+    if seen.answer == Answer.RIGHT:
+        yield from range(min(seen.level + 1, len(parts)))
+        last = len(parts) - 1
+        # What links, loads and calls a kernel does not depend on the code in it.
+        if seen.level < last and parts[last].identity == seen.parts[-1].identity:
+            yield last
+    elif seen.answer != Answer.NONE:
+        # A continuation that was right from an earlier level has shown that its own parts can take this program.
+        able = any(
+            other.continuation == seen.continuation and other.answer == Answer.RIGHT and other.level < seen.level
+            for other in observations
+        )
+        own = frozenset[str]().union(*(part.uses for part in seen.parts))
+        for index in range(seen.level + 1, len(parts)):
+            if able or (seen.answer == Answer.SAME and own.isdisjoint(parts[index].uses)):
+                yield index
+
+
+def _suffice(clearing: Sequence[Observation]) -> bool:
+    """Return whether observations that clear a part come from two independent continuations.
+
+    A continuation that is wrong as the test is agrees with the test's own parts, which are the second one.
+    """
+    if any(seen.answer == Answer.SAME for seen in clearing):
+        return True
+    return any(_independent(*pair) for pair in combinations(clearing, 2))
+
+
+def _independent(one: Observation, other: Observation) -> bool:
+    """Return whether two continuations have no part in common but the target."""
+    own = {part.identity for part in one.parts[:-1]}
+    return one.continuation != other.continuation and own.isdisjoint(part.identity for part in other.parts[:-1])

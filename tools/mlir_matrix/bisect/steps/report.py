@@ -1,0 +1,241 @@
+"""Write what is known about a wrong step as text, Markdown and JSON."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import ascii_uppercase
+
+from rich.markup import escape
+from rich.text import Text
+
+from mlir_matrix.base.files import write_file, write_text
+from mlir_matrix.base.layout import columns
+from mlir_matrix.base.paths import launcher
+from mlir_matrix.base.text import harmless, shortened
+from mlir_matrix.bisect.steps.documents import LevelAnswer, LocatedTest, SteppedBisections, TestedLevel
+from mlir_matrix.bisect.steps.evidence import Answer
+from mlir_matrix.bisect.steps.localize import Cell, Localized
+from mlir_matrix.bisect.steps.passes import FoundPass
+from mlir_matrix.expand.routes import alternatives, word_list
+from mlir_matrix.results.report.markdown import code, escaped, fenced, page
+
+_REASON, _DIFFERENCE = 160, 14
+_COLOURS = {Answer.RIGHT: "green", Answer.SAME: "red", Answer.OTHER: "red", Answer.NONE: "dim"}
+_WRONG = (Answer.SAME, Answer.OTHER)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What is known about a test, and where its report is."""
+
+    found: Localized
+    #: None if no step is known to be wrong.
+    inside: FoundPass | None
+    path: Path
+
+
+def part_name(found: Localized, index: int) -> str:
+    """Return a part of a test for a sentence."""
+    is_step = found.first < index < len(found.parts) and not found.parts[index].name.startswith("target ")
+    return f"step {found.parts[index].name}" if is_step else found.parts[index].name
+
+
+def verdict(found: Localized) -> str:
+    """Return the conclusion in one sentence."""
+    suspects = [part_name(found, index) for index in found.conclusion.suspects]
+    if not suspects:
+        return f"cannot tell: the continuations contradict each other: {_contradiction(found)}"
+    if len(suspects) > 1:
+        return f"cannot tell which is wrong: {alternatives(suspects)}; no other continuation comes between them"
+    if found.conclusion.certain:
+        return f"{suspects[0]} is wrong"
+    index = found.conclusion.weakly[-1]
+    lone = word_list(found.conclusion.cleared[index])
+    return f"{suspects[0]} is probably wrong: of {part_name(found, index)} only {lone} shows that it is right"
+
+
+def _contradiction(found: Localized) -> str:
+    """Return the last level from which a continuation is right, and the first from which another is wrong alike."""
+    right = [cell for cell in found.cells if cell.answer == Answer.RIGHT]
+    wrong = [cell for cell in found.cells if cell.answer in _WRONG]
+    last = max(right, key=lambda cell: cell.continuation.level)
+    first = min(wrong, key=lambda cell: cell.continuation.level)
+    return "; ".join(
+        f"{cell.continuation.name} is {cell.answer} after {found.parts[cell.continuation.level].name}"
+        for cell in (last, first)
+    )
+
+
+def _letters(found: Localized) -> dict[str, str]:
+    """Return a letter for each continuation that clears a part; for each one if none does."""
+    clearing = {name for names in found.conclusion.cleared.values() for name in names}
+    names = dict.fromkeys(
+        cell.continuation.name for cell in found.cells if cell.continuation.name in clearing or not clearing
+    )
+    return dict(zip(names, ascii_uppercase, strict=False))
+
+
+def _rows(found: Localized) -> Iterator[tuple[str, list[Cell | None]]]:
+    """Yield each level with the answer of each continuation."""
+    at = {(cell.continuation.name, cell.continuation.level): cell for cell in found.cells}
+    letters = _letters(found)
+    for level in range(len(found.parts) - 1):
+        row = [at.get((name, level)) for name in letters]
+        if any(row):
+            yield found.parts[level].name, row
+
+
+def _sides(found: Localized) -> Iterator[tuple[str, str]]:
+    """Yield the numbers before and after the wrong part: its words, and the reason of one continuation."""
+    if len(found.conclusion.suspects) != 1:
+        return
+    (index,) = found.conclusion.suspects
+    for words, level, answers in (("takes", index - 1, (Answer.RIGHT,)), ("gives", index, _WRONG)):
+        cells = [cell for cell in found.cells if cell.continuation.level == level and cell.answer in answers]
+        if cells:
+            yield f"from what it {words} ({cells[0].continuation.name})", cells[0].result.reason
+
+
+def text_lines(report: Report) -> Iterator[str | Text]:
+    """Return the report for a terminal."""
+    found, inside = report.found, report.inside
+    colour = "bold red" if found.conclusion.certain else "bold yellow"
+    yield f"[bold]{escape(found.test.id)}[/]  {found.result.outcome}: {escape(shortened(harmless(found.result.reason), _REASON))}"
+    yield f"[{colour}]{escape(verdict(found))}[/]"
+    for words, reason in _sides(found):
+        yield f"  {escape(words)}: {escape(shortened(harmless(reason), _REASON))}"
+    yield ""
+    letters = _letters(found)
+    table = [[escape(name), *map(_cell, row)] for name, row in _rows(found)]
+    yield from columns(["after", *letters.values()], table)
+    for name, letter in letters.items():
+        yield f"  [dim]{letter}  {escape(name)}[/]"
+    if inside is not None:
+        yield ""
+        yield from _inside_lines(inside)
+    yield ""
+    yield f"report: {escape(str(report.path))}"
+
+
+def _cell(cell: Cell | None) -> str:
+    return f"[{_COLOURS[cell.answer]}]{_word(cell.answer)}[/]" if cell else "[dim]–[/]"
+
+
+def _word(answer: Answer) -> str:
+    return {Answer.SAME: "wrong", Answer.OTHER: "wrong", Answer.NONE: "?"}.get(answer, str(answer))
+
+
+def _inside_lines(inside: FoundPass) -> Iterator[str | Text]:
+    if inside.problem:
+        yield f"no single pass is known: {escape(inside.problem)}"
+    else:
+        yield f"[bold]{escape(_passes(inside))}[/]{escape(_by(inside))}"
+    for line in inside.lines[:_DIFFERENCE] if inside.by else ():
+        yield Text(f"    {harmless(line)}", style={"+": "green", "-": "red"}.get(line[:1], "dim"))
+    if inside.command:
+        yield Text(f"  {shlex.join(inside.command)}")
+
+
+def _passes(inside: FoundPass) -> str:
+    return f"pass {inside.passes[0]}" if len(inside.passes) == 1 else f"one of the passes {', '.join(inside.passes)}"
+
+
+def _by(inside: FoundPass) -> str:
+    return f": {inside.by} with the rest is right before it and wrong after it" if inside.by else ""
+
+
+def markdown(report: Report) -> str:
+    """Return the report for an issue."""
+    return "\n".join(map(harmless, _markdown(report))) + "\n"
+
+
+def _markdown(report: Report) -> Iterator[str]:
+    found, inside = report.found, report.inside
+    yield f"# {escaped(verdict(found))}"
+    yield from ("", f"Test {code(found.test.id)}: {escaped(found.result.reason)}", "")
+    for words, reason in _sides(found):
+        yield f"- {escaped(words)}: {escaped(reason)}"
+    letters = _letters(found)
+    yield from ("", f"| after | {' | '.join(letters.values())} |", f"|---|{'---|' * len(letters)}")
+    for name, row in _rows(found):
+        yield f"| {escaped(name)} | {' | '.join(_word(cell.answer) if cell else '–' for cell in row)} |"
+    yield ""
+    yield from (f"- {letter}: {escaped(name)}" for name, letter in letters.items())
+    if inside is not None:
+        yield from ("", f"## {escaped(inside.problem or _passes(inside))}", "")
+        if inside.command:
+            yield "In the folder of this report:"
+            yield from ("", *fenced("sh", [shlex.join(inside.command)]), "")
+        if inside.lines:
+            yield "What the other release makes there, and what this one makes (names of values are left out):"
+            yield from ("", *fenced("diff", inside.lines))
+    yield from ("", "With this program:", "", *fenced("sh", _again(found)), "", "## Versions", "")
+    yield from (f"- {escaped(component)} {escaped(release)}" for component, release in found.result.pins.items())
+
+
+def _again(found: Localized) -> list[str]:
+    return [shlex.join([launcher(), "bisect", found.test.id, "--over", "steps"])]
+
+
+def write_report(found: Localized, inside: FoundPass | None, folder: Path) -> Report:
+    """Write the report as Markdown and HTML, with the IR before and after. Raise InfrastructureError."""
+    report = Report(found=found, inside=inside, path=folder / found.test.id / "report.md")
+    files = {"before.mlir": inside.before, "after.mlir": inside.after} if inside else {}
+    for name, data in files.items():
+        if data:
+            write_file(report.path.parent / name, data)
+    text = markdown(report)
+    write_text(report.path, text)
+    write_text(report.path.with_suffix(".html"), page(text))
+    return report
+
+
+def stepped_document(reports: Sequence[Report]) -> SteppedBisections:
+    """Return the document of ``matrix bisect --over``."""
+    certain = sum(each.found.conclusion.certain for each in reports)
+    return {
+        "schema": "mlir-matrix/bisect-steps/v1",
+        "tests": [_document(each) for each in reports],
+        "summary": {"total": len(reports), "certain": certain},
+    }
+
+
+def _document(report: Report) -> LocatedTest:
+    found, inside = report.found, report.inside
+    levels: list[TestedLevel] = [
+        {"after": name, "answers": [_answer(cell) for cell in row if cell is not None]} for name, row in _rows(found)
+    ]
+    document: LocatedTest = {
+        "id": found.test.id,
+        "outcome": found.result.outcome,
+        "reason": found.result.reason,
+        "verdict": verdict(found),
+        "suspects": found.suspects,
+        "certain": found.conclusion.certain,
+        "levels": levels,
+        "report": str(report.path),
+    }
+    if inside is not None:
+        document["inside"] = {
+            "passes": list(inside.passes),
+            "by": inside.by,
+            "answers": list(inside.answers),
+            "problem": inside.problem,
+            "difference": list(inside.lines),
+            "command": list(inside.command),
+        }
+    return document
+
+
+def _answer(cell: Cell) -> LevelAnswer:
+    result = cell.result
+    return {
+        "continuation": cell.continuation.name,
+        "answer": cell.answer,
+        "outcome": result.outcome,
+        "reason": result.reason,
+        "metrics": dict(result.metrics),
+    }

@@ -185,3 +185,21 @@ def test_a_pipeline_may_be_written_over_several_lines(passes: Any) -> None:
 def test_the_bytes_repeat(passes: Any) -> None:
     first = passes(MATMUL, "transform-interpreter,canonicalize", TILE, rows=4).read("ir")
     assert passes(MATMUL, "transform-interpreter,canonicalize", TILE, rows=4).read("ir") == first
+
+
+def test_what_a_kind_does_not_have_is_named_with_its_place(environments: Any, tmp_path: Path) -> None:
+    done = environments.perform(
+        "mlir",
+        "passes",
+        tmp_path,
+        params={
+            "passes": "cse",
+            "backend": "bindings",
+            "bindings": "torch_mlir",
+            "contract": {"kind": "loops", "allow": ["func.*", "linlag.*"], "main": "tensor"},
+        },
+        inputs={"ir": MATMUL},
+        outputs={"ir": "out.mlir"},
+    )
+    assert done.outcome["reason"] == ("left 1 operation that kind loops does not have: linalg.matmul at in/ir:3:8")
+    assert "no linlag" in done.outcome["diagnostics"]

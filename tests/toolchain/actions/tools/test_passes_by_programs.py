@@ -119,3 +119,23 @@ def test_what_cannot_be_done(passes: Any, given: dict[str, str], reason: str) ->
 def test_the_bytes_repeat(passes: Any) -> None:
     first, second = (passes("func.func(convert-linalg-to-loops)", release="15").read("ir") for _ in range(2))
     assert first == second
+
+
+@pytest.mark.parametrize("release", ["15.0.6", "16.0.6", "22"])
+def test_every_release_counts_operations_and_places_what_a_kind_does_not_have(
+    environments: Any, tmp_path: Path, release: str
+) -> None:
+    contract = {"kind": "loops", "allow": ["func.*", "math.*", "linlag.*"], "types": ["tensor"], "main": "memref"}
+    done = environments.perform(
+        f"mlir@llvm={release}",
+        "passes",
+        tmp_path,
+        params={"passes": "cse", "backend": "programs", "contract": contract},
+        inputs={"ir": SOURCE},
+        outputs={"ir": "out.mlir"},
+    )
+    assert done.outcome["reason"] == "left 1 operation that kind loops does not have: linalg.generic at in/ir:3:3"
+    assert "no linlag" in done.outcome["diagnostics"]
+    metrics = json.loads((tmp_path / METRICS).read_text())
+    assert metrics["operations"]["math.exp"] == 1
+    assert not any("print-op-stats" in word for line in metrics["commands"] for word in line)

@@ -95,3 +95,20 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError:
         return b""
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            '"builtin.module"() ({\\n  "a.b"() : () -> ()\\n}) : () -> ()\\n',
+            "left 1 operation that kind k does not have: a.b",
+        ),
+        ("module {\\n  a.b\\n}\\n", ""),
+    ],
+    ids=["generic", "custom"],
+)
+def test_without_mlir_operations_in_generic_form_are_checked(perform: Any, text: str, reason: str) -> None:
+    source = f"import pathlib\ndef run(action):\n    pathlib.Path(action.outputs['out']).write_text('{text}')\n"
+    done = perform(source, contract={"kind": "k", "allow": ["func.*"], "main": "tensor"})
+    assert done.outcome.get("reason", "") == reason

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,10 +26,11 @@ def hold_output(action: Action[BackendParams]) -> None:
     """
     params = action.params
     contract = params.get("contract")
-    if contract is None:
+    path = action.outputs.get("out", "")
+    if contract is None or not os.path.isfile(path):
         return
     # An importer reads a source, a step IR.
-    path, verb = action.outputs["out"], "emits" if "source" in action.inputs else "left"
+    verb = "emits" if "source" in action.inputs else "left"
     if params.get("backend") == "programs" and programs.has(_OPT):
         by_programs.hold_file(contract, path, verb)
     elif bindings.installed():

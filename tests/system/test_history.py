@@ -255,7 +255,6 @@ def test_both_databases_give_the_same_answers(server: Postgres, tmp_path: Path) 
         ]  # fmt: skip
         spool.add(recording(results, day, inputs={each.id: f"{day // 6:064x}" for each in results}))
     answers = []
-    pinned = ChosenRuns(host="o*", pin="llvm=2?")
     for url in urls:
         store = Store(url)
         spooled = [file.read_bytes() for file in spool.files()]
@@ -272,7 +271,7 @@ def test_both_databases_give_the_same_answers(server: Postgres, tmp_path: Path) 
                 trends.flaky([]), trends.slower([]), trends.growing([]), trends.snapshot("").tests,
                 some.runs(most=3), some.show(["jax/**"]), some.first_bad([]), some.outcomes("latest~2"),
                 Trends(some).flaky([]), Trends(some).snapshot("").tests,
-                *(Morning(store, connection, each, TIMES[27], TIMES[30]).document("") for each in (ALL_RUNS, pinned)),
+                *(Morning(store, connection, ALL_RUNS, TIMES[27], TIMES[30], pin=pin).document("") for pin in ("", "llvm=2?")),
             ])  # fmt: skip
         answers[-1].append(prune(store, TIMES[20], TIMES[301]))
         with store.reading() as connection:

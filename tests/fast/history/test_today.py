@@ -31,11 +31,11 @@ def ran(
     return made
 
 
-def asked(store: Store, day: int = 2, chosen: ChosenRuns = ALL_RUNS) -> Any:
+def asked(store: Store, day: int = 2, chosen: ChosenRuns = ALL_RUNS, pin: str = "") -> Any:
     """Ask what is new on a day, since the noon before; the answer is of the documented type."""
     since = TIMES[day - 1].replace("T12", "T13")
     with store.reading() as connection:
-        found = Morning(store, connection, chosen, since, TIMES[day].replace("T12", "T13")).document("d")
+        found = Morning(store, connection, chosen, since, TIMES[day].replace("T12", "T13"), pin=pin).document("d")
     adapter("history-today").validate_python(found)
     lines = today_report.text(found)
     assert len(lines) <= 40
@@ -87,18 +87,21 @@ def test_pins_of_the_command_line_are_compared_apart(store: Store) -> None:
         store.add(check({**made, "run": {**made["run"], "command": "matrix run --pin llvm=22"}}), TIMES[300])
     found = asked(store)
     assert [(each["pins"], each["new"]) for each in found["machines"]] == [("", 0), ("llvm=22", 1)]
-    assert asked(store, chosen=ChosenRuns(pin="llvm=22"))["summary"]["new"] == 1
-    assert asked(store, chosen=ChosenRuns(pin="llvm=24"))["summary"]["new"] == 0
+    assert [asked(store, pin=pin)["summary"]["new"] for pin in ("llvm=22", "llvm=22.1.3", "llvm=24", "llvm=2?")] == [
+        1,
+        1,
+        0,
+        1,
+    ]
     for pin in ("llvm=2", "llvm=22.1.30", "jax=22"):
-        with pytest.raises(UsageError, match=f"--pin {pin}: the history has no such run; its machines: one"):
-            asked(store, chosen=ChosenRuns(pin=pin))
+        with pytest.raises(UsageError, match=f"--pin {pin}: no result of the history has this release"):
+            asked(store, pin=pin)
 
 
 def test_a_roll_of_a_pin_is_what_changed(store: Store) -> None:
     for day, outcome, llvm in ((1, "pass", "24.0.0"), (2, "crashed", "24.0.1")):
         ran(store, day, [result("a", outcome, pins={"llvm": llvm})])
-    found = asked(store)
-    assert "    changed  llvm 24.0.0 → 24.0.1" in today_report.text(found)
+    assert "    changed  llvm 24.0.0 → 24.0.1" in today_report.text(asked(store, pin="llvm=24.0.1"))
 
 
 def test_a_new_machine_is_compared_with_the_others(store: Store) -> None:

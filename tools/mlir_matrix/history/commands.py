@@ -258,7 +258,7 @@ def _outcomes(questions: Questions, word: str) -> tuple[str, dict[str, EndedTest
     callback=_pin,
     default="",
     metavar="COMPONENT=RELEASE",
-    help="Only results with this release, e.g. llvm=22.",
+    help="Only new results with this release, e.g. llvm=22.",
 )
 @click.option(
     "--mail", "addresses", multiple=True, callback=_addresses, metavar="ADDRESS",
@@ -278,7 +278,7 @@ def today_command(chosen: ChosenRuns, pin: str, addresses: tuple[str, ...], form
     from mlir_matrix.history.today import Morning
 
     with store.reading() as connection:
-        morning = Morning(store, connection, replace(chosen, since="", pin=pin), since, now())
+        morning = Morning(store, connection, replace(chosen, since=""), since, now(), pin=pin)
         document = morning.document(store.name)
     from mlir_matrix.history import mail, today_report
 

@@ -85,8 +85,7 @@ class Questions:
         self.results: sa.FromClause = results
         if self._conditions:
             of_runs = sa.select(runs.c.key).where(*self._conditions)
-            conditions = [results.c.run.in_(of_runs), *_conditions_on_results(chosen)]
-            self.results = sa.select(results).where(*conditions).subquery("chosen")
+            self.results = sa.select(results).where(results.c.run.in_(of_runs)).subquery("chosen")
         #: These results, those of a test in the order of runs. SQLite stores all in this order.
         self.in_order = self.results
         if self._conditions or store.is_server:
@@ -404,33 +403,22 @@ def _conditions(chosen: ChosenRuns) -> list[sa.ColumnElement[bool]]:
     """Return the conditions on rows of runs; none for all runs."""
     found = []
     if chosen.host:
-        found.append(runs.c.host.regexp_match(f"^{_pattern(chosen.host, '.')}$"))
+        found.append(runs.c.host.regexp_match(f"^{glob_pattern(chosen.host, '.')}$"))
     if chosen.suite:
         # Columns of lists have them in JSON.
         named = runs.c.arguments.regexp_match(re.escape(json.dumps(chosen.suite)))
         found.append(named | (runs.c.arguments == "[]") if chosen.suite == DEFAULT_SUITE else named)
     if chosen.branch:
-        name = _pattern(json.dumps(chosen.branch), '[^"]')
+        name = glob_pattern(json.dumps(chosen.branch), '[^"]')
         found.append(runs.c.catalogs.regexp_match(f'"branch": {name}'))
     if chosen.since:
         later = runs.alias("later")
         repeated = sa.select(later.c.same_as).where(later.c.same_as.is_not(None), later.c.started >= chosen.since)
         found.append((runs.c.started >= chosen.since) | runs.c.id.in_(repeated))
-    for condition in _conditions_on_results(chosen):
-        found.append(runs.c.key.in_(sa.select(results.c.run).where(condition)))
     return found
 
 
-def _conditions_on_results(chosen: ChosenRuns) -> list[sa.ColumnElement[bool]]:
-    if not chosen.pin:
-        return []
-    component, _, release = chosen.pin.partition("=")
-    # A test with several releases of a component has them separated by commas.
-    named = f'{re.escape(json.dumps(component))}: "([^"]*,)?{_pattern(release, "[^,]")}[.,+"]'
-    return [results.c.pins.in_(sa.select(sets.c.key).where(sets.c.pins.regexp_match(named)))]
-
-
-def _pattern(glob: str, character: str) -> str:
+def glob_pattern(glob: str, character: str) -> str:
     """Return a glob as a regular expression that all databases read alike. ``*`` and ``?`` match ``character``."""
     return re.escape(glob).replace(r"\*", f"{character}*").replace(r"\?", character)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -19,9 +20,9 @@ from mlir_matrix.base.text import at, counted, milliseconds
 from mlir_matrix.history.bisect_command import BisectCommands
 from mlir_matrix.history.checked import BAD, GOOD, UNKNOWN
 from mlir_matrix.history.chosen_runs import ALL_RUNS, ChosenRuns
-from mlir_matrix.history.questions import Questions
+from mlir_matrix.history.questions import Questions, glob_pattern
 from mlir_matrix.history.record import QUARANTINE
-from mlir_matrix.history.store import Store, among, causes, runs, tests
+from mlir_matrix.history.store import Store, among, causes, runs, sets, tests
 from mlir_matrix.history.trends import Trends
 from mlir_matrix.results.cause_globs import RanTests
 
@@ -75,8 +76,13 @@ class _Failing:
 class Morning:
     """Compares the runs since a time with those before."""
 
-    def __init__(self, store: Store, connection: sa.Connection, chosen: ChosenRuns, since: str, now: str) -> None:
-        """Raise UsageError if the time is in the future, or if no run is of these machines or has this release."""
+    def __init__(
+        self, store: Store, connection: sa.Connection, chosen: ChosenRuns, since: str, now: str, *, pin: str = ""
+    ) -> None:
+        """Raise UsageError if the time is in the future, or if the history has no such run, or no result with the pin.
+
+        ``pin`` chooses the results since: those with a release of a component, or one that begins with it, ``llvm=22``.
+        """
         if since > now:
             raise UsageError(f"--since {_minute(since)} is in the future: it is {_minute(now)}")
         self._since, self._now, self._start = since, now, milliseconds(since)
@@ -89,6 +95,13 @@ class Morning:
             (self._before if row.key < self._start else self._during)[series].append(row.key)
         if chosen != ALL_RUNS and not self._before and not self._during:
             raise UsageError(_no_run(Questions(store, connection), chosen))
+        # A test with several releases of a component has them separated by commas.
+        component, _, release = pin.partition("=")
+        named = f'{re.escape(json.dumps(component))}: "([^"]*,)?{glob_pattern(release, "[^,]")}[.,+"]'
+        pinned = sa.select(sets.c.key).where(sets.c.pins.regexp_match(named))
+        if pin and not self._questions.rows(pinned):
+            raise UsageError(f"--pin {printable(pin)}: no result of the history has this release")
+        self._pinned = [self._questions.results.c.pins.in_(pinned)] if pin else []
         self._words = self._questions.behaviours()
         self._causes = {row.key: row for row in self._questions.rows(sa.select(causes))}
         self._commands = BisectCommands()
@@ -100,7 +113,7 @@ class Morning:
         notes = list(self._silent())
         ran: set[str] = set()
         for series, keys in sorted(self._during.items()):
-            before, after = self._ends_before(series), self._ends(keys, undecided=True)
+            before, after = self._ends_before(series), self._ends(keys, since=True)
             counts: Counter[str] = Counter()
             for test, end in after.items():
                 was = before.get(test)
@@ -119,9 +132,10 @@ class Morning:
             notes += self._notes(series, counts, is_first=not before)
         trends = Trends(self._questions)
         trends_before = Trends(self._of_runs([key for keys in self._before.values() for key in keys]))
-        flaky = [each for each in trends.flaky(()) if each["last_run"] >= self._since]
-        known = {(each["id"], each["host"]) for each in trends_before.slower(())}
-        slower = [each for each in trends.slower(()) if (each["id"], each["host"]) not in known]
+        flaky = [each for each in trends.flaky(()) if each["last_run"] >= self._since and each["id"] in ran]
+        slower = [each for each in trends.slower(()) if each["id"] in ran]
+        known = {(each["id"], each["host"]) for each in trends_before.slower(())} if slower else set()
+        slower = [each for each in slower if (each["id"], each["host"]) not in known]
         globs, flaky_tests = RanTests(filter(_is_identifier, ran)), {each["id"] for each in flaky}
         found = {
             name: self._documents(of.values(), globs, flaky_tests, dated=name in ("new", "still"))
@@ -143,8 +157,11 @@ class Morning:
         others = (keys for other, keys in self._before.items() if other.pins == series.pins)
         return self._ends(self._before.get(series) or [key for keys in others for key in keys])
 
-    def _ends(self, keys: Collection[int], *, undecided: bool = False) -> dict[str, _End]:
-        """Return the last decided result of each test in some runs; with ``undecided``, also tests that none decided."""
+    def _ends(self, keys: Collection[int], *, since: bool = False) -> dict[str, _End]:
+        """Return the last decided result of each test in some runs.
+
+        Of runs since the time, only those with the pin, and also tests that none decided.
+        """
         own = runs.alias("own")
         # A run that repeats the results of an earlier one makes these the last ones.
         position = (
@@ -159,8 +176,9 @@ class Morning:
         # Of several results of a test in a run, a bad one counts.
         rank = position.c.at * 3 + 2 - of.state
         last = sa.select(of.test, sa.func.max(rank).label("rank")).select_from(in_runs).group_by(of.test)
+        last = last.where(*self._pinned) if since else last
         found = {}
-        for condition in (of.state == UNKNOWN, of.state < UNKNOWN) if undecided else (of.state < UNKNOWN,):
+        for condition in (of.state == UNKNOWN, of.state < UNKNOWN) if since else (of.state < UNKNOWN,):
             ends = last.where(condition).subquery("ends")
             with_ends = in_runs.join(ends, (ends.c.test == of.test) & (ends.c.rank == rank))
             statement = sa.select(tests.c.id, of.state, of.behaviour, of.cause)

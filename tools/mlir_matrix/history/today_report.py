@@ -186,7 +186,7 @@ def _changes(dated: FirstBadTest, file: str) -> Iterator[tuple[str, str]]:
         yield "changed", "nothing that is recorded; see: matrix history show --flaky"
     for each in dated["commits"]:
         if each["good"] != each["bad"]:
-            place = ["--", file.rpartition("/")[0] or "."] if file else []
+            place = ["--", file.rpartition("/")[0], *(["toolchains"] if dated["pins"] else [])] if file else []
             yield (
                 "log",
                 shlex.join(

@@ -112,17 +112,21 @@ class Continuations:
         return (each.test.pipeline, each.test.target) == (self._test.pipeline, self._test.target)
 
     def _rank(self, each: Continuation) -> tuple[object, ...]:
-        """Return what orders continuations of a level: oracles, and those that have least in common with the rest of the test."""
+        """Return what orders continuations of a level: first those without the next step, oracles, and what is most unlike."""
         rest = self.parts[each.level + 1 :]
         own = {part.identity for part in rest[:-1]}
         equal = sum(part.identity in own for part in each.parts)
-        uses = frozenset[str]().union(*(part.uses for part in rest))
-        like = sum(not uses.isdisjoint(part.uses) for part in each.parts)
-        catalog = self._session.catalog
-        oracle = (
-            catalog.pipelines[each.test.pipeline].document.oracle or catalog.targets[each.test.target].document.oracle
+        begins_alike = not rest[0].uses.isdisjoint(each.parts[0].uses)
+        catalog, cell = self._session.catalog, each.test
+        oracle = catalog.pipelines[cell.pipeline].document.oracle or catalog.targets[cell.target].document.oracle
+        return (
+            begins_alike,
+            not oracle,
+            not self._runs_now(each),
+            equal,
+            cell.target != self._test.target,
+            len(each.parts),
         )
-        return not oracle, not self._runs_now(each), equal, like, each.test.target != self._test.target, len(each.parts)
 
     def _installed(self, environment: str) -> bool:
         found = self._session.environment(environment)

@@ -18,7 +18,7 @@ from mlir_matrix.base.text import harmless, shortened
 from mlir_matrix.bisect.steps.documents import LevelAnswer, LocatedTest, SteppedBisections, TestedLevel
 from mlir_matrix.bisect.steps.evidence import Answer
 from mlir_matrix.bisect.steps.localize import Cell, Localized
-from mlir_matrix.bisect.steps.passes import FoundPass
+from mlir_matrix.bisect.steps.passes import PATTERNS, FoundPass
 from mlir_matrix.expand.routes import alternatives, word_list
 from mlir_matrix.results.report.markdown import code, escaped, fenced, page
 
@@ -55,6 +55,12 @@ def verdict(found: Localized) -> str:
     index = found.conclusion.weakly[-1]
     lone = word_list(found.conclusion.cleared[index])
     return f"{suspects[0]} is probably wrong: of {part_name(found, index)} only {lone} shows that it is right"
+
+
+def sentence(found: Localized, inside: FoundPass | None) -> str:
+    """Return the conclusion about a test, with the pass if it is known."""
+    known = inside is not None and inside.passes and not inside.problem
+    return f"{verdict(found)}, in {_passes(inside)}" if inside is not None and known else verdict(found)
 
 
 def _contradiction(found: Localized) -> str:
@@ -140,6 +146,8 @@ def _inside_lines(inside: FoundPass) -> Iterator[str | Text]:
 
 
 def _passes(inside: FoundPass) -> str:
+    if inside.passes == (PATTERNS,):
+        return PATTERNS
     return f"pass {inside.passes[0]}" if len(inside.passes) == 1 else f"one of the passes {', '.join(inside.passes)}"
 
 

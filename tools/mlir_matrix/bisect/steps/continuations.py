@@ -153,6 +153,11 @@ class Continuations:
     def _of_cell(self, pipeline: str, target: str, pins: str) -> Iterator[Continuation]:
         cell = (self._test.framework, pipeline, target)
         for level, kind in enumerate(self._kinds, self.first):
+            if pins != self._test.pins and (own := self._own_route(target, level, pins)):
+                found = self._made(level, pipeline, target, pins, own)
+                if found:
+                    yield found
+                    continue
             for entry in self._session.catalog.pipelines[pipeline].document.entry:
                 route = self._connector.rest(cell, entry, kind, pins)
                 if isinstance(route, Unsupported) and pins == self._test.pins:
@@ -161,6 +166,14 @@ class Continuations:
                 if isinstance(route, Route) and (found := self._made(level, pipeline, target, pins, route)):
                     yield found
                     break
+
+    def _own_route(self, target: str, level: int, pins: str) -> Route | None:
+        """Return the rest of the test's own steps with other pins; None if some of all its steps have no such release."""
+        test = self._test
+        route = self._connector.route(test.framework, test.pipeline, target, test.workload, pins)
+        if isinstance(route, Unsupported) or target != test.target:
+            return None
+        return replace(route, steps=route.steps[level - self.first :])
 
     def _made(
         self, level: int, pipeline: str, target: str, pins: str, route: Route, *, imports: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mlir_matrix.actions.outcomes import Outcome, Stage
@@ -15,16 +15,15 @@ Command = Callable[[Sequence[str], str], str]
 
 def with_next(results: Sequence[TestResult], command: Command) -> list[TestResult]:
     """Return the results; ``next`` of an unexpected one is the command that helps most, if there is one."""
-    right = {result.workload for result in results if result.outcome == Outcome.PASS and not result.identity.is_ir}
     found = []
     for result in results:
-        words = _words(result, right) if result.fails else []
+        words = _words(result) if result.fails else []
         found.append(replace(result, next=command(words, without_copy(result.id))) if words else result)
     return found
 
 
-def _words(result: TestResult, right: Collection[str]) -> list[str]:
-    """Return a verb and its options; ``right``: the workloads for which another test passes."""
+def _words(result: TestResult) -> list[str]:
+    """Return a verb and its options."""
     step = result.step["name"] if result.step else ""
     is_compiler = result.stage in (Stage.LOWER, Stage.CODEGEN)
     if result.outcome == Outcome.INFRA_ERROR:
@@ -42,7 +41,4 @@ def _words(result: TestResult, right: Collection[str]) -> list[str]:
         return []
     if result.tested_property:
         return ["explain"]
-    if result.workload in right and not result.identity.pins:
-        return ["bisect"]
-    # No oracle takes MLIR.
-    return ["ir", "--all"] if result.framework == "mlir" else ["explain", "--oracles"]
+    return ["bisect", "--over", "steps"]

@@ -20,7 +20,7 @@ from mlir_matrix.base.errors import DiskFullError, InfrastructureError, UsageErr
 from mlir_matrix.base.files import write_output
 from mlir_matrix.base.names import is_glob
 from mlir_matrix.base.paths import find_home, launcher, repository
-from mlir_matrix.base.text import now
+from mlir_matrix.base.text import harmless, now
 from mlir_matrix.cli import options
 from mlir_matrix.cli.output import note, report_trim, used_pins, warn
 from mlir_matrix.cli.verbs import ARGUMENTS, option_words, verb
@@ -101,6 +101,9 @@ if TYPE_CHECKING:
 @click.option(
     "--slowest", type=click.IntRange(0), metavar="N", default=0, help="Also list the N tests that took longest."
 )
+@click.option(
+    "--explain-failures", "explaining", is_flag=True, help="Also say for each cause of failures which step is wrong."
+)
 @options.as_dataclass("request", Request)
 def run_command(
     request: Request,
@@ -113,6 +116,7 @@ def run_command(
     slowest: int,
     failed: bool,
     failed_file: Path | None,
+    explaining: bool,
 ) -> int:
     """Run tests and compare each outcome with the expected one.
 
@@ -161,6 +165,8 @@ def run_command(
             pattern=any(map(is_glob, request.tests)),
             stderr=on_stdout,
         )
+    if explaining and not run.interrupted:
+        _explain(request, report, stderr=form != "table" or on_stdout)
     if isinstance(run.interruption, DiskFullError):
         problems.append(run.interruption)
     warn(*problems)
@@ -171,6 +177,13 @@ def run_command(
 
         report_trim(*trim_cache(find_home(cache_dir=request.cache_dir)), quiet=quiet)
     return _exit_code(report, problems)
+
+
+def _explain(request: Request, report: KeptRun, *, stderr: bool) -> None:
+    from mlir_matrix.run.explain_failures import explain_failures  # plans and runs tests
+
+    for sentence in explain_failures(request, report.run.results):
+        click.echo(harmless(sentence), err=stderr)
 
 
 def _writes_events_to_stdout(events: Path | None, form: str) -> bool:

@@ -65,10 +65,6 @@ def test_a_wrong_answer_in_another_way_counts_only_from_who_was_right_before() -
     assert names(seen("model", 0, RIGHT, part("model")), seen("model", 1, OTHER, part("model"))) == ["fuse"]
 
 
-def test_contradicting_continuations_leave_no_suspect() -> None:
-    assert names(seen("one", 1, SAME, part("one")), seen("two", 3, RIGHT)) == []
-
-
 def test_a_continuation_without_outputs_says_nothing() -> None:
     assert names(own("22", 1, NONE)) == [each.name for each in PARTS]
 
@@ -78,3 +74,17 @@ def test_two_continuations_with_a_part_in_common_are_one(second: str, certain: b
     other = seen("jit", 2, RIGHT, part("object", second))
     found = conclude(PARTS[:4], [own("22", 2, RIGHT), other])
     assert (found.suspects, found.certain) == ((3,), certain)
+
+
+def test_a_continuation_with_the_fault_of_the_test_counts_for_nothing_where_another_is_right() -> None:
+    shares = seen("compiler", 0, SAME, part("compiler"))
+    assert names(shares, own("22", 1, RIGHT), own("22", 2, SAME)) == ["loops"]
+
+
+def test_where_capable_continuations_contradict_each_other_both_answers_are_given() -> None:
+    found = conclude(
+        PARTS, [own("22", 1, RIGHT), own("22", 2, SAME), own("21", 1, RIGHT), own("21", 3, RIGHT), own("21", 2, RIGHT)]
+    )
+    assert [PARTS[index].name for index in found.suspects] == ["loops", "target"]
+    assert found.contested == (2, 3)
+    assert not found.certain

@@ -112,17 +112,21 @@ class Continuations:
         return (each.test.pipeline, each.test.target) == (self._test.pipeline, self._test.target)
 
     def _rank(self, each: Continuation) -> tuple[object, ...]:
-        """Return what orders continuations of a level: oracles, and those that have least in common with the rest of the test."""
+        """Return what orders continuations of a level: first those without the next step, oracles, and what is most unlike."""
         rest = self.parts[each.level + 1 :]
         own = {part.identity for part in rest[:-1]}
         equal = sum(part.identity in own for part in each.parts)
-        uses = frozenset[str]().union(*(part.uses for part in rest))
-        like = sum(not uses.isdisjoint(part.uses) for part in each.parts)
-        catalog = self._session.catalog
-        oracle = (
-            catalog.pipelines[each.test.pipeline].document.oracle or catalog.targets[each.test.target].document.oracle
+        begins_alike = not rest[0].uses.isdisjoint(each.parts[0].uses)
+        catalog, cell = self._session.catalog, each.test
+        oracle = catalog.pipelines[cell.pipeline].document.oracle or catalog.targets[cell.target].document.oracle
+        return (
+            begins_alike,
+            not oracle,
+            not self._runs_now(each),
+            equal,
+            cell.target != self._test.target,
+            len(each.parts),
         )
-        return not oracle, not self._runs_now(each), equal, like, each.test.target != self._test.target, len(each.parts)
 
     def _installed(self, environment: str) -> bool:
         found = self._session.environment(environment)
@@ -149,6 +153,11 @@ class Continuations:
     def _of_cell(self, pipeline: str, target: str, pins: str) -> Iterator[Continuation]:
         cell = (self._test.framework, pipeline, target)
         for level, kind in enumerate(self._kinds, self.first):
+            if pins != self._test.pins and (own := self._own_route(target, level, pins)):
+                found = self._made(level, pipeline, target, pins, own)
+                if found:
+                    yield found
+                    continue
             for entry in self._session.catalog.pipelines[pipeline].document.entry:
                 route = self._connector.rest(cell, entry, kind, pins)
                 if isinstance(route, Unsupported) and pins == self._test.pins:
@@ -157,6 +166,14 @@ class Continuations:
                 if isinstance(route, Route) and (found := self._made(level, pipeline, target, pins, route)):
                     yield found
                     break
+
+    def _own_route(self, target: str, level: int, pins: str) -> Route | None:
+        """Return the rest of the test's own steps with other pins; None if some of all its steps have no such release."""
+        test = self._test
+        route = self._connector.route(test.framework, test.pipeline, target, test.workload, pins)
+        if isinstance(route, Unsupported) or target != test.target:
+            return None
+        return replace(route, steps=route.steps[level - self.first :])
 
     def _made(
         self, level: int, pipeline: str, target: str, pins: str, route: Route, *, imports: bool = False

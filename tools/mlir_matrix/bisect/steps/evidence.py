@@ -6,7 +6,7 @@ takes a level to outputs by other parts than the test does. This module runs not
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import combinations
@@ -22,6 +22,9 @@ class Answer(StrEnum):
     OTHER = "wrong"
     #: No outputs that can be compared.
     NONE = "none"
+
+
+WRONG = (Answer.SAME, Answer.OTHER)
 
 
 @dataclass(frozen=True)
@@ -51,43 +54,79 @@ class Observation:
 class Conclusion:
     """The parts that may be wrong."""
 
-    #: Indices of parts; none if the continuations contradict each other.
+    #: Indices of parts.
     suspects: tuple[int, ...]
-    #: Whether there is one suspect, and two independent continuations clear each other part.
-    certain: bool
     #: By part that is cleared: the continuations that clear it.
     cleared: Mapping[int, tuple[str, ...]]
     #: Those of them that are cleared by related continuations only.
     weakly: tuple[int, ...] = ()
+    #: Levels on which continuations contradict each other that can both take the program.
+    contested: tuple[int, ...] = ()
+
+    @property
+    def certain(self) -> bool:
+        """Return whether there is one suspect, and two independent continuations clear each other part."""
+        return len(self.suspects) == 1 and not (self.weakly or self.contested)
 
 
 def conclude(parts: Sequence[Part], observations: Sequence[Observation]) -> Conclusion:
-    """Return the parts that no observation clears. ``parts``: those of the test up to where it fails."""
+    """Return the parts that no observation clears. ``parts``: those of the test up to where it fails.
+
+    Where continuations contradict each other, a part is a suspect if either side suspects it: IR whose behaviour is undefined
+    can be right by one code generator and wrong by another.
+    """
+    able = {seen for seen in observations if seen.answer in WRONG and _was_right(seen, observations)}
+    # A level that is right shows that those before it are.
+    last_right = max((seen.level for seen in observations if seen.answer == Answer.RIGHT), default=-1)
+    first_wrong = min((seen.level for seen in able), default=len(parts))
+    # Others that are wrong where one is right have a fault of their own, maybe that of the test.
+    sides = [[seen for seen in observations if seen.answer == Answer.RIGHT or seen.level > last_right]]
+    if first_wrong <= last_right:
+        sides.append(
+            [
+                seen
+                for seen in observations
+                if seen in able or (seen.answer == Answer.RIGHT and seen.level < first_wrong)
+            ]
+        )
     clearing: dict[int, list[Observation]] = {}
-    for seen in observations:
-        for index in _cleared(parts, seen, observations):
-            clearing.setdefault(index, []).append(seen)
-    suspects = tuple(index for index in range(len(parts)) if index not in clearing)
+    suspects = set[int]()
+    for side in sides:
+        own: dict[int, list[Observation]] = {}
+        for seen in side:
+            for index in _cleared(parts, seen, able=seen in able):
+                own.setdefault(index, []).append(seen)
+        suspects |= set(range(len(parts))) - own.keys()
+        clearing |= own
     weakly = tuple(sorted(index for index, each in clearing.items() if not _suffice(each)))
     cleared = {index: tuple(dict.fromkeys(seen.continuation for seen in each)) for index, each in clearing.items()}
-    certain = len(suspects) == 1 and not weakly
-    return Conclusion(suspects=suspects, certain=certain, cleared=dict(sorted(cleared.items())), weakly=weakly)
+    return Conclusion(
+        suspects=tuple(sorted(suspects)),
+        cleared=dict(sorted(cleared.items())),
+        weakly=weakly,
+        contested=tuple(range(first_wrong, last_right + 1)),
+    )
 
 
-def _cleared(parts: Sequence[Part], seen: Observation, observations: Iterable[Observation]) -> Iterable[int]:
-    """Return the parts that cannot be wrong if an observation is true."""
+def _was_right(seen: Observation, observations: Iterable[Observation]) -> bool:
+    """Return whether a continuation was right from an earlier level, so that its parts can take this program."""
+    own = {part.identity for part in seen.parts}
+    return any(
+        other.continuation == seen.continuation and other.answer == Answer.RIGHT and other.level < seen.level
+        and own <= {part.identity for part in other.parts}
+        for other in observations
+    )  # fmt: skip
+
+
+def _cleared(parts: Sequence[Part], seen: Observation, *, able: bool) -> Iterator[int]:
+    """Yield the parts that cannot be wrong if an observation is true; ``able``: the continuation was right before."""
     if seen.answer == Answer.RIGHT:
         yield from range(min(seen.level + 1, len(parts)))
         last = len(parts) - 1
         # What links, loads and calls a kernel does not depend on the code in it.
         if seen.level < last and parts[last].identity == seen.parts[-1].identity:
             yield last
-    elif seen.answer != Answer.NONE:
-        # A continuation that was right from an earlier level has shown that its own parts can take this program.
-        able = any(
-            other.continuation == seen.continuation and other.answer == Answer.RIGHT and other.level < seen.level
-            for other in observations
-        )
+    elif seen.answer in WRONG:
         own = frozenset[str]().union(*(part.uses for part in seen.parts))
         for index in range(seen.level + 1, len(parts)):
             if able or (seen.answer == Answer.SAME and own.isdisjoint(parts[index].uses)):

@@ -16,15 +16,14 @@ from mlir_matrix.base.layout import columns
 from mlir_matrix.base.paths import launcher
 from mlir_matrix.base.text import harmless, shortened
 from mlir_matrix.bisect.steps.documents import LevelAnswer, LocatedTest, SteppedBisections, TestedLevel
-from mlir_matrix.bisect.steps.evidence import Answer
+from mlir_matrix.bisect.steps.evidence import WRONG, Answer
 from mlir_matrix.bisect.steps.localize import Cell, Localized
-from mlir_matrix.bisect.steps.passes import FoundPass
+from mlir_matrix.bisect.steps.passes import PATTERNS, FoundPass
 from mlir_matrix.expand.routes import alternatives, word_list
 from mlir_matrix.results.report.markdown import code, escaped, fenced, page
 
 _REASON, _DIFFERENCE = 160, 14
 _COLOURS = {Answer.RIGHT: "green", Answer.SAME: "red", Answer.OTHER: "red", Answer.NONE: "dim"}
-_WRONG = (Answer.SAME, Answer.OTHER)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +45,8 @@ def part_name(found: Localized, index: int) -> str:
 def verdict(found: Localized) -> str:
     """Return the conclusion in one sentence."""
     suspects = [part_name(found, index) for index in found.conclusion.suspects]
-    if not suspects:
-        return f"cannot tell: the continuations contradict each other: {_contradiction(found)}"
+    if found.conclusion.contested:
+        return f"cannot tell which is wrong: {alternatives(suspects)}; {_contradiction(found)}"
     if len(suspects) > 1:
         return f"cannot tell which is wrong: {alternatives(suspects)}; no other continuation comes between them"
     if found.conclusion.certain:
@@ -57,15 +56,20 @@ def verdict(found: Localized) -> str:
     return f"{suspects[0]} is probably wrong: of {part_name(found, index)} only {lone} shows that it is right"
 
 
+def sentence(found: Localized, inside: FoundPass | None) -> str:
+    """Return the conclusion about a test, with the pass if it is known."""
+    known = inside is not None and inside.passes and not inside.problem
+    return f"{verdict(found)}, in {_passes(inside)}" if inside is not None and known else verdict(found)
+
+
 def _contradiction(found: Localized) -> str:
-    """Return the last level from which a continuation is right, and the first from which another is wrong alike."""
-    right = [cell for cell in found.cells if cell.answer == Answer.RIGHT]
-    wrong = [cell for cell in found.cells if cell.answer in _WRONG]
-    last = max(right, key=lambda cell: cell.continuation.level)
-    first = min(wrong, key=lambda cell: cell.continuation.level)
-    return "; ".join(
-        f"{cell.continuation.name} is {cell.answer} after {found.parts[cell.continuation.level].name}"
-        for cell in (last, first)
+    """Return both answers at the first level on which continuations contradict each other."""
+    first, *_, last = (*found.conclusion.contested, found.conclusion.contested[-1])
+    wrong = next(cell for cell in found.cells if cell.answer in WRONG and cell.continuation.level == first)
+    right = next(cell for cell in found.cells if cell.answer == Answer.RIGHT and cell.continuation.level == last)
+    return (
+        f"{wrong.continuation.name} is wrong after {found.parts[first].name}, and {right.continuation.name} right after "
+        f"{found.parts[last].name}, so the behaviour of this IR may be undefined"
     )
 
 
@@ -93,7 +97,7 @@ def _sides(found: Localized) -> Iterator[tuple[str, str]]:
     if len(found.conclusion.suspects) != 1:
         return
     (index,) = found.conclusion.suspects
-    for words, level, answers in (("takes", index - 1, (Answer.RIGHT,)), ("gives", index, _WRONG)):
+    for words, level, answers in (("takes", index - 1, (Answer.RIGHT,)), ("gives", index, WRONG)):
         cells = [cell for cell in found.cells if cell.continuation.level == level and cell.answer in answers]
         if cells:
             yield f"from what it {words} ({cells[0].continuation.name})", cells[0].result.reason
@@ -140,6 +144,8 @@ def _inside_lines(inside: FoundPass) -> Iterator[str | Text]:
 
 
 def _passes(inside: FoundPass) -> str:
+    if inside.passes == (PATTERNS,):
+        return PATTERNS
     return f"pass {inside.passes[0]}" if len(inside.passes) == 1 else f"one of the passes {', '.join(inside.passes)}"
 
 

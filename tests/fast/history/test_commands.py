@@ -26,7 +26,8 @@ def test_without_sqlalchemy(
     words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("MATRIX_HOME", str(tmp_path))
-    monkeypatch.delitem(sys.modules, "mlir_matrix.history.store", raising=False)
+    for module in ("store", "transfer"):
+        monkeypatch.delitem(sys.modules, f"mlir_matrix.history.{module}", raising=False)
     monkeypatch.setitem(sys.modules, "sqlalchemy", None)
     assert _call(["history", *words]) == 2
     assert capsys.readouterr().err == "matrix: matrix history needs sqlalchemy: pip install 'mlir-matrix[history]'\n"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mlir_matrix.base.errors import UsageError
-from mlir_matrix.base.files import unwritable, write_output
+from mlir_matrix.base.files import write_output
 from mlir_matrix.base.paths import find_home
 from mlir_matrix.base.text import at, counted, now
 from mlir_matrix.cli import options
@@ -24,7 +24,6 @@ from mlir_matrix.cli.verbs import verb
 from mlir_matrix.history import report as text
 from mlir_matrix.history.chosen_runs import ChosenRuns
 from mlir_matrix.history.report import diff_text
-from mlir_matrix.history.spool import Spool
 
 if TYPE_CHECKING:
     from mlir_matrix.history.documents import Diff
@@ -67,28 +66,24 @@ limit = Option("limit", "--limit", type=click.IntRange(1), metavar="N", help="Sh
 
 def open_local() -> Store:
     """Open this machine's own database, and add new runs to it. Raise UsageError, InfrastructureError."""
-    state = find_home().state
-    folder = state / "history"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise unwritable(f"{folder} cannot be made", error) from None
-    file, spool = folder / "history.sqlite", Spool(state)
-    made = open_store(f"sqlite:///{file}")
-    from mlir_matrix.history.transfer import ingest
-
-    if not file.exists():
-        spool.forget()
-    ingest(spool, made, now(), warn)
-    return made
+    with _with_library():
+        from mlir_matrix.history.transfer import open_own
+    return open_own(find_home().state, now(), warn)
 
 
 def open_store(url: str) -> Store:
     """Open a database. Raise UsageError."""
-    try:
+    with _with_library():
         from mlir_matrix.history.store import Store
 
         return Store(url)
+
+
+@contextmanager
+def _with_library() -> Iterator[None]:
+    """Raise UsageError if a library of databases is missing."""
+    try:
+        yield
     except ModuleNotFoundError as error:
         library = str(error.name).partition(".")[0]
         raise UsageError(f"matrix history needs {library}: pip install 'mlir-matrix[history]'") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 import sqlalchemy as sa
 
@@ -14,6 +15,21 @@ from mlir_matrix.history.spool import NewerRunError, Spool, SpoolError, read_rec
 from mlir_matrix.history.store import Store, behaviours, months, pushed, results, runs, sets, tests
 
 Warn = Callable[[str], object]
+
+
+def open_own(state: Path, stored: str, warn: Warn) -> Store:
+    """Open the database of this machine's user, and add new runs to it. Raise UsageError, InfrastructureError."""
+    folder, spool = state / "history", Spool(state)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(f"{folder} cannot be made", error) from None
+    file = folder / "history.sqlite"
+    made = Store(f"sqlite:///{file}")
+    if not file.exists():
+        spool.forget()
+    ingest(spool, made, stored, warn)
+    return made
 
 
 def ingest(spool: Spool, store: Store, stored: str, warn: Warn) -> int:

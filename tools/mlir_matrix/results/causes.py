@@ -79,9 +79,23 @@ def causes_of(results: Sequence[TestResult]) -> list[Cause]:
     machine = [result for result in failing if suspect_of(result).kind in ("infrastructure", "expectation")]
     under_test = _UnderTest(results, failing)
     groups = [*_alike(machine), *under_test.joined(), *_alike(under_test.left)]
-    groups.sort(key=lambda group: (-len(group.results), group.suspect.kind == "infrastructure", group.identity))
-    ran = RanTests(result.id for result in results if result.fails or result.outcome == Outcome.PASS)
-    return [_cause(group, ran) for group in groups]
+    ran = ran_tests(results)
+    return sorted((_cause(group, ran) for group in groups), key=order)
+
+
+def order(cause: Cause) -> tuple[int, bool, str, str]:
+    """Return what causes are sorted by: that of most tests comes first."""
+    return -len(cause["tests"]), cause["kind"] == "infrastructure", cause["title"], cause["key"]
+
+
+def ran_tests(results: Iterable[TestResult]) -> RanTests:
+    """Return the tests among which the globs of a cause choose. Expected failures are as good as absent."""
+    return RanTests(result.id for result in results if result.fails or result.outcome == Outcome.PASS)
+
+
+def title(parts: Iterable[str]) -> str:
+    """Return the parts of a title, of limited length."""
+    return shortened(": ".join(filter(None, parts)), _LONGEST)
 
 
 def suspect_of(result: TestResult) -> Suspect:
@@ -287,7 +301,7 @@ def _title(group: _Group, example: TestResult) -> str:
             words = [f"import by {name}", group.evidence, reason]
         case _:
             words = [name, group.evidence, reason.removeprefix(f"{name}: ")]
-    return shortened(": ".join(filter(None, words)), _LONGEST)
+    return title(words)
 
 
 def _file(group: _Group) -> str:

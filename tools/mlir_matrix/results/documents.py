@@ -123,8 +123,30 @@ class Cause(TypedDict):
     """Patterns that match these tests, and no other test that passed or failed unexpectedly."""
     example: str
     """The test to look at first: an IR test, else one with the fewest steps."""
+    changed: NotRequired[ChangedSince]
+    """Absent if the history has no run in which one of the tests was as expected."""
     next: NotRequired[str]
     """The command that helps most to find the cause."""
+
+
+class ChangedSince(TypedDict):
+    """What changed since the last run in which tests of a cause were as expected, as far as all of the tests use it."""
+
+    run: str
+    """The identifier of that run."""
+    ended: Time
+    dirty: bool
+    """True if files of that run had changes that were not committed; they are in no list."""
+    files: list[str]
+    """Files of catalogs that the tests share, relative to their catalog; committed or not."""
+    other_files: int
+    """Number of further files of the catalogs that changed."""
+    pins: dict[str, list[str]]
+    """Components whose releases differ: before, now."""
+    environments: list[str]
+    """Environments whose packages differ."""
+    version: NotRequired[list[str]]
+    """The versions of the program, if they differ: before, now."""
 
 
 class UsedCatalog(TypedDict):

@@ -20,6 +20,7 @@ from mlir_matrix.history.record import record
 from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.request import ALL, FAILED, Request
 from mlir_matrix.plan.session import open_session, select_tests
+from mlir_matrix.results.cause_changes import named_by_changes
 from mlir_matrix.results.causes import causes_of
 from mlir_matrix.results.event_log import EventLog
 from mlir_matrix.results.failure_folder import KeptTests
@@ -31,6 +32,7 @@ from mlir_matrix.results.run_folder import RunFolder
 from mlir_matrix.results.run_info import RunInfo
 from mlir_matrix.results.run_plan import run_plan
 from mlir_matrix.run.unchanged import KeptRun, UnchangedRuns
+from mlir_matrix.run.what_changed import what_changed
 
 
 def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about: RunInfo, log: EventLog) -> KeptRun:
@@ -88,6 +90,9 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about:
         steps = unstable(plan, made)
         run.results = [replace(each, unstable=steps.get(each.id, [])) for each in fold(run.results)]
     run.causes = causes_of(run.results)
+    if run.causes:
+        changes = what_changed(run, about.started(), current.home.state, warn)
+        run.causes = named_by_changes(run.results, run.causes, changes)
     report = KeptRun(run=run, pins=pins, selection=selected.document, left_out=selected.lines, recorded=recorded)
     # A report has no warnings, so a run with an unused pin is not kept.
     if len(pins) == len(current.pins.overrides) and not current.catalog.over:

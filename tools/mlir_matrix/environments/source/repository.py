@@ -111,6 +111,27 @@ class Repository:
         except GitError:
             return []
 
+    def files_since(self, commit: str, folder: Path) -> list[str]:
+        """Return the files of a folder of a clone that differ from a commit, new ones included, relative to it.
+
+        Raise GitError.
+        """
+        tree = f"--work-tree={self.top}"
+        words = (
+            "diff",
+            "--name-only",
+            "--no-renames",
+            "--no-ext-diff",
+            "--ignore-submodules",
+            "-z",
+            commit,
+            "--",
+            str(folder),
+        )
+        new = ("ls-files", "--others", "--exclude-standard", "--full-name", "-z", "--", str(folder))
+        found = [path for each in (words, new) for path in self.git(tree, *each).split("\0") if path]
+        return sorted(os.path.relpath(self.top / path, folder) for path in found)
+
     def write_files(self, commit: str, paths: Sequence[str], folder: Path) -> None:
         """Write the files of a commit below some of its paths into a new folder, as a checkout does. Raise GitError."""
         there = self.git("ls-tree", "--name-only", "-z", commit, "--", *paths).split("\0")[:-1]

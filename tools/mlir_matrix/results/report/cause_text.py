@@ -15,7 +15,7 @@ from mlir_matrix.results.results import Run, TestResult
 from mlir_matrix.results.signature import shape
 
 if TYPE_CHECKING:
-    from mlir_matrix.results.documents import Cause
+    from mlir_matrix.results.documents import Cause, ChangedSince
 
 _DIAGNOSTIC_LINES = 12
 #: The first line of a diagnostic of the bindings or of ``mlir-opt``: position, if it has one here, and message.
@@ -24,6 +24,8 @@ _DIAGNOSTIC = re.compile(r"(?:(\S+:\d+(?::\d+)?): )?error: (.*)")
 _WIDTH, _GLOBS, _NAMES = 100, 4, 4
 #: The most tests of a cause that are listed by name, and the most causes that have only a line.
 _LISTED, _BRIEF = 3, 10
+#: The most changed files that are named.
+_FILES = 4
 
 
 def cause_lines(run: Run, most: int | None = None) -> list[Text]:
@@ -64,11 +66,24 @@ def _block(cause: Cause, results: Mapping[str, TestResult]) -> Iterator[Text]:
         if "file" in cause:
             yield Text(f"  file:   {cause['file']}")
         yield Text(f"  {example.outcome} {example.id}")
+    in_title = not few_alike and example.reason in cause["title"]
+    yield from _details(example, reason="" if in_title else example.reason)
+    if "changed" in cause:
+        yield Text(f"  since:  {_since(cause['changed'])}")
+    if example.kept:
+        yield Text(f"  kept:   {example.kept}")
+    yield Text(f"  repeat: {example.repeat}")
+    if example.next:
+        yield Text(f"  next:   {example.next}")
+
+
+def _details(example: TestResult, reason: str) -> Iterator[Text]:
+    """Describe how a test failed: what is expected of it, the reason, wrong elements, diagnostics."""
     if example.expectation is not None:
         rule = example.expectation
         yield Text(f"  expected {rule['outcome']} ({rule['position']}): {rule['reason']}")
-    if (few_alike and example.reason) or example.reason not in cause["title"]:
-        yield Text(f"  {example.reason}")
+    if reason:
+        yield Text(f"  {reason}")
     if example.verdict is not None and example.outcome == Outcome.MISMATCH:
         from mlir_matrix.compare.report import render  # imports NumPy
 
@@ -79,11 +94,23 @@ def _block(cause: Cause, results: Mapping[str, TestResult]) -> Iterator[Text]:
         is_traceback = "".join(lines[:1]).startswith("Traceback")
         shown = lines[-_DIAGNOSTIC_LINES:] if is_traceback else lines[:_DIAGNOSTIC_LINES]
         yield from _indented(line[:200] for line in shown)
-    if example.kept:
-        yield Text(f"  kept:   {example.kept}")
-    yield Text(f"  repeat: {example.repeat}")
-    if example.next:
-        yield Text(f"  next:   {example.next}")
+
+
+def _since(changed: ChangedSince) -> str:
+    """Return what changed since the last run in which a test was as expected."""
+    words = [*changed["files"][:_FILES]]
+    if len(changed["files"]) > _FILES:
+        words.append(f"{len(changed['files']) - _FILES} more files")
+    words += [f"{name} {' → '.join(releases)}" for name, releases in changed["pins"].items()]
+    if not changed["pins"]:
+        words += [f"environment {name}" for name in changed["environments"]]
+    if "version" in changed:
+        words.append(f"mlir-matrix {' → '.join(changed['version'])}")
+    if changed["other_files"] and not words:
+        words.append(f"{counted(changed['other_files'], 'file')} of the catalogs, none that all of the tests use")
+    unknown = "; it had uncommitted changes, too" if changed["dirty"] else ""
+    what = ", ".join(words) or "nothing that the history knows"
+    return f"it passed on {changed['ended'][:16].replace('T', ' ')}, changed: {what}{unknown}"
 
 
 def _globs(cause: Cause) -> Iterator[Text]:

@@ -1,0 +1,32 @@
+"""When a test was last as expected, and with what."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mlir_matrix.history.last_pass import last_passes
+from mlir_matrix.history.spool import Spool
+from support.recordings import TIMES, recording, result
+
+
+def test_the_last_run_in_which_each_test_passed(tmp_path: Path) -> None:
+    spool = Spool(tmp_path)
+    for day, outcome in enumerate(("pass", "pass", "mismatch", "infra-error")):
+        results = [result("a", outcome, pins={"llvm": str(day)}), result("b", environments={"mlir": f"{day}"})]
+        spool.add(recording(results, day, commit=f"{day}" * 40))
+    warnings: list[str] = []
+    found = last_passes(tmp_path, ["jax/p/t/a", "jax/p/t/b", "jax/p/t/c"], warnings.append)
+    assert found.keys() == {"jax/p/t/a", "jax/p/t/b"}
+    first, second = found["jax/p/t/a"], found["jax/p/t/b"]
+    assert (first.ended, first.pins, first.version) == (TIMES[1], {"llvm": "1"}, "1")
+    assert (second.ended, second.environments) == (TIMES[3], {"mlir": "3"})
+    assert first.catalogs[0]["commit"] == "1" * 40
+    assert warnings == []
+
+
+def test_a_history_that_is_off_knows_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MATRIX_HISTORY", "off")
+    assert last_passes(tmp_path, ["jax/p/t/a"], print) == {}
+    assert list(tmp_path.iterdir()) == []

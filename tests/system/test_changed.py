@@ -1,4 +1,7 @@
-"""``--changed-since`` on the command line: changes of the program itself, runs that nothing affects, and refusals."""
+"""``--changed-since`` on the command line: changes of the program itself, runs that nothing affects, and refusals.
+
+And what changed where tests fail that passed before.
+"""
 
 from __future__ import annotations
 
@@ -139,3 +142,26 @@ def test_refusals(
     done = matrix("plan", *SELECTED, *words)
     assert done.returncode == 2
     assert message in done.stderr
+
+
+def test_a_fault_in_a_step_and_one_in_a_workload_are_two_causes(
+    checkout: Path, matrix: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    """The one because its IR test fails, too, the other by the file that changed. Neither is committed."""
+    step, source = "recipes/steps/linalg-to-loops/step.yaml", "matrix/workloads/softmax/linalg.mlir"
+    tests = ("mlir/linalg-loops/x86_64/{conv2d,mlp,softmax,transpose}", "*/linalg-to-loops/ir/*")
+    results = tmp_path / "results.json"
+    assert matrix("run", *tests, "-q").returncode == 0
+    edit(checkout / step, "tm-tensor-to-loops,convert-linalg-to-loops,", "tm-tensor-to-loops,")
+    edit(checkout / source, "func.func @main", "func.fun @main")
+    done = matrix("run", *tests, "-q", "--results", str(results))
+    assert done.returncode == 1, done.stderr
+    first, second = json.loads(results.read_text())["causes"]
+    assert first["title"].startswith("linalg-to-loops: its IR test matmul fails: ")
+    assert (first["file"], first["changed"]["files"]) == (step, [step])
+    assert second["title"].startswith(f"{source} changed: ")
+    assert (second["file"], second["tests"]) == (source, ["mlir/linalg-loops/x86_64/softmax"])
+    lines = done.stdout.splitlines()
+    assert lines[lines.index(first["title"]) - 1] == ""
+    assert f", changed: {step}" in done.stdout
+    assert "not as expected, 2 causes; " in lines[-1]

@@ -74,6 +74,14 @@ def test_equal_wrong_bits_are_one_cause() -> None:
     assert [len(each["tests"]) for each in causes_of(failed)] == [2, 1]
 
 
+def test_a_workload_whose_tests_fail_everywhere_is_one_cause() -> None:
+    """For example by a bound that is too narrow: each program is wrong in its own way."""
+    failed = [result(f"jax/p{n}/t/a", "mismatch", "judge/a", f"off by {n}", signal=str(n)) for n in range(5)]
+    (found,) = causes_of([*failed, *several(9, "jax/p0/t/w#")])
+    assert (found["kind"], found["name"], len(found["tests"])) == ("workload", "a", 5)
+    assert found["title"] == "a: 5 of its 5 tests fail when they run: off by 0"
+
+
 def test_an_ir_test_joins_what_its_step_breaks_later() -> None:
     """The fault of a step may only show in later ones, in many ways."""
     later = [

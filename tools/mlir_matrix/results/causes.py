@@ -205,6 +205,7 @@ class _UnderTest:
         self._take_by_step()
         while self._take_wrong_numbers():
             pass
+        self._take_by_workload()
         return [_Group(suspect, each.results, tuple(suspect), each.words) for suspect, each in self._found.items()]
 
     def _take_by_step(self) -> None:
@@ -214,16 +215,35 @@ class _UnderTest:
             suspect = suspect_of(result)
             if suspect not in self._checked:
                 suspect = next(filter(self._is_checked, reversed(_route(result))), suspect)
-            words = ""
             if suspect in self._checked:
-                words = f"its IR test {self._checked[suspect].workload} fails"
-            elif self._there[suspect] >= _FEW_TESTS and 2 * self._there[suspect] > self._reached[suspect]:
-                words = f"{self._there[suspect]} of {self._reached[suspect]} tests that reach it fail there"
-            if words:
-                self._found.setdefault(suspect, _Evidence(words)).results.append(result)
+                self._take(result, suspect, f"its IR test {self._checked[suspect].workload} fails")
+            elif suspect.kind != "workload" and self._are_most(self._there[suspect], suspect):
+                count = f"{self._there[suspect]} of {self._reached[suspect]}"
+                self._take(result, suspect, f"{count} tests that reach it fail there")
             else:
                 left.append(result)
         self.left = left
+
+    def _take_by_workload(self) -> None:
+        """Take the tests of workloads most of whose tests fail while or after they run."""
+        left = []
+        there = Counter(map(suspect_of, self.left))
+        for result in self.left:
+            suspect = suspect_of(result)
+            if suspect.kind == "workload" and self._are_most(there[suspect], suspect):
+                self._take(
+                    result, suspect, f"{there[suspect]} of its {self._reached[suspect]} tests fail when they run"
+                )
+            else:
+                left.append(result)
+        self.left = left
+
+    def _take(self, result: TestResult, suspect: Suspect, words: str) -> None:
+        self._found.setdefault(suspect, _Evidence(words)).results.append(result)
+
+    def _are_most(self, failing: int, suspect: Suspect) -> bool:
+        """Return whether so many failing tests are most of those that reach a suspect, and not few."""
+        return failing >= _FEW_TESTS and 2 * failing > self._reached[suspect]
 
     def _is_checked(self, suspect: Suspect) -> bool:
         """Return whether a step's IR test fails, and most tests that go through the step fail, too."""
@@ -243,9 +263,7 @@ class _UnderTest:
         scores = {
             suspect: number / sqrt(len(failing) * self._reached[suspect])
             for suspect, number in failed.items()
-            if number >= _FEW_TESTS
-            and len(workloads[suspect]) >= _FEW_WORKLOADS
-            and 2 * number > self._reached[suspect]
+            if len(workloads[suspect]) >= _FEW_WORKLOADS and self._are_most(number, suspect)
         }
         if not scores:
             return False
@@ -260,8 +278,10 @@ class _UnderTest:
 
 
 def _route(result: TestResult) -> list[Suspect]:
-    """Return what a test went through: its importer, and its steps up to the one that decided."""
-    route = [] if result.identity.is_ir else [Suspect("importer", result.framework)]
+    """Return what a test went through: its workload, its importer, and its steps up to the one that decided."""
+    route = (
+        [] if result.identity.is_ir else [Suspect("workload", result.workload), Suspect("importer", result.framework)]
+    )
     route += [Suspect("step", step) for step in result.steps]
     # Documents of older programs have no steps.
     own = suspect_of(result)

@@ -206,7 +206,7 @@ class ResultMaker:
             log=str(done.result.metrics.get("log", "")) if not done.result.ok else "",
             weak=weak_outputs(verdict) if verdict else {},
             steps=list(chain.steps),
-            wrong_output=self._wrong_output(action) if word == Outcome.MISMATCH else "",
+            wrong_output=self._wrong_output(action) if verdict and word == Outcome.MISMATCH else "",
             scaled=chain.scaled,
             step=_step(chain.failed or action) if word != Outcome.PASS else None,
             signal=outcome.get("signal", ""),

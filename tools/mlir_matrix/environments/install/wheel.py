@@ -111,7 +111,8 @@ def _call(pip: Pip, command: list[str], package: WheelPackage, interpreter: Inte
 
 
 def _other_hash(package: WheelPackage) -> InfrastructureError:
-    return InfrastructureError(f"{package.label} has another hash than in the lock file; not installed")
+    lock = f"the lock file {package.position}".rstrip()
+    return InfrastructureError(f"{package.label} has another hash than in {lock}; not installed")
 
 
 def _explained(package: WheelPackage, output: str) -> InfrastructureError:

@@ -44,6 +44,8 @@ class WheelPackage:
     #: Bytes to download and bytes on disk, if known.
     size: int | None = field(default=None, compare=False)
     installed: int | None = field(default=None, compare=False)
+    #: ``FILE:LINE`` of the lock file.
+    position: str = field(default="", compare=False)
 
     needs = ()
 
@@ -167,7 +169,14 @@ def _package(text: str, line: str, where: str) -> WheelPackage:
         )
     size, installed = map(int, known.groups()) if known else (None, None)
     hashes = tuple(re.findall(r"sha256:([0-9a-f]{64})", match["hashes"]))
-    return WheelPackage(name=match["name"], version=match["version"], hashes=hashes, size=size, installed=installed)
+    return WheelPackage(
+        name=match["name"],
+        version=match["version"],
+        hashes=hashes,
+        size=size,
+        installed=installed,
+        position=where,
+    )
 
 
 def _check_pin(pinned: str, packages: Mapping[str, WheelPackage], where: str) -> None:

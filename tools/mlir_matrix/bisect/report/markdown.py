@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterator, Sequence
 from urllib.parse import quote
@@ -13,7 +12,7 @@ from mlir_matrix.bisect.bisection import Bisection, ExplainedChange, shown
 from mlir_matrix.bisect.observations import Point
 from mlir_matrix.bisect.releases import Axis, point_name
 from mlir_matrix.bisect.report.words import among, bug, flaky, headline, scaled, sentence, unchanged
-from mlir_matrix.results.report.markdown import escaped, one_line
+from mlir_matrix.results.report.markdown import code, escaped, longest_run
 from mlir_matrix.results.reproducer import Commands
 from mlir_matrix.results.signature import Signature
 
@@ -34,7 +33,7 @@ def _lines(found: Bisection, command: str) -> Iterator[str]:
     first, last, component = map(escaped, (axis.names[0], axis.names[-1], axis.component))
     yield f"# {escaped(_title(found))}"
     yield ""
-    yield f"Test {_code(found.test)}, with the {axis.noun}s {first} to {last} of {component}:"
+    yield f"Test {code(found.test)}, with the {axis.noun}s {first} to {last} of {component}:"
     yield from ("", f"| {axis.noun} | behaviour |", "|---|---|")
     told: set[frozenset[Signature] | None] = {None}
     for point in found.points:
@@ -88,7 +87,7 @@ def _change(found: Bisection, explained: ExplainedChange) -> Iterator[str]:
     if explained.commits:
         yield f"- commits: <{quote(explained.commits, safe=':/?#&=%+,~')}>"
     if explained.descend:
-        yield f"- to search them: {_code(shlex.join([launcher(), 'bisect', *explained.descend]))}"
+        yield f"- to search them: {code(shlex.join([launcher(), 'bisect', *explained.descend]))}"
     for point in (change.before, change.after):
         yield from _result(axis.names[point], found, point)
     yield ""
@@ -100,9 +99,9 @@ def _difference(found: Bisection, explained: ExplainedChange) -> Iterator[str]:
     if difference is None or difference.problem:
         yield escaped(sentence(unchanged(found, explained)))
     elif not difference.lines:
-        yield f"The IR is the same up to the step {_code(difference.step)}, which gives other bytes."
+        yield f"The IR is the same up to the step {code(difference.step)}, which gives other bytes."
     else:
-        yield f"The first step whose IR differs is {_code(difference.step)} (names of values are left out):"
+        yield f"The first step whose IR differs is {code(difference.step)} (names of values are left out):"
         more = [f"… {difference.cut} more lines"] if difference.cut else []
         yield from ("", *_fenced("diff", [*difference.lines, *more]))
 
@@ -152,22 +151,12 @@ def _file(name: str, data: bytes) -> Iterator[str]:
         text = data.decode() if len(data) <= _LONGEST else ""
     except UnicodeDecodeError:
         text = ""
-    yield f"{_code(name)}{':' if text else f': {len(data)} bytes, beside this report'}"
+    yield f"{code(name)}{':' if text else f': {len(data)} bytes, beside this report'}"
     if text:
         yield from ("", *_fenced(name.rpartition(".")[2], text.rstrip("\n").splitlines()))
 
 
 def _fenced(language: str, lines: Sequence[str]) -> Iterator[str]:
     """Yield a block of code that no line in it ends."""
-    fence = "`" * max(3, _longest_run("\n".join(lines)) + 1)
+    fence = "`" * max(3, longest_run("\n".join(lines)) + 1)
     yield from (f"{fence}{language}", *lines, fence)
-
-
-def _code(text: str) -> str:
-    """Return code for the middle of a line. The code may contain backticks."""
-    fence, space = "`" * (_longest_run(text) + 1), " " if "`" in text else ""
-    return f"{fence}{space}{one_line(text)}{space}{fence}"
-
-
-def _longest_run(text: str) -> int:
-    return max(map(len, re.findall("`+", text)), default=0)

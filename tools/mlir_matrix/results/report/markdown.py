@@ -56,3 +56,14 @@ def escaped(text: str) -> str:
 def one_line(text: str) -> str:
     """Return a text without line breaks."""
     return " ".join(text.splitlines())
+
+
+def code(text: str) -> str:
+    """Return code for the middle of a line. The code may contain backticks."""
+    fence, space = "`" * (longest_run(text) + 1), " " if "`" in text else ""
+    return f"{fence}{space}{one_line(text)}{space}{fence}"
+
+
+def longest_run(text: str) -> int:
+    """Return the length of the longest run of backticks."""
+    return max(map(len, re.findall("`+", text)), default=0)

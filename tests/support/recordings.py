@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.history.record import make_recording
 from mlir_matrix.history.spool import new_id
 from mlir_matrix.results.results import NOT_RUN, TestResult
+
+if TYPE_CHECKING:
+    from mlir_matrix.results.documents import Cause
 
 #: A year of days.
 TIMES = [f"2026-{1 + day // 28:02}-{1 + day % 28:02}T12:00:00.000Z" for day in range(336)]
@@ -39,6 +42,7 @@ def recording(
     commit: str = "c" * 40,
     host: str = "one",
     inputs: Mapping[str, str] | None = None,
+    causes: Iterable[Cause] = (),
     **more: Any,
 ) -> dict[str, Any]:
     """A run of some results, on a day of the year."""
@@ -46,4 +50,4 @@ def recording(
         "version": "1", "command": "matrix run", "host": host, "started": TIMES[day], "ended": TIMES[day],
         "catalogs": [{"folder": "/catalog", "commit": commit, "dirty": False}],
     }  # fmt: skip
-    return {**make_recording(new_id(), results, about, ["smoke"], inputs or {}), **more}
+    return {**make_recording(new_id(), results, about, ["smoke"], inputs or {}, causes=causes), **more}

@@ -19,6 +19,8 @@ from mlir_matrix.results.results import NOT_RUN
 BAD, GOOD, UNKNOWN = 0, 1, 2
 _ID = re.compile(r"[0-9a-f]{32}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
+#: The most characters of a command, which is useless if it is cut.
+_LONGEST_COMMAND = 4000
 _MOST_MS = (1 << 31) - 1
 _OUTCOMES = {str(each) for each in Outcome}
 
@@ -42,7 +44,10 @@ class Checked:
     behaviours: Sequence[tuple[str, str, str, str]]
     #: (digest, pins, environments)
     sets: Sequence[tuple[str, str, str]]
-    #: Columns of results: test, index of its behaviour, state, executed, ms, error_used, max_ulp, index of its set, inputs.
+    #: (digest, key of the cause, kind, name, file, title, example, next)
+    causes: Sequence[tuple[str, ...]]
+    #: Columns of results: test, index of its behaviour, state, executed, ms, error_used, max_ulp, index of its set, inputs,
+    #: index of its cause or None.
     columns: Sequence[Sequence[Any]]
 
 
@@ -75,11 +80,14 @@ def _check(recording: Mapping[str, Any]) -> Checked:
     named = {name: _text(run.get(name, "")) for name in ("host", "version", "command")}
     behaviours = [_behaviour(*each) for each in recording.get("behaviours", ())]
     sets = [_set(*each) for each in recording.get("sets", ())]
-    columns = _columns(recording.get("tests", ()), behaviours, _Inputs(run, catalogs, sets))
+    rows = recording.get("tests", ())
+    # Older programs grouped no failures.
+    causes, cause = _causes(recording.get("causes", ()), len(rows))
+    columns = [*_columns(rows, behaviours, _Inputs(run, catalogs, sets)), cause]
     return Checked(
         id=recording["id"], same_as=same_as, **named, catalogs=json.dumps(catalogs), started=times[0], ended=times[1],
         arguments=json.dumps([_text(each) for each in recording.get("arguments", ())]),
-        interrupted=int(bool(recording.get("interrupted"))), behaviours=behaviours, sets=sets, columns=columns,
+        interrupted=int(bool(recording.get("interrupted"))), behaviours=behaviours, sets=sets, causes=causes, columns=columns,
     )  # fmt: skip
 
 
@@ -100,6 +108,20 @@ def _set(pins: Mapping[str, str], environments: Mapping[str, str]) -> tuple[str,
         json.dumps({_text(name): _text(value) for name, value in sorted(each.items())}) for each in (pins, environments)
     ]
     return digest_value(both), both[0], both[1]
+
+
+def _causes(found: Sequence[Any], tests: int) -> tuple[list[tuple[str, ...]], list[int | None]]:
+    """Return the causes, and the index of the cause of each test."""
+    causes = []
+    of_tests: list[int | None] = [None] * tests
+    for index, (*texts, command, failing) in enumerate(found):
+        named = (*map(_text, texts), _text(command, _LONGEST_COMMAND))
+        causes.append((digest_value(named), *named))
+        for test in failing:
+            if test < 0:
+                raise IndexError("negative")
+            of_tests[test] = index
+    return causes, of_tests
 
 
 class _Inputs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +16,10 @@ from mlir_matrix.results.results import NOT_RUN, Run, TestResult
 from mlir_matrix.results.signature import UNKNOWN, behaviour, shape
 
 if TYPE_CHECKING:
-    from mlir_matrix.results.documents import FinishedRun
+    from mlir_matrix.results.documents import Cause, FinishedRun, InQuarantine
 
+#: The kind of the causes that stand for tests in quarantine, whose failures have none.
+QUARANTINE = "quarantine"
 #: The most characters of the description of a behaviour.
 LONGEST = 500
 
@@ -50,7 +53,9 @@ def record(
     spool = Spool(state)
     if spool.is_off:
         return "", []
-    recording = make_recording(new_id(), run.results, about, tests, inputs or {}, interrupted=run.interrupted)
+    recording = make_recording(
+        new_id(), run.results, about, tests, inputs or {}, causes=run.causes, interrupted=run.interrupted
+    )
     slow = update_summary(state, executions(run.results), about["ended"])
     try:
         recorded = spool.add(recording)
@@ -66,11 +71,14 @@ def make_recording(
     tests: Sequence[str],
     inputs: Mapping[str, str],
     *,
+    causes: Iterable[Cause] = (),
     interrupted: bool = False,
 ) -> dict[str, Any]:
     """Return a run in the form of a file of the spool. Values that many tests share are in tables."""
     sets, behaviours = Table(), Table()
-    rows = []
+    rows: list[list[object]] = []
+    failing: dict[str, list[int]] = defaultdict(list)
+    quarantined: dict[str, tuple[InQuarantine, list[int]]] = {}
     by_object: dict[tuple[int, int], int] = {}
     for each in results:
         # By identity, because results share these objects.
@@ -79,6 +87,10 @@ def make_recording(
             both = [dict(each.pins), dict(each.environments)]
             by_object[pair] = sets.place(canonical(both), both)
         metrics = each.metrics
+        if each.fails:
+            failing[each.id].append(len(rows))
+        elif each.quarantine is not None:
+            quarantined.setdefault(each.quarantine["position"], (each.quarantine, []))[1].append(len(rows))
         rows.append(
             [
                 each.id, _behaviour(behaviours, each), int(each.expected), int(each.cached), round(each.duration_s, 4),
@@ -93,6 +105,21 @@ def make_recording(
         "interrupted": interrupted,
         "sets": sets.values,
         "behaviours": behaviours.values,
+        "causes": [
+            [
+                *(cause[name] for name in ("key", "kind", "name")),
+                cause.get("file", ""),
+                cause["title"],
+                cause["example"],
+                cause.get("next", ""),
+                [row for test in cause["tests"] for row in failing[test]],
+            ]
+            for cause in causes
+        ]
+        + [
+            [position, QUARANTINE, of["owner"], "", of["reason"], "", "", failed]
+            for position, (of, failed) in quarantined.items()
+        ],
         "tests": rows,
     }
 

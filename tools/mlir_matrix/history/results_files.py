@@ -12,6 +12,7 @@ from mlir_matrix.history.checked import Checked, check
 from mlir_matrix.history.record import make_recording
 from mlir_matrix.history.spool import SpoolError
 from mlir_matrix.history.store import Store, runs
+from mlir_matrix.results.causes import causes_of
 from mlir_matrix.results.merge import read_results, result_of
 
 
@@ -26,8 +27,10 @@ def read_run(file: Path) -> Checked:
     identifier = digest_value(ascii([about["host"], about["started"], about["command"]]))[:32]
     # Older programs did not write what selected the tests; no suite is called thus.
     selecting = about.get("selecting", ["?"])
+    found = [result_of(entry) for entry in document["tests"]]
+    causes = document["causes"] if "causes" in document else causes_of(found)
     recording = make_recording(
-        identifier, map(result_of, document["tests"]), about, selecting, {}, interrupted=document["interrupted"]
+        identifier, found, about, selecting, {}, causes=causes, interrupted=document["interrupted"]
     )
     try:
         return check(recording)

@@ -28,7 +28,7 @@ from mlir_matrix.history.checked import BAD, Checked
 
 MIGRATIONS = Path(__file__).with_name("migrations")
 #: The newest revision in ``MIGRATIONS``.
-REVISION = "2"
+REVISION = "3"
 #: Seconds to wait for another process, which writes a run in less.
 _PATIENCE = 20
 #: Seconds between attempts to connect to a server, which may be restarting.
@@ -50,7 +50,8 @@ runs = _table("runs", f"key {_FROM_RUN} stored total executed unexpected")
 tests = _table("tests", "key id")
 behaviours = _table("behaviours", "key digest outcome stage text")
 sets = _table("sets", "key digest pins environments")
-results = _table("results", "test run nr behaviour state executed ms error_used max_ulp pins inputs")
+results = _table("results", "test run nr behaviour state executed ms error_used max_ulp pins inputs cause")
+causes = _table("causes", "key digest cause kind name file title example next")
 months = _table("months", "test month results executed unexpected ms error_used")
 pushed = _table("pushed", "target run")
 
@@ -192,7 +193,7 @@ class Store:
         raise AssertionError
 
     def _add(self, connection: sa.Connection, run: Checked, stored: str) -> bool:
-        names, behaviour, states, ran, *rest, pins, inputs = run.columns
+        names, behaviour, states, ran, *rest, pins, inputs, cause = run.columns
         counts = {"total": len(names), "executed": sum(ran), "unexpected": states.count(BAD)}
         row = {name: getattr(run, name) for name in _FROM_RUN.split()}
         statement = self.insert(runs).on_conflict_do_nothing().returning(runs.c.key)
@@ -206,11 +207,12 @@ class Store:
         of_tests = self._places(connection, tests, [(name,) for name in names])
         of_behaviours = self._places(connection, behaviours, run.behaviours)
         of_sets = self._places(connection, sets, run.sets)
+        of_causes = self._places(connection, causes, run.causes)
         places = (
             of_tests, [key] * len(names), range(len(names)), map(of_behaviours.__getitem__, behaviour), states, ran, *rest,
-            map(of_sets.__getitem__, pins), inputs,
+            map(of_sets.__getitem__, pins), inputs, (None if each is None else of_causes[each] for each in cause),
         )  # fmt: skip
-        # In the order of the table.
+        # In the order of the table, whose key is the first three values.
         rows = sorted(zip(*places, strict=True))
         if self.is_server:
             columns = ", ".join(results.c.keys())

@@ -82,8 +82,7 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about:
     run.results = with_next(run.results, options.other_command(request))
     if trouble := kept.keep(run, plan, current):
         warn(trouble)
-    # The history records each repeated execution.
-    recorded = _record(current, whole, run, about, request.tests)
+    executions = run.results
     if request.times:
         made: Made = {}
         note_outputs(made, plan, run.done)
@@ -93,6 +92,8 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about:
     if run.causes:
         changes = what_changed(run, about.started(), current.home.state, warn)
         run.causes = named_by_changes(run.results, run.causes, changes)
+    # The history records each repeated execution.
+    recorded = _record(current, whole, replace(run, results=executions), about, request.tests)
     report = KeptRun(run=run, pins=pins, selection=selected.document, left_out=selected.lines, recorded=recorded)
     # A report has no warnings, so a run with an unused pin is not kept.
     if len(pins) == len(current.pins.overrides) and not current.catalog.over:

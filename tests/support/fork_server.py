@@ -61,6 +61,7 @@ def _perform(words: list[str], cwd: str, env: dict[str, str], folder: str) -> No
     os.environ.clear()
     os.environ.update(env)
     os.chdir(cwd)
+    sys.argv[1:] = words
     sys.pycache_prefix = env.get("PYTHONPYCACHEPREFIX")
     from mlir_matrix.cli.main import main
 

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
+from email import message_from_bytes
+from email.policy import default
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from mlir_matrix.base.text import now
 from mlir_matrix.environments.session import Session
 from mlir_matrix.fleet.durations import read_snapshot, read_summary
 from mlir_matrix.history.checked import check
-from mlir_matrix.history.chosen_runs import ChosenRuns
+from mlir_matrix.history.chosen_runs import ALL_RUNS, ChosenRuns
 from mlir_matrix.history.questions import Questions
 from mlir_matrix.history.spool import Spool
 from mlir_matrix.history.store import Store
+from mlir_matrix.history.today import Morning
 from mlir_matrix.history.transfer import ingest, prune
 from mlir_matrix.history.trends import Trends
 from support.downstream import Downstream
@@ -131,6 +137,31 @@ def test_a_history_of_runs(fresh: Callable[[str], Workspace], catalog: Downstrea
         summary[TEST].last_failure,
     )
 
+    since = now()
+    catalog.write("recipes/steps/turns/tests/named.mlir", NAMED.replace("CHECK: linalg", "CHECK: nothing"))
+    commit(catalog.root)
+    run("--pin", "llvm=19", code=1)
+    mailer = tmp_path / "sendmail"
+    mailer.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/words; cat > {tmp_path}/mail; exit $(cat {tmp_path}/code)\n')
+    mailer.chmod(0o755)
+    (tmp_path / "code").write_text("0")
+    path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    sending = replace(workspace, more={**workspace.more, **path})
+    morning = sending("history", "today", "--since", since, "--mail", "lab@example.org", "--format", "json")
+    assert morning.code == 1, morning.stderr
+    (cause,) = morning.document["new"]
+    assert (cause["tests"], cause["file"]) == ([TEST], "recipes/steps/turns/step.yaml")
+    (place,) = cause["places"]
+    assert place["pins"] == "llvm=19"
+    assert str(catalog.root) in [each["folder"] for each in place["first_bad"]["commits"]]
+    assert (tmp_path / "words").read_text() == "-t -i\n"
+    mail = message_from_bytes((tmp_path / "mail").read_bytes(), policy=default)
+    assert (mail["To"], mail["Subject"]) == ("lab@example.org", "matrix: 1 test newly fails, 1 cause")
+    assert cause["title"][:60] in mail.get_content()
+    (tmp_path / "code").write_text("75")
+    refused = sending("history", "today", "--mail", "lab@example.org")
+    assert (refused.code, "did not take the mail (exit code 75)" in refused.stderr) == (3, True)
+
     pruned = workspace("history", "prune", "--older-than", "1d")
     assert (pruned.code, pruned.stdout.rpartition(": ")[2].strip()) == (0, "0 results removed")
 
@@ -224,6 +255,7 @@ def test_both_databases_give_the_same_answers(server: Postgres, tmp_path: Path) 
         ]  # fmt: skip
         spool.add(recording(results, day, inputs={each.id: f"{day // 6:064x}" for each in results}))
     answers = []
+    pinned = ChosenRuns(host="o*", pin="llvm=2?")
     for url in urls:
         store = Store(url)
         spooled = [file.read_bytes() for file in spool.files()]
@@ -240,6 +272,7 @@ def test_both_databases_give_the_same_answers(server: Postgres, tmp_path: Path) 
                 trends.flaky([]), trends.slower([]), trends.growing([]), trends.snapshot("").tests,
                 some.runs(most=3), some.show(["jax/**"]), some.first_bad([]), some.outcomes("latest~2"),
                 Trends(some).flaky([]), Trends(some).snapshot("").tests,
+                *(Morning(store, connection, each, TIMES[27], TIMES[30]).document("") for each in (ALL_RUNS, pinned)),
             ])  # fmt: skip
         answers[-1].append(prune(store, TIMES[20], TIMES[301]))
         with store.reading() as connection:

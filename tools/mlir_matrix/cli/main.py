@@ -91,6 +91,9 @@ VERBS: Mapping[str, LazyVerb | LazyGroup] = {
                 "history.commands:show_command",
             ),
             "diff": LazyVerb("Show new, fixed and changed failures between two runs.", "history.commands:diff_command"),
+            "today": LazyVerb(
+                "Show what is new since yesterday, by cause and machine.", "history.commands:today_command"
+            ),
             "push": LazyVerb("Add the runs of this machine to a server.", "history.commands:push_command"),
             "import": LazyVerb("Add the runs of results documents.", "history.commands:import_command"),
             "export": LazyVerb(

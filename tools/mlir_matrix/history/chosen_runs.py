@@ -17,6 +17,8 @@ class ChosenRuns:
     branch: str = ""
     #: Runs that started, or were repeated, at this time or later.
     since: str = ""
+    #: A component and its release, ``llvm=22``: only results with this release, or one that begins with it.
+    pin: str = ""
 
 
 ALL_RUNS = ChosenRuns()

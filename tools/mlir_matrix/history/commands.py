@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ import click
 
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.files import write_output
+from mlir_matrix.base.names import printable
 from mlir_matrix.base.paths import find_home
 from mlir_matrix.base.text import at, counted, now
 from mlir_matrix.cli import options
@@ -36,18 +38,33 @@ database = Option(
 )  # fmt: skip
 patterns = click.argument("tests", nargs=-1, metavar="[PATTERN]...")
 _DAYS = re.compile(r"([1-9]\d{0,4})d?", re.ASCII)
+_DURATION = re.compile(r"([1-9]\d{0,4})([dh])", re.ASCII)
 _DAY_NS = 86_400 * 10**9
+_UNITS_NS = {"d": _DAY_NS, "h": _DAY_NS // 24}
 
 
 def _since(context: click.Context, parameter: click.Parameter, value: str | None) -> str:
-    days = _DAYS.fullmatch(value or "")
     # A number alone may be meant as a year.
-    if days and value != days[1]:
-        return at(time.time_ns() - int(days[1]) * _DAY_NS)
+    duration = _DURATION.fullmatch(value or "")
+    if duration:
+        return at(time.time_ns() - int(duration[1]) * _UNITS_NS[duration[2]])
     try:
         return options.read_date(context, parameter, value)
     except UsageError as error:
-        raise UsageError(f"{error}, or a number of days, e.g. 7d") from None
+        raise UsageError(f"{error}, or a number of days or hours, e.g. 7d or 12h") from None
+
+
+def _pin(_context: click.Context, parameter: click.Parameter, value: str) -> str:
+    component, _, release = value.partition("=")
+    if value and not (component and release):
+        raise UsageError(f"{parameter.opts[0]} {printable(value)}: expected COMPONENT=RELEASE, e.g. llvm=22")
+    return value
+
+
+def _addresses(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    from mlir_matrix.history.mail import read_address  # imports the library for mails
+
+    return tuple(map(read_address, values))
 
 
 #: Passes ``chosen``, a ChosenRuns, to the verb.
@@ -58,7 +75,11 @@ chosen_runs = options.gathered(
     Option("suite", "--suite", metavar="SUITE", default="", help="Only runs of this suite, e.g. nightly."),
     Option("branch", "--branch", metavar="GLOB", default="", help="Only runs of catalogs on these Git branches."),
     Option(
-        "since", "--since", metavar="DATE|DAYS", callback=_since, help="Only runs since then, e.g. 2026-01-31 or 7d."
+        "since",
+        "--since",
+        metavar="DATE|DURATION",
+        callback=_since,
+        help="Only runs since then, e.g. 2026-01-31, 7d or 12h.",
     ),
 )
 limit = Option("limit", "--limit", type=click.IntRange(1), metavar="N", help="Show at most N runs or tests.")
@@ -151,7 +172,7 @@ def show_command(
         found: Any
         kind, rows = f"history-{question}", "tests"
         if question == "first-bad":
-            found, total = questions.first_bad(tests, **most)
+            found, total = questions.first_bad(tests) if limit is None else questions.first_bad(tests, limit)
             summary = {"tests": total, "shown": len(found)}
             shown = text.first_bad_text(found, total)
         elif question:
@@ -218,6 +239,55 @@ def _outcomes(questions: Questions, word: str) -> tuple[str, dict[str, EndedTest
         return word, read_outcomes(Path(word))
     run, found = questions.outcomes(word)
     return run["id"], found
+
+
+@verb(
+    "today",
+    "matrix history today",
+    "matrix history today --since 12h --host 'build-*'",
+    "matrix history today --mail lab@example.org",
+)
+@chosen_runs
+@click.option(
+    "--pin",
+    callback=_pin,
+    default="",
+    metavar="COMPONENT=RELEASE",
+    help="Only results with this release, e.g. llvm=22.",
+)
+@click.option(
+    "--mail", "addresses", multiple=True, callback=_addresses, metavar="ADDRESS",
+    help="Also send the text to ADDRESS by this machine's sendmail. Repeatable.",
+)  # fmt: skip
+@options.output_format("text", "markdown", "json", "mail")
+@database
+def today_command(chosen: ChosenRuns, pin: str, addresses: tuple[str, ...], form: str, url: str) -> int:
+    """Show what is new since yesterday, or --since: what broke, by cause and machine, and what changed since it worked.
+
+    Each test is compared with the last run before that decided it, on the same machine with the same pins on the command line.
+
+    Exit code: 1 if there are new failures, else 0.
+    """
+    store = open_chosen(url)
+    since = chosen.since or at(time.time_ns() - _DAY_NS)
+    from mlir_matrix.history.today import Morning
+
+    with store.reading() as connection:
+        morning = Morning(store, connection, replace(chosen, since="", pin=pin), since, now())
+        document = morning.document(store.name)
+    from mlir_matrix.history import mail, today_report
+
+    lines = today_report.text(document)
+    message = mail.make_mail(f"matrix: {today_report.summary(document)}", "\n".join(lines), addresses)
+    if form == "markdown":
+        click.echo(today_report.markdown(document), nl=False)
+    elif form == "mail":
+        click.echo(message, nl=False)
+    else:
+        show(form, document, lines)
+    if addresses:
+        mail.send(message)
+    return 1 if document["new"] else 0
 
 
 @verb("push", "matrix history push", "matrix history push --to postgresql://lab@history.example/matrix")

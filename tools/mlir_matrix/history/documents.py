@@ -298,6 +298,80 @@ class DiffSummary(TypedDict):
     gone: int
 
 
+class TodayMachine(TypedDict):
+    """The runs of a machine with equal pins on the command line."""
+
+    host: str
+    pins: str
+    """For example `llvm=22`; empty for the default releases."""
+    runs: int
+    last_run: Time
+    """The start of the last run."""
+    tests: int
+    """Number of tests that were decided since."""
+    unexpected: int
+    new: int
+
+
+class TodayPlace(TypedDict):
+    """Where a cause is."""
+
+    host: str
+    pins: str
+    tests: int
+    first_bad: FirstBadTest | None
+    """Of the first of these tests: the runs between which it went bad, and what changed. Null if nothing is known of it."""
+
+
+class TodayCause(TypedDict):
+    """Tests that fail, or failed, for one reason."""
+
+    key: str
+    """What identifies the cause; equal on other days and machines."""
+    title: str
+    file: str
+    """The file of the step or importer, relative to its catalog; empty if unknown."""
+    tests: list[str]
+    globs: list[str]
+    """Patterns that match these tests, and no other that ran since."""
+    example: str
+    """The test to look at first."""
+    next: str
+    """The command that helps most to find the cause; empty if none is known."""
+    flaky: int
+    """How many of the tests are flaky."""
+    places: list[TodayPlace]
+
+
+@document
+class Today(TypedDict):
+    """What is new since a time (`matrix history today`)."""
+
+    schema: Literal["mlir-matrix/history-today/v1"]
+    database: str
+    since: Time
+    until: Time
+    summary: dict[str, int]
+    """Number of runs, of new causes (`new_causes`), and of tests by the other keys of this document."""
+    machines: list[TodayMachine]
+    new: list[TodayCause]
+    """Tests that are not as expected, and were in the last run before that decided them, or had none."""
+    changed: list[TodayCause]
+    """Tests that are not as expected, in another way than before."""
+    fixed: list[TodayCause]
+    """Tests that are as expected, and were not; by the cause that they had."""
+    still: list[TodayCause]
+    """Tests that are not as expected, in the same way as before; by the cause that they had."""
+    trouble: list[TodayCause]
+    """Tests that nothing decided since, because the infrastructure failed."""
+    flaky: list[FlakyTest]
+    """Of those that were executed since."""
+    slower: list[SlowerTest]
+    """Those that were not slower before."""
+    notes: list[str]
+    """Machines without a run, interrupted runs, and what else makes the answer incomplete."""
+
+
 @document
 class Diff(TypedDict):
     """The differences between two runs (`matrix history diff`)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -23,6 +23,7 @@ from mlir_matrix.history.chosen_runs import ALL_RUNS, ChosenRuns
 from mlir_matrix.history.store import Store, among, behaviours, months, results, runs, sets, tests
 
 if TYPE_CHECKING:
+    from mlir_matrix.history.bisect_command import BisectCommands
     from mlir_matrix.history.documents import (
         ChangedTest,
         FirstBadTest,
@@ -68,14 +69,24 @@ class EndedTest:
 class Questions:
     """Queries a database, about all runs or some of them."""
 
-    def __init__(self, store: Store, connection: sa.Connection, chosen: ChosenRuns = ALL_RUNS) -> None:
+    def __init__(
+        self,
+        store: Store,
+        connection: sa.Connection,
+        chosen: ChosenRuns = ALL_RUNS,
+        keys: Collection[int] | None = None,
+    ) -> None:
+        """Query the chosen runs; with ``keys``, only those of them that have these keys."""
         self._connection, self._conditions = connection, _conditions(chosen)
+        if keys is not None:
+            self._conditions.append(among(runs.c.key, keys))
         self._runs: dict[int, RecordedRun] = {}
         #: The results of these runs.
         self.results: sa.FromClause = results
         if self._conditions:
-            keys = sa.select(runs.c.key).where(*self._conditions)
-            self.results = sa.select(results).where(results.c.run.in_(keys)).subquery("chosen")
+            of_runs = sa.select(runs.c.key).where(*self._conditions)
+            conditions = [results.c.run.in_(of_runs), *_conditions_on_results(chosen)]
+            self.results = sa.select(results).where(*conditions).subquery("chosen")
         #: These results, those of a test in the order of runs. SQLite stores all in this order.
         self.in_order = self.results
         if self._conditions or store.is_server:
@@ -95,6 +106,13 @@ class Questions:
         last = originals.order_by(runs.c.key.desc()).limit(most)
         (count,) = self.rows(sa.select(sa.func.count()).select_from(originals.subquery()))
         return list(self._recorded(last).values()), count[0]
+
+    def seen(self) -> Sequence[Any]:
+        """Return rows of all runs by time: the key, and the host and the command of the run that has the results."""
+        own = runs.alias("own")
+        same = runs.c.id == sa.func.coalesce(own.c.same_as, own.c.id)
+        statement = sa.select(own.c.key, runs.c.host, runs.c.command).join_from(own, runs, same)
+        return self.rows(statement.where(*self._conditions).order_by(own.c.key))
 
     def named(self, keys: Iterable[int]) -> dict[int, RecordedRun]:
         """Return runs by their keys; each is read once."""
@@ -270,10 +288,13 @@ class Questions:
             })  # fmt: skip
         return found
 
-    def first_bad(self, patterns: Sequence[str], most: int = MOST_TESTS) -> tuple[list[FirstBadTest], int]:
+    def first_bad(
+        self, patterns: Sequence[str], most: int = MOST_TESTS, commands: BisectCommands | None = None
+    ) -> tuple[list[FirstBadTest], int]:
         """Return the tests that are bad in the last run that decided them, and how many there are.
 
         Each has the last good run, and the first bad run after it. Tests that went bad last come first. The list is limited.
+        ``commands`` keeps the catalogs that several questions need.
         """
         of = self.results.c
         of_tests = sa.select(of.test).where(of.state < UNKNOWN).group_by(of.test)
@@ -311,7 +332,7 @@ class Questions:
         from mlir_matrix.history.bisect_command import BisectCommands  # imports the models of catalogs
 
         found: list[FirstBadTest] = []
-        commands = BisectCommands()
+        commands = commands or BisectCommands()
         for row in shown:
             at = {
                 run: self.rows(statement, test=row.test, run=run, state=state)[0]
@@ -395,7 +416,18 @@ def _conditions(chosen: ChosenRuns) -> list[sa.ColumnElement[bool]]:
         later = runs.alias("later")
         repeated = sa.select(later.c.same_as).where(later.c.same_as.is_not(None), later.c.started >= chosen.since)
         found.append((runs.c.started >= chosen.since) | runs.c.id.in_(repeated))
+    for condition in _conditions_on_results(chosen):
+        found.append(runs.c.key.in_(sa.select(results.c.run).where(condition)))
     return found
+
+
+def _conditions_on_results(chosen: ChosenRuns) -> list[sa.ColumnElement[bool]]:
+    if not chosen.pin:
+        return []
+    component, _, release = chosen.pin.partition("=")
+    # A test with several releases of a component has them separated by commas.
+    named = f'{re.escape(json.dumps(component))}: "([^"]*,)?{_pattern(release, "[^,]")}[.,+"]'
+    return [results.c.pins.in_(sa.select(sets.c.key).where(sets.c.pins.regexp_match(named)))]
 
 
 def _pattern(glob: str, character: str) -> str:

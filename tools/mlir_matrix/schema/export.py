@@ -86,6 +86,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "history-flaky": history.Flaky,
     "history-runs": history.Runs,
     "history-slower": history.Slower,
+    "history-today": history.Today,
     "inputs": golden.Inputs,
     "listing": browse.Listing,
     "locked": toolchain.Locked,

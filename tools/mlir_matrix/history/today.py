@@ -1,0 +1,267 @@
+"""Answer what is new since a time: what broke, by cause, on which machines, and what changed since it last worked."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import sqlalchemy as sa
+
+from mlir_matrix.actions.outcomes import Outcome
+from mlir_matrix.base.digest import digest_bytes
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.names import SEGMENTS, printable, split_pins
+from mlir_matrix.base.text import at, counted, milliseconds
+from mlir_matrix.history.bisect_command import BisectCommands
+from mlir_matrix.history.checked import BAD, GOOD, UNKNOWN
+from mlir_matrix.history.chosen_runs import ALL_RUNS, ChosenRuns
+from mlir_matrix.history.questions import Questions
+from mlir_matrix.history.record import QUARANTINE
+from mlir_matrix.history.store import Store, among, causes, runs, tests
+from mlir_matrix.history.trends import Trends
+from mlir_matrix.results.cause_globs import RanTests
+
+if TYPE_CHECKING:
+    from mlir_matrix.history.documents import FirstBadTest, Today, TodayCause, TodayMachine, TodayPlace
+
+#: The most causes of a kind whose first bad runs to look up.
+_MOST_CAUSES = 50
+#: A machine without a run since is named if it had one in this many times the asked time before.
+_USUAL = 7
+#: Clocks may differ by this many milliseconds.
+_CLOCK_MS = 120_000
+_PIN = re.compile(r"--pin[ =]'?([^\s;'\"]+)")
+
+
+class Series(NamedTuple):
+    """A machine, and the pins of command lines. A test is compared with the same series before."""
+
+    host: str
+    pins: str
+
+    @property
+    def words(self) -> str:
+        return f"{self.host} ({self.pins})" if self.pins else self.host
+
+
+class _End(NamedTuple):
+    """The last result of a test in some runs."""
+
+    state: int
+    outcome: str
+    words: str
+    cause: int | None
+
+
+@dataclass
+class _Failing:
+    """The tests of a cause, by series; ``row`` has the cause, and is None for runs of older programs."""
+
+    key: str
+    words: str
+    row: Any
+    tests: dict[Series, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    def example(self, *series: Series) -> str:
+        """Return the test to look at first, of these series or of all."""
+        found = sorted(test for each in series or self.tests for test in self.tests[each])
+        return self.row.example if self.row and self.row.example in found else found[0]
+
+
+class Morning:
+    """Compares the runs since a time with those before."""
+
+    def __init__(self, store: Store, connection: sa.Connection, chosen: ChosenRuns, since: str, now: str) -> None:
+        """Raise UsageError if the time is in the future, or if no run is of these machines or has this release."""
+        if since > now:
+            raise UsageError(f"--since {_minute(since)} is in the future: it is {_minute(now)}")
+        self._since, self._now, self._start = since, now, milliseconds(since)
+        self._of_runs: Callable[[Collection[int]], Questions] = partial(Questions, store, connection, chosen)
+        self._questions = Questions(store, connection, chosen)
+        self._before: dict[Series, list[int]] = defaultdict(list)
+        self._during: dict[Series, list[int]] = defaultdict(list)
+        for row in self._questions.seen():
+            series = Series(row.host, " ".join(sorted(set(_PIN.findall(row.command)))))
+            (self._before if row.key < self._start else self._during)[series].append(row.key)
+        if chosen != ALL_RUNS and not self._before and not self._during:
+            raise UsageError(_no_run(Questions(store, connection), chosen))
+        self._words = self._questions.behaviours()
+        self._causes = {row.key: row for row in self._questions.rows(sa.select(causes))}
+        self._commands = BisectCommands()
+
+    def document(self, database: str) -> Today:
+        """Return the whole answer."""
+        kinds: dict[str, dict[str, _Failing]] = {name: {} for name in ("new", "changed", "fixed", "still", "trouble")}
+        machines: list[TodayMachine] = []
+        notes = list(self._silent())
+        ran: set[str] = set()
+        for series, keys in sorted(self._during.items()):
+            before, after = self._ends_before(series), self._ends(keys, undecided=True)
+            counts: Counter[str] = Counter()
+            for test, end in after.items():
+                was = before.get(test)
+                kind = self._kind(was, end)
+                counts[kind] += 1
+                if kind in kinds:
+                    # A cause of yesterday keeps its name.
+                    of = was if was and kind in ("fixed", "still") else end
+                    self._group(kinds[kind], of).tests[series].append(test)
+            ran |= after.keys()
+            decided = Counter(end.state for end in after.values())
+            machines.append({
+                "host": series.host, "pins": series.pins, "runs": len(keys), "last_run": at(keys[-1] * 10**6),
+                "tests": decided[GOOD] + decided[BAD], "unexpected": decided[BAD], "new": counts["new"],
+            })  # fmt: skip
+            notes += self._notes(series, counts, is_first=not before)
+        trends = Trends(self._questions)
+        trends_before = Trends(self._of_runs([key for keys in self._before.values() for key in keys]))
+        flaky = [each for each in trends.flaky(()) if each["last_run"] >= self._since]
+        known = {(each["id"], each["host"]) for each in trends_before.slower(())}
+        slower = [each for each in trends.slower(()) if (each["id"], each["host"]) not in known]
+        globs, flaky_tests = RanTests(filter(_is_identifier, ran)), {each["id"] for each in flaky}
+        found = {
+            name: self._documents(of.values(), globs, flaky_tests, dated=name in ("new", "still"))
+            for name, of in kinds.items()
+        }
+        totals = {name: sum(len(cause["tests"]) for cause in of) for name, of in found.items()}
+        return {
+            "schema": "mlir-matrix/history-today/v1", "database": database, "since": self._since, "until": self._now,
+            "summary": {
+                "runs": sum(map(len, self._during.values())), **totals, "new_causes": len(found["new"]),
+                "flaky": len(flaky), "slower": len(slower),
+            },
+            "machines": machines, "flaky": flaky, "slower": slower, "notes": notes,
+            **found,  # type: ignore[typeddict-item] # kinds are keys
+        }  # fmt: skip
+
+    def _ends_before(self, series: Series) -> Mapping[str, _End]:
+        """Return how tests ended before; for a new machine, on all other machines with these pins."""
+        others = (keys for other, keys in self._before.items() if other.pins == series.pins)
+        return self._ends(self._before.get(series) or [key for keys in others for key in keys])
+
+    def _ends(self, keys: Collection[int], *, undecided: bool = False) -> dict[str, _End]:
+        """Return the last decided result of each test in some runs; with ``undecided``, also tests that none decided."""
+        own = runs.alias("own")
+        # A run that repeats the results of an earlier one makes these the last ones.
+        position = (
+            sa.select(runs.c.key.label("run"), sa.func.max(own.c.key).label("at"))
+            .join_from(own, runs, runs.c.id == sa.func.coalesce(own.c.same_as, own.c.id))
+            .where(among(own.c.key, keys))
+            .group_by(runs.c.key)
+            .subquery("position")
+        )
+        of = self._questions.results.c
+        in_runs = sa.join(self._questions.results, position, of.run == position.c.run)
+        # Of several results of a test in a run, a bad one counts.
+        rank = position.c.at * 3 + 2 - of.state
+        last = sa.select(of.test, sa.func.max(rank).label("rank")).select_from(in_runs).group_by(of.test)
+        found = {}
+        for condition in (of.state == UNKNOWN, of.state < UNKNOWN) if undecided else (of.state < UNKNOWN,):
+            ends = last.where(condition).subquery("ends")
+            with_ends = in_runs.join(ends, (ends.c.test == of.test) & (ends.c.rank == rank))
+            statement = sa.select(tests.c.id, of.state, of.behaviour, of.cause)
+            for test, state, behaviour, cause in self._questions.rows(
+                statement.select_from(with_ends.join(tests, tests.c.key == of.test))
+            ):
+                outcome, text = self._words[behaviour]
+                found[test] = _End(state, outcome, text or outcome, cause)
+        return found
+
+    def _kind(self, was: _End | None, now: _End) -> str:
+        """Return what a test adds to the answer; empty for nothing."""
+        failed = was is not None and was.state == BAD
+        if now.state == UNKNOWN:
+            if now.outcome == Outcome.INFRA_ERROR:
+                return "trouble"
+            return "not run" if failed else ""
+        if now.state == GOOD:
+            return "fixed" if failed else ""
+        if now.cause is not None and self._causes[now.cause].kind == QUARANTINE:
+            return QUARANTINE
+        if was is None or not failed:
+            return "new"
+        return "still" if (was.outcome, was.words) == (now.outcome, now.words) else "changed"
+
+    def _group(self, groups: dict[str, _Failing], end: _End) -> _Failing:
+        """Return the group of a failure. Runs of older programs have no causes: equal behaviours are one group."""
+        row = None if end.cause is None else self._causes[end.cause]
+        key = row.cause if row else digest_bytes(end.words.encode())[:16]
+        return groups.setdefault(key, _Failing(key, end.words, row))
+
+    def _silent(self) -> Iterator[str]:
+        """Yield which machines had a run lately, and none since."""
+        if not self._before and not self._during:
+            yield "the history has no run; each matrix run adds to it"
+        lately = self._start - _USUAL * (milliseconds(self._now) - self._start)
+        for series, keys in sorted(self._before.items()):
+            if series not in self._during and keys[-1] >= lately:
+                yield f"{series.words}: no run since {_minute(at(keys[-1] * 10**6))}"
+
+    def _notes(self, series: Series, counts: Mapping[str, int], *, is_first: bool) -> Iterator[str]:
+        """Yield what makes the answer for a series incomplete or doubtful."""
+        if is_first:
+            yield f"{series.words}: its first run; nothing to compare with, so that each failure is new"
+        for row in self._questions.rows(sa.select(runs).where(among(runs.c.key, self._during[series]))):
+            if row.interrupted:
+                yield f"{series.words}: run {row.id[:12]} was interrupted; tests that it did not run keep their last state"
+            if milliseconds(row.started) > milliseconds(row.stored) + _CLOCK_MS:
+                yield f"{series.words}: run {row.id[:12]} starts at {_minute(row.started)}, in the future: a clock is wrong"
+        if counts["not run"]:
+            yield f"{series.words}: {counted(counts['not run'], 'test')} that failed before did not run"
+        if counts[QUARANTINE]:
+            yield f"{series.words}: {counted(counts[QUARANTINE], 'test')} in quarantine failed"
+
+    def _documents(
+        self, groups: Collection[_Failing], globs: RanTests, flaky: Collection[str], *, dated: bool
+    ) -> list[TodayCause]:
+        """Return the causes, that of most tests first; with ``dated``, each with the runs between which it came."""
+        tests_of = {group.key: sorted({test for each in group.tests.values() for test in each}) for group in groups}
+        ordered = sorted(groups, key=lambda group: (-len(tests_of[group.key]), group.key))
+        examples: dict[Series, list[str]] = defaultdict(list)
+        for group in ordered[:_MOST_CAUSES] if dated else ():
+            for series in group.tests:
+                examples[series].append(group.example(series))
+        first_bad: dict[tuple[Series, str], FirstBadTest] = {}
+        for series, names in examples.items():
+            questions = self._of_runs(self._before.get(series, []) + self._during[series])
+            found, _ = questions.first_bad(names, len(names), self._commands)
+            first_bad |= {(series, test["id"]): test for test in found}
+        documents: list[TodayCause] = []
+        for group in ordered:
+            row, failing = group.row, tests_of[group.key]
+            places: list[TodayPlace] = [
+                {
+                    "host": series.host, "pins": series.pins, "tests": len(tests),
+                    "first_bad": first_bad.get((series, group.example(series))),
+                }
+                for series, tests in group.tests.items()
+            ]  # fmt: skip
+            bisections = [place["first_bad"]["bisect"] for place in places if place["first_bad"]]
+            documents.append({
+                "key": group.key, "title": row.title if row else group.words, "file": row.file if row else "",
+                "tests": failing, "globs": globs.globs(filter(_is_identifier, failing)), "example": group.example(),
+                "flaky": len(set(failing).intersection(flaky)),
+                "next": next(filter(None, bisections), row.next if row else ""), "places": places,
+            })  # fmt: skip
+        return documents
+
+
+def _is_identifier(test: str) -> bool:
+    """Return whether a name of the database is the identifier of a test; results documents may have any."""
+    return split_pins(test)[0].count("/") == SEGMENTS - 1
+
+
+def _minute(time: str) -> str:
+    return time[:16].replace("T", " ")
+
+
+def _no_run(every: Questions, chosen: ChosenRuns) -> str:
+    """Return why there is no run: what the history has instead."""
+    hosts = sorted({row.host for row in every.seen()})
+    words = [f"--{name} {printable(value)}" for name, value in vars(chosen).items() if value]
+    known = f"; its machines: {', '.join(map(printable, hosts[:10]))}" if hosts else ""
+    return f"{' '.join(words)}: the history has no such run{known}"

@@ -21,6 +21,7 @@ from mlir_matrix.environments.session import Session
 from mlir_matrix.fleet.durations import read_snapshot, read_summary
 from mlir_matrix.history.checked import check
 from mlir_matrix.history.chosen_runs import ALL_RUNS, ChosenRuns
+from mlir_matrix.history.first_bad import first_bad
 from mlir_matrix.history.questions import Questions
 from mlir_matrix.history.spool import Spool
 from mlir_matrix.history.store import Store
@@ -268,9 +269,9 @@ def test_both_databases_give_the_same_answers(server: Postgres, tmp_path: Path) 
             some = Questions(store, connection, ChosenRuns(host="o*", suite="smoke", since=TIMES[5]))
             trends = Trends(questions)
             answers.append([
-                questions.runs(), questions.show(["jax/**"]), questions.first_bad([]), questions.outcomes("latest~2"),
+                questions.runs(), questions.show(["jax/**"]), first_bad(questions, []), questions.outcomes("latest~2"),
                 trends.flaky([]), trends.slower([]), trends.growing([]), trends.snapshot("").tests,
-                some.runs(most=3), some.show(["jax/**"]), some.first_bad([]), some.outcomes("latest~2"),
+                some.runs(most=3), some.show(["jax/**"]), first_bad(some, []), some.outcomes("latest~2"),
                 Trends(some).flaky([]), Trends(some).snapshot("").tests,
                 *(Morning(store, connection, each, TIMES[27], TIMES[30]).document("") for each in (ALL_RUNS, pinned)),
             ])  # fmt: skip

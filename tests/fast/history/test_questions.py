@@ -18,10 +18,12 @@ from mlir_matrix.fleet.durations import Recorded
 from mlir_matrix.history import report as text
 from mlir_matrix.history.checked import check
 from mlir_matrix.history.chosen_runs import ChosenRuns
+from mlir_matrix.history.first_bad import first_bad, first_bad_by_cause
 from mlir_matrix.history.questions import Questions, changed
 from mlir_matrix.history.store import Store
 from mlir_matrix.history.transfer import prune
 from mlir_matrix.history.trends import Trends
+from mlir_matrix.results.causes import causes_of
 from mlir_matrix.results.results import TestResult
 from mlir_matrix.schema.export import adapter
 from support.recordings import TIMES, recording, result
@@ -117,7 +119,7 @@ def test_some_runs(store: Store) -> None:
         builders = Questions(store, connection, ChosenRuns(host="build-*"))
         (shown,), _ = builders.show([A])
         assert text.strip(shown["recent"]) == ".."
-        assert builders.first_bad([]) == ([], 0)
+        assert first_bad(builders, []) == ([], 0)
         assert builders.run_key("latest")[1] == builders.run_key(ids[0])[1]
         assert Trends(builders).snapshot("").tests[A].last_failure == ""
         laptop = Questions(store, connection, ChosenRuns(host="laptop"))
@@ -140,6 +142,14 @@ def test_a_pattern_that_matches_nothing(store: Store) -> None:
                 Questions(store, connection).show([pattern])
 
 
+def answered(store: Store, *patterns: str) -> list[str]:
+    """The lines that tell when tests went bad."""
+    with store.reading() as connection:
+        answer = first_bad_by_cause(Questions(store, connection), patterns)
+    valid("history-first-bad", **answer)
+    return list(text.first_bad_text(answer["causes"], answer["summary"]))
+
+
 def test_first_bad(store: Store) -> None:
     pins = {"llvm": "21.1.8", "jax": "0.9.2"}
     bad = result("a", "crashed", pins={**pins, "llvm": "22.1.8"})
@@ -153,15 +163,15 @@ def test_first_bad(store: Store) -> None:
         ),
     )
     with store.reading() as connection:
-        (found,), total = Questions(store, connection).first_bad([])
-        assert Questions(store, connection).first_bad([B]) == ([], 0)
+        (found,), total = first_bad(Questions(store, connection), [])
+        assert first_bad(Questions(store, connection), [B]) == ([], 0)
     assert found["last_good"] is not None
     assert (found["id"], found["last_good"]["id"], found["first_bad"]["id"]) == (A, ids[1], ids[2])
     assert found["pins"] == {"llvm": ["21.1.8", "22.1.8"]}
     assert found["bisect"].endswith(f"bisect {A} --pin jax=0.9.2 --good llvm=21.1.8 --bad llvm=22.1.8")
     assert found["commits"] == [{"folder": "/catalog", "good": f"{1:040}", "bad": f"{2:040}", "dirty": False}]
-    valid("history-first-bad", summary={"tests": total, "shown": 1}, tests=[found])
-    assert "  pin        llvm: 21.1.8 → 22.1.8" in list(text.first_bad_text([found], total))
+    assert total == 1
+    assert "  pin        llvm: 21.1.8 → 22.1.8" in answered(store)
 
 
 def test_the_nearest_releases_of_builds_are_bisected(store: Store) -> None:
@@ -171,21 +181,21 @@ def test_the_nearest_releases_of_builds_are_bisected(store: Store) -> None:
     builds = [{"llvm": f"19.1.7+own.{digest:08}"} for digest in range(2)]
     add(store, days([result("b", pins=builds[0])], [result("b", "crashed", pins=builds[1])]))
     with store.reading() as connection:
-        found, total = Questions(store, connection).first_bad([])
+        found, total = first_bad(Questions(store, connection), [])
     build, release = found
     assert release["bisect"].endswith(f"bisect {A} --good llvm=19.1.7 --bad llvm=21.1.8")
     assert release["bisect_notes"] == ["llvm 19.1.7+own.058010b1 is a build in a folder; the nearest release is 19.1.7"]
     assert build["bisect"] == ""
     assert f"bisect {B} --component llvm --repo DIR --build COMMAND" in build["bisect_notes"][-1]
-    valid("history-first-bad", summary={"tests": total, "shown": 2}, tests=found)
+    assert total == 2
     line = "             llvm 19.1.7+own.058010b1 is a build in a folder; the nearest release is 19.1.7"
-    assert line in list(text.first_bad_text(found, total))
+    assert line in answered(store)
 
 
 def test_never_good(store: Store) -> None:
     add(store, days([result("a", "infra-error")], [result("a", "crashed")]))
     with store.reading() as connection:
-        (found,), _ = Questions(store, connection).first_bad(["jax/**"])
+        (found,), _ = first_bad(Questions(store, connection), ["jax/**"])
     assert (found["last_good"], found["bisect"]) == (None, "")
 
 
@@ -225,11 +235,32 @@ def test_answers_may_name_more_tests_than_a_statement_has_parameters(store: Stor
     )
     with store.reading() as connection:
         assert len(Trends(Questions(store, connection)).flaky([])) == 40_000
-        found, total = Questions(store, connection).first_bad(["jax/**"])
+        found, total = first_bad(Questions(store, connection), ["jax/**"])
     assert (len(found), total) == (200, 40_000)
-    assert list(text.first_bad_text(found, total))[-1] == (
-        "40000 tests bad when last decided; the 200 that went bad last are shown: --limit 40000"
-    )
+    assert answered(store)[-1] == "40000 tests bad when last decided, 1 cause"
+
+
+def test_tests_of_one_cause_that_went_bad_together_are_one_entry(store: Store) -> None:
+    def failing(name: str, step: str, reason: str) -> TestResult:
+        return result(
+            name, "lower-failed", f"{step}: {reason}", stage="lower", step={"name": step, "action": ""}, steps=[step]
+        )
+
+    good = [result(name) for name in "abcdefgh"]
+    bad = [*(failing(name, "tile", "no loop") for name in "abcd"), failing("e", "fuse", "odd"), *good[5:]]
+    later = [*bad[:5], failing("f", "tile", "no loop"), *good[6:]]
+    runs = enumerate((good, bad, later))
+    add(store, [recording(each, day, commit=f"{day:040}", causes=causes_of(each)) for day, each in runs])
+    lines = answered(store)
+    assert lines[0] == "[bold]tile: 4 of 4 tests that reach it fail there: no loop[/]"
+    assert lines[1] == "  tests      4: jax/p/t/{a,b,c,d}"
+    assert lines[2] == "  example    jax/p/t/a  [red]lower-failed at tile, no loop[/]"
+    assert lines[4].startswith("  first bad ")
+    assert [line.split("  ")[0] for line in lines if "[bold]jax" in line] == [
+        "[bold]jax/p/t/f[/]",
+        "[bold]jax/p/t/e[/]",
+    ]
+    assert lines[-1] == "6 tests bad when last decided, 3 causes"
 
 
 def test_repeats_in_one_run_count(store: Store) -> None:
@@ -378,7 +409,7 @@ def test_answers_are_those_of_a_plain_search(tmp_path_factory: pytest.TempPathFa
                 TIMES.index(each["last_good"]["started"]) if each["last_good"] else -1,
                 TIMES.index(each["first_bad"]["started"]),
             )
-            for each in questions.first_bad([])[0]
+            for each in first_bad(questions, [])[0]
         }
         assert found == bad
         assert {each["id"] for each in Trends(questions).flaky([])} == flaky
@@ -416,7 +447,7 @@ def test_a_failure_is_kept_while_no_run_decides_it(store: Store, undecided: str 
         _, new = questions.outcomes("latest~1")
         (still,) = changed(old, new)["not_run"]
         assert still["last_seen"] == TIMES[0]
-        (bad,), total = questions.first_bad([])
+        (bad,), total = first_bad(questions, [])
     assert (bad["id"], bad["first_bad"]["started"], total) == (A, TIMES[0], 1)
     add(store, [recording(middle, 9)])
     with store.reading() as connection:
@@ -434,7 +465,7 @@ def test_an_expected_failure_that_passes_is_no_failure(store: Store) -> None:
     assert kinds(store, "latest~2", "latest~1") == {"new": ["a"]}
     assert kinds(store) == {"passes": ["a"]}
     with store.reading() as connection:
-        ((found,), _) = Questions(store, connection).first_bad([])
+        ((found,), _) = first_bad(Questions(store, connection), [])
     assert found["behaviour"] == "pass"
 
 
@@ -452,7 +483,7 @@ def test_a_repeated_run_is_as_late_as_its_repetition(store: Store) -> None:
 def test_a_test_that_passes_and_fails_in_one_run_was_not_good_in_it(store: Store) -> None:
     add(store, days([result("a")], [result("a"), result("a", "crashed")]))
     with store.reading() as connection:
-        (found,), _ = Questions(store, connection).first_bad([])
+        (found,), _ = first_bad(Questions(store, connection), [])
     assert found["last_good"] is not None
     assert (found["last_good"]["started"], found["first_bad"]["started"]) == (TIMES[0], TIMES[1])
 
@@ -464,7 +495,7 @@ def test_the_last_failure_of_a_test_is_not_pruned(store: Store) -> None:
     assert prune(store, TIMES[2], TIMES[320]) == 0
     with store.reading() as connection:
         questions = Questions(store, connection)
-        (found,), _ = questions.first_bad([])
+        (found,), _ = first_bad(questions, [])
         assert found["first_bad"]["id"] == ids[1]
         with pytest.raises(UsageError, match="were removed"):
             questions.outcomes(ids[1])

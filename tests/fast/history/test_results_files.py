@@ -11,6 +11,7 @@ import pytest
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.history.checked import check
 from mlir_matrix.history.chosen_runs import ChosenRuns
+from mlir_matrix.history.first_bad import first_bad
 from mlir_matrix.history.questions import Questions
 from mlir_matrix.history.results_files import add_run, read_run
 from mlir_matrix.history.store import Store
@@ -39,7 +40,7 @@ def test_a_file_is_imported_once(tmp_path: Path, store: Store, document: dict[st
         questions = Questions(store, connection, ChosenRuns(host="ci", suite="nightly"))
         (found,), _ = questions.runs()
         assert (found["tests"], found["unexpected"]) == (2, 1)
-        assert questions.first_bad([])[1] == 1
+        assert first_bad(questions, [])[1] == 1
 
 
 def test_a_run_that_is_recorded_here_is_not_imported(tmp_path: Path, store: Store, document: dict[str, Any]) -> None:

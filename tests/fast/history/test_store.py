@@ -16,6 +16,7 @@ import pytest
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.history import store as module
 from mlir_matrix.history.checked import check
+from mlir_matrix.history.first_bad import first_bad
 from mlir_matrix.history.questions import Questions
 from mlir_matrix.history.store import Store
 from mlir_matrix.history.trends import Trends
@@ -169,7 +170,7 @@ def test_clocks_at_1970(tmp_path: Path) -> None:
     store = Store(url)
     assert store.add(check(early), TIMES[300])
     with store.reading() as connection:
-        (found,), _ = Questions(store, connection).first_bad([])
+        (found,), _ = first_bad(Questions(store, connection), [])
     assert found["first_bad"]["id"] == early["id"]
     store.close()
 
@@ -184,7 +185,7 @@ def test_a_run_that_comes_late_is_not_the_latest(store: Store) -> None:
     with store.reading() as connection:
         questions = Questions(store, connection)
         assert [run["started"] for run in questions.runs()[0]] == [TIMES[9], TIMES[5], TIMES[2]]
-        assert questions.first_bad([]) == ([], 0)
+        assert first_bad(questions, []) == ([], 0)
     store.add(check(recording([result("a", "crashed")], 8)), TIMES[8])
     with store.reading() as connection:
         assert Questions(store, connection).runs()[0][0]["started"] == TIMES[8]
@@ -248,7 +249,7 @@ QUESTIONS: dict[str, Callable[[Questions], object]] = {
     "runs": Questions.runs,
     "show": lambda questions: questions.show(["jax/**"]),
     "diff": lambda questions: questions.outcomes("latest"),
-    "first-bad": lambda questions: questions.first_bad([]),
+    "first-bad": lambda questions: first_bad(questions, []),
     "snapshot": lambda questions: Trends(questions).snapshot(""),
 }
 

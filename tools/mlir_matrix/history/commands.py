@@ -170,11 +170,15 @@ def show_command(
     most = {} if limit is None else {"most": limit}
     with asked(url, chosen) as (name, questions):
         found: Any
+        summary: Any
+        more: dict[str, Any] = {}
         kind, rows = f"history-{question}", "tests"
         if question == "first-bad":
-            found, total = questions.first_bad(tests) if limit is None else questions.first_bad(tests, limit)
-            summary = {"tests": total, "shown": len(found)}
-            shown = text.first_bad_text(found, total)
+            from mlir_matrix.history.first_bad import first_bad_by_cause
+
+            answer = first_bad_by_cause(questions, tests, **most)
+            found, summary, more = answer["tests"], answer["summary"], {"causes": answer["causes"]}
+            shown = text.first_bad_text(answer["causes"], answer["summary"], limit or text.MOST_CAUSES)
         elif question:
             from mlir_matrix.history.trends import Trends
 
@@ -196,7 +200,7 @@ def show_command(
             kind, rows = "history-runs", "runs"
             summary = {"matched": matched, "runs": len(found)}
             shown = text.runs_text(found, matched)
-    document = {"schema": f"mlir-matrix/{kind}/v1", "database": name, "summary": summary, rows: found}
+    document = {"schema": f"mlir-matrix/{kind}/v1", "database": name, "summary": summary, **more, rows: found}
     show(form, document, shown, markup=True)
 
 

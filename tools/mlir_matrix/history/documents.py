@@ -168,6 +168,18 @@ class FirstBadTest(TypedDict):
     """What differs from these pins in the command, and what no release tells."""
 
 
+class FirstBadCause(TypedDict):
+    """What tests have in common that went bad in one run, after the same last good run."""
+
+    key: str
+    """What identifies the cause, as in results; empty in runs of older programs, where equal behaviours are one cause."""
+    title: str
+    tests: list[str]
+    globs: list[str]
+    """Patterns that match these tests, and no other test of the history."""
+    example: FirstBadTest
+
+
 class FoundSummary(TypedDict):
     """Totals."""
 
@@ -181,6 +193,7 @@ class FirstBadSummary(TypedDict):
     tests: int
     """Number of bad tests; the 200 that went bad last, or those of `--limit`, are shown."""
     shown: int
+    causes: int
 
 
 @document
@@ -190,6 +203,8 @@ class FirstBad(TypedDict):
     schema: Literal["mlir-matrix/history-first-bad/v1"]
     database: str
     summary: FirstBadSummary
+    causes: list[FirstBadCause]
+    """That of most tests first: the 200 largest, or those of `--limit`."""
     tests: list[FirstBadTest]
 
 

@@ -23,12 +23,9 @@ from mlir_matrix.history.chosen_runs import ALL_RUNS, ChosenRuns
 from mlir_matrix.history.store import Store, among, behaviours, months, results, runs, sets, tests
 
 if TYPE_CHECKING:
-    from mlir_matrix.history.bisect_command import BisectCommands
     from mlir_matrix.history.documents import (
         ChangedTest,
-        FirstBadTest,
         MonthOfTest,
-        MovedCommit,
         RecentOutcome,
         RecordedRun,
         ShownTest,
@@ -93,7 +90,7 @@ class Questions:
             of = self.results.c
             self.in_order = sa.select(self.results).order_by(of.test, of.run, of.nr).subquery("ordered")
         #: The last run that decided a test counts. If that run has several results of the test, a bad one counts.
-        self._last_decided = sa.func.max(self.results.c.run * 2 + 1 - self.results.c.state)
+        self.last_decided = sa.func.max(self.results.c.run * 2 + 1 - self.results.c.state)
 
     def rows(self, statement: sa.Select[Any], **values: object) -> Sequence[Any]:
         return self._connection.execute(statement, values).all()
@@ -175,7 +172,7 @@ class Questions:
                 found[test] = EndedTest(state, *words[behaviour], seen=run["last_seen"])
         of = self.results.c
         ends = (
-            sa.select(of.test, self._last_decided.label("last"))
+            sa.select(of.test, self.last_decided.label("last"))
             .where(of.state < UNKNOWN, of.run <= named)
             .group_by(of.test)
             .subquery("ends")
@@ -288,75 +285,6 @@ class Questions:
             })  # fmt: skip
         return found
 
-    def first_bad(
-        self, patterns: Sequence[str], most: int = MOST_TESTS, commands: BisectCommands | None = None
-    ) -> tuple[list[FirstBadTest], int]:
-        """Return the tests that are bad in the last run that decided them, and how many there are.
-
-        Each has the last good run, and the first bad run after it. Tests that went bad last come first. The list is limited.
-        ``commands`` keeps the catalogs that several questions need.
-        """
-        of = self.results.c
-        of_tests = sa.select(of.test).where(of.state < UNKNOWN).group_by(of.test)
-        names = self.among([row.test for row in self.rows(of_tests.having(self._last_decided % 2 == 1))], patterns)
-        ended = (
-            of_tests.add_columns(of.run, sa.func.min(of.state).label("state"))
-            .where(among(of.test, names))
-            .group_by(of.run)
-            .subquery("ended")
-        )
-        good = (
-            sa.select(ended.c.test, sa.func.max(sa.case((ended.c.state == GOOD, ended.c.run))).label("good"))
-            .group_by(ended.c.test)
-            .subquery("good")
-        )
-        bad = (
-            sa.select(sa.func.min(of.run))
-            .where(of.test == good.c.test, of.state == BAD, of.run > sa.func.coalesce(good.c.good, 0))
-            .scalar_subquery()
-        )
-        words = self.behaviours()
-        ends = self.rows(sa.select(good.c.test, good.c.good, bad.label("bad")))
-        ends = sorted(ends, key=lambda row: (-row.bad, names[row.test]))
-        shown = ends[:most]
-        recorded = self.named([run for row in shown for run in (row.good, row.bad) if run is not None])
-        statement = (
-            sa.select(results.c.behaviour, sets.c.pins)
-            .join(sets, sets.c.key == results.c.pins)
-            .where(
-                results.c.test == sa.bindparam("test"),
-                results.c.run == sa.bindparam("run"),
-                results.c.state == sa.bindparam("state"),
-            )
-        )
-        from mlir_matrix.history.bisect_command import BisectCommands  # imports the models of catalogs
-
-        found: list[FirstBadTest] = []
-        commands = commands or BisectCommands()
-        for row in shown:
-            at = {
-                run: self.rows(statement, test=row.test, run=run, state=state)[0]
-                for run, state in ((row.good, GOOD), (row.bad, BAD))
-                if run is not None
-            }
-            pins = {run: json.loads(text) for run, (_, text) in at.items()}
-            before = pins.get(row.good, {})
-            moved = {
-                name: [before[name], now]
-                for name, now in pins[row.bad].items()
-                if name in before and before[name] != now
-            }
-            # The first catalog is the program's own.
-            folders = [each["folder"] for each in recorded[row.bad]["catalogs"][1:]]
-            command, notes = commands.command(names[row.test], before, pins[row.bad], folders) if moved else ("", [])
-            found.append({
-                "id": names[row.test], "behaviour": words[at[row.bad][0]][1] or words[at[row.bad][0]][0],
-                "last_good": recorded[row.good] if row.good is not None else None, "first_bad": recorded[row.bad],
-                "commits": _moved(recorded.get(row.good), recorded[row.bad]), "pins": moved,
-                "bisect": command, "bisect_notes": notes,
-            })  # fmt: skip
-        return found, len(ends)
-
 
 def changed(before: Mapping[str, EndedTest], after: Mapping[str, EndedTest]) -> dict[str, list[ChangedTest]]:
     """Return how tests differ between two runs, by the kinds of :class:`Diff`.
@@ -451,18 +379,6 @@ def _run(row: Any, repeats: int, last_seen: str) -> RecordedRun:
         "last_seen": max(row.ended, last_seen),
     }  # fmt: skip
     return run
-
-
-def _moved(good: RecordedRun | None, bad: RecordedRun) -> list[MovedCommit]:
-    """Return the catalogs whose commit changed, or may have: folder, commits, and whether files had changed."""
-    before = {each["folder"]: each for each in good["catalogs"]} if good else {}
-    found: list[MovedCommit] = []
-    for now in bad["catalogs"]:
-        was = before.get(now["folder"])
-        dirty = now["dirty"] or bool(was and was["dirty"])
-        if was and (was["commit"] != now["commit"] or dirty):
-            found.append({"folder": now["folder"], "good": was["commit"], "bad": now["commit"], "dirty": dirty})
-    return found
 
 
 def read_outcomes(file: Path) -> dict[str, EndedTest]:

@@ -9,12 +9,14 @@ from rich.markup import escape
 
 from mlir_matrix.base.layout import columns, section
 from mlir_matrix.base.text import counted, shortened
+from mlir_matrix.results.cause_globs import abridged_globs
 
 if TYPE_CHECKING:
     from mlir_matrix.history.documents import (
         ChangedTest,
         Diff,
-        FirstBadTest,
+        FirstBadCause,
+        FirstBadSummary,
         FlakyTest,
         GrowingTest,
         RecentOutcome,
@@ -38,6 +40,8 @@ _KINDS = {
 }
 #: The most lines of an answer, or of a part of it.
 MOST_LINES = 50
+#: The most causes of bad tests that are shown.
+MOST_CAUSES = 10
 
 
 def runs_text(runs: Sequence[RecordedRun], matched: int) -> Iterator[str]:
@@ -140,10 +144,17 @@ def shown_text(tests: Sequence[ShownTest], summary: Mapping[str, int]) -> Iterat
     )
 
 
-def first_bad_text(tests: Sequence[FirstBadTest], total: int) -> Iterator[str]:
-    """Return when tests went bad, and what changed then."""
-    for test in tests:
-        yield f"[bold]{escape(test['id'])}[/]  [red]{escape(test['behaviour'])}[/]"
+def first_bad_text(causes: Sequence[FirstBadCause], summary: FirstBadSummary, most: int = MOST_CAUSES) -> Iterator[str]:
+    """Return when tests went bad, and what changed then: one entry a cause."""
+    causes = causes[:most]
+    for cause in causes:
+        test = cause["example"]
+        if len(cause["tests"]) == 1:
+            yield f"[bold]{escape(test['id'])}[/]  [red]{escape(test['behaviour'])}[/]"
+        else:
+            yield f"[bold]{escape(cause['title'])}[/]"
+            yield escape(f"  tests      {len(cause['tests'])}: {', '.join(abridged_globs(cause['globs']))}")
+            yield f"  example    {escape(test['id'])}  [red]{escape(test['behaviour'])}[/]"
         good = test["last_good"]
         yield f"  last good  {_named(good)}" if good else "  never good"
         yield f"  first bad  {_named(test['first_bad'])}"
@@ -159,8 +170,9 @@ def first_bad_text(tests: Sequence[FirstBadTest], total: int) -> Iterator[str]:
         for note in test["bisect_notes"]:
             yield escape(f"             {note}")
         yield ""
-    more = f"; the {len(tests)} that went bad last are shown: --limit {total}" if len(tests) < total else ""
-    yield f"{counted(total, 'test')} bad when last decided{more}"
+    total = summary["causes"]
+    more = f"; the {len(causes)} of most tests are shown: --limit {total}" if len(causes) < total else ""
+    yield f"{counted(summary['tests'], 'test')} bad when last decided, {counted(total, 'cause')}{more}"
 
 
 def _named(run: RecordedRun) -> str:

@@ -14,11 +14,12 @@ import sqlalchemy as sa
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.digest import digest_bytes
 from mlir_matrix.base.errors import UsageError
-from mlir_matrix.base.names import SEGMENTS, printable, split_pins
+from mlir_matrix.base.names import printable
 from mlir_matrix.base.text import at, counted, milliseconds
 from mlir_matrix.history.bisect_command import BisectCommands
 from mlir_matrix.history.checked import BAD, GOOD, UNKNOWN
 from mlir_matrix.history.chosen_runs import ALL_RUNS, ChosenRuns
+from mlir_matrix.history.first_bad import first_bad, is_identifier
 from mlir_matrix.history.questions import Questions
 from mlir_matrix.history.record import QUARANTINE
 from mlir_matrix.history.store import Store, among, causes, runs, tests
@@ -122,7 +123,7 @@ class Morning:
         flaky = [each for each in trends.flaky(()) if each["last_run"] >= self._since]
         known = {(each["id"], each["host"]) for each in trends_before.slower(())}
         slower = [each for each in trends.slower(()) if (each["id"], each["host"]) not in known]
-        globs, flaky_tests = RanTests(filter(_is_identifier, ran)), {each["id"] for each in flaky}
+        globs, flaky_tests = RanTests(filter(is_identifier, ran)), {each["id"] for each in flaky}
         found = {
             name: self._documents(of.values(), globs, flaky_tests, dated=name in ("new", "still"))
             for name, of in kinds.items()
@@ -225,34 +226,29 @@ class Morning:
         for group in ordered[:_MOST_CAUSES] if dated else ():
             for series in group.tests:
                 examples[series].append(group.example(series))
-        first_bad: dict[tuple[Series, str], FirstBadTest] = {}
+        dated_tests: dict[tuple[Series, str], FirstBadTest] = {}
         for series, names in examples.items():
             questions = self._of_runs(self._before.get(series, []) + self._during[series])
-            found, _ = questions.first_bad(names, len(names), self._commands)
-            first_bad |= {(series, test["id"]): test for test in found}
+            found, _ = first_bad(questions, names, len(names), self._commands)
+            dated_tests |= {(series, test["id"]): test for test in found}
         documents: list[TodayCause] = []
         for group in ordered:
             row, failing = group.row, tests_of[group.key]
             places: list[TodayPlace] = [
                 {
                     "host": series.host, "pins": series.pins, "tests": len(tests),
-                    "first_bad": first_bad.get((series, group.example(series))),
+                    "first_bad": dated_tests.get((series, group.example(series))),
                 }
                 for series, tests in group.tests.items()
             ]  # fmt: skip
             bisections = [place["first_bad"]["bisect"] for place in places if place["first_bad"]]
             documents.append({
                 "key": group.key, "title": row.title if row else group.words, "file": row.file if row else "",
-                "tests": failing, "globs": globs.globs(filter(_is_identifier, failing)), "example": group.example(),
+                "tests": failing, "globs": globs.globs(filter(is_identifier, failing)), "example": group.example(),
                 "flaky": len(set(failing).intersection(flaky)),
                 "next": next(filter(None, bisections), row.next if row else ""), "places": places,
             })  # fmt: skip
         return documents
-
-
-def _is_identifier(test: str) -> bool:
-    """Return whether a name of the database is the identifier of a test; results documents may have any."""
-    return split_pins(test)[0].count("/") == SEGMENTS - 1
 
 
 def _minute(time: str) -> str:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from mlir_matrix.base.names import OF, TestId, split_property, with_pins
+
+#: The most globs for people, and the most names in each of their braces.
+_GLOBS, _NAMES = 4, 4
 
 
 class _Place(NamedTuple):
@@ -66,3 +70,16 @@ def _glob(names: Collection[str], every: Collection[str] = ()) -> str:
     if len(names) == 1:
         return next(iter(names))
     return "*" if names == every else f"{{{','.join(sorted(names))}}}"
+
+
+def abridged_globs(globs: Sequence[str]) -> list[str]:
+    """Return the first globs for people to read, each with few of its names, and the number of the others."""
+
+    def few(found: re.Match[str]) -> str:
+        names = found[1].split(",")
+        if len(names) <= _NAMES:
+            return found[0]
+        return f"{{{','.join(names[: _NAMES - 1])},… {len(names) - _NAMES + 1} more}}"
+
+    shown = [re.sub(r"\{(.*?)\}", few, glob) for glob in globs[:_GLOBS]]
+    return shown + ([f"… {len(globs) - _GLOBS} more"] if len(globs) > _GLOBS else [])

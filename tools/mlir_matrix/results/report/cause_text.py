@@ -11,6 +11,7 @@ from rich.text import Text
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.actions.runtime.programs import shortened
 from mlir_matrix.base.text import counted
+from mlir_matrix.results.cause_globs import abridged_globs
 from mlir_matrix.results.results import Run, TestResult
 from mlir_matrix.results.signature import shape
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 _DIAGNOSTIC_LINES = 12
 #: The first line of a diagnostic of the bindings or of ``mlir-opt``: position, if it has one here, and message.
 _DIAGNOSTIC = re.compile(r"(?:(\S+:\d+(?::\d+)?): )?error: (.*)")
-#: The most characters of a line of globs, of globs that are shown, and of names that a glob lists.
-_WIDTH, _GLOBS, _NAMES = 100, 4, 4
+#: The most characters of a line of globs.
+_WIDTH = 100
 #: The most tests of a cause that are listed by name, and the most causes that have only a line.
 _LISTED, _BRIEF = 3, 10
 #: The most changed files that are named.
@@ -115,9 +116,7 @@ def _since(changed: ChangedSince) -> str:
 
 def _globs(cause: Cause) -> Iterator[Text]:
     """Return the number of tests and the first globs, in lines of limited width."""
-    globs = [_abridged(glob) for glob in cause["globs"][:_GLOBS]]
-    if len(cause["globs"]) > _GLOBS:
-        globs.append(f"… {len(cause['globs']) - _GLOBS} more")
+    globs = abridged_globs(cause["globs"])
     line = f"  tests:  {len(cause['tests'])}:"
     for number, glob in enumerate(globs):
         word = glob if number == len(globs) - 1 else f"{glob},"
@@ -126,20 +125,6 @@ def _globs(cause: Cause) -> Iterator[Text]:
             line = " " * 9
         line = f"{line} {word}"
     yield Text(line)
-
-
-def _abridged(glob: str) -> str:
-    """Return a glob with at most some names in each of its braces."""
-
-    def few(found: re.Match[str]) -> str:
-        names = found[1].split(",")
-        return (
-            found[0]
-            if len(names) <= _NAMES
-            else f"{{{','.join(names[: _NAMES - 1])},… {len(names) - _NAMES + 1} more}}"
-        )
-
-    return re.sub(r"\{(.*?)\}", few, glob)
 
 
 def _beyond(reason: str, lines: list[str]) -> list[str]:

@@ -252,7 +252,7 @@ def test_tests_of_one_cause_that_went_bad_together_are_one_entry(store: Store) -
     runs = enumerate((good, bad, later))
     add(store, [recording(each, day, commit=f"{day:040}", causes=causes_of(each)) for day, each in runs])
     lines = answered(store)
-    assert lines[0] == "[bold]tile: 4 of 4 tests that reach it fail there: no loop[/]"
+    assert lines[0] == "[bold]tile: 5 of 5 tests that reach it fail there: no loop[/]"
     assert lines[1] == "  tests      4: jax/p/t/{a,b,c,d}"
     assert lines[2] == "  example    jax/p/t/a  [red]lower-failed at tile, no loop[/]"
     assert lines[4].startswith("  first bad ")

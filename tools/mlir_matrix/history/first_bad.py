@@ -27,7 +27,7 @@ class WentBad(NamedTuple):
     test: int
     good: int | None
     bad: int
-    #: Keys of its cause and its behaviour in the first bad run.
+    #: Keys of its newest cause and behaviour.
     cause: int | None
     behaviour: int
 
@@ -119,8 +119,8 @@ def went_bad(questions: Questions, patterns: Sequence[str]) -> list[WentBad]:
         .scalar_subquery()
     )
     ends = sa.select(good.c.test, good.c.good, bad.label("bad")).subquery("ends")
-    # Of several results in the first bad run, any that is bad will do.
-    both = (results.c.test == ends.c.test) & (results.c.run == ends.c.bad) & (results.c.state == BAD)
+    # The newest cause counts: a failure may have changed since, and older programs recorded none.
+    both = (results.c.test == ends.c.test) & (results.c.run >= ends.c.bad) & (results.c.state == BAD)
     statement = sa.select(
         ends.c.test, ends.c.good, ends.c.bad, sa.func.max(results.c.cause), sa.func.max(results.c.behaviour)
     )

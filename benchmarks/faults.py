@@ -50,7 +50,7 @@ class Fault:
     file: str
     old: str
     new: str = ""
-    #: What the first cause must name, unless it names the file: a step, a framework or a workload.
+    #: What the first cause must name, unless it names the file: a step, a framework, a workload or a component.
     guilty: str = ""
 
 
@@ -110,15 +110,18 @@ FAULTS = [
         "convert-math-to-libm",
         "convert-vector-to-llvm",
         "convert-arith-to-llvm",
-        "convert-index-to-llvm",
         "finalize-memref-to-llvm",
         "convert-func-to-llvm",
         "convert-cf-to-llvm",
     ),
     *without("stablehlo-to-linalg", "stablehlo-convert-to-signless", "inline"),
-    *without("tosa-to-linalg", "tosa-to-linalg-named", "tosa-make-broadcastable", "tosa-to-linalg", "tosa-to-tensor"),
+    *without("tosa-to-linalg", "tosa-to-linalg-named", "tosa-to-linalg", "tosa-to-tensor"),
     changed("bufferize", "no tm-tensor-bufferize", r"func\.func\(tm-tensor-bufferize\),", ""),
-    changed("linalg-to-loops", "no lower-affine", ",lower-affine", ""),
+    changed(
+        "torch-to-linalg", "no passes but one", "torch-backend-to-linalg-on-tensors-backend-pipeline", "canonicalize"
+    ),
+    changed("torch-to-tosa", "no passes but one", "torch-backend-to-tosa-backend-pipeline", "canonicalize"),
+    changed("bufferize", "unknown operations refused", "allow-unknown-ops ", ""),
     changed("loops-to-llvm", "no reconcile-unrealized-casts", r",\s*reconcile-unrealized-casts", ""),
     changed("vector-lowering", "no convert-vector-to-scf", r"func\.func\(convert-vector-to-scf\{[^}]*\}\),", ""),
     # Wrong options.
@@ -184,7 +187,13 @@ FAULTS = [
         old="(?<=sha256:)[0-9a-f]{8}",
         new="0" * 8,
     ),
-    Fault(what="an older release", file="toolchains/known-good.yaml", old=r"(?m)^  llvm: .*", new="  llvm: 19.1.7"),
+    Fault(
+        what="an older release",
+        file="toolchains/known-good.yaml",
+        old=r"(?m)^  llvm: .*",
+        new="  llvm: 19.1.7",
+        guilty="llvm",
+    ),
 ]
 
 
@@ -240,7 +249,7 @@ class Checkout:
 
 def names(cause: Mapping[str, Any], fault: Fault, paths: Sequence[str]) -> bool:
     """Return whether a cause names what is guilty, or a file with the fault."""
-    if fault.guilty and cause["name"] == fault.guilty:
+    if fault.guilty and (cause["name"] == fault.guilty or cause["title"].startswith(f"{fault.guilty} ")):
         return True
     return any(cause.get("file") == path or path in cause["title"] for path in paths)
 

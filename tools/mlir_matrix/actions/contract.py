@@ -174,18 +174,19 @@ def write_json(path: str, value: object) -> None:
 def read_metrics() -> dict[str, Any]:
     """Return the metrics that the current action has written so far."""
     try:
-        with open(METRICS, encoding="utf-8") as file:
-            return dict(json.load(file))
+        with open(METRICS, "rb") as file:
+            return dict(json.loads(file.read()))
     except (OSError, ValueError, TypeError):
         return {}
 
 
 def add_metrics(values: Mapping[str, object]) -> None:
     """Add metrics to those of the current action."""
-    # In a file, because a process may run several actions, and each begins without it.
-    both = {**read_metrics(), **values}
-    with open(METRICS, "w", encoding="utf-8") as file:
-        json.dump(both, file)
+    # In a file, because a process may run several actions, and each begins without it. Not by json.dump, which takes ten times
+    # as long.
+    data = json.dumps({**read_metrics(), **values}).encode()
+    with open(METRICS, "wb") as file:
+        file.write(data)
 
 
 def write_verdict(

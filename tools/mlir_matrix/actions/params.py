@@ -55,7 +55,7 @@ class Contract(TypedDict):
     """What IR of a kind is held to (``recipes/kinds/``)."""
 
     kind: str
-    #: Globs over operations. Absent: it may have any.
+    #: Operations; with ``*`` at the end, all that begin so. Absent: it may have any.
     allow: NotRequired[list[str]]
     forbid: NotRequired[list[str]]
     #: Words and types of dialects, ``!torch.tensor``, that it has no value of.

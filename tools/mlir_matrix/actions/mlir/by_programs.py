@@ -28,8 +28,8 @@ _IGNORED = re.compile(r"'[^'\n]*' is not a recognized (?:feature|processor) for 
 _CONTRACTION = ("off", "fast")
 _GENERIC = "--mlir-print-op-generic"
 _LOCATED = ("--mlir-print-debuginfo", "--mlir-print-local-scope", "--mlir-elide-elementsattrs-if-larger=8")
-#: A pass that prints how many of each operation there are, and what it prints.
-_COUNT = "print-op-stats{json=true}"
+#: A pass that prints how many of each operation there are, the first release that has its option, and what it prints.
+_COUNT, _COUNTING = "print-op-stats{json=true}", 15
 _COUNTS = re.compile(r'^\{\n(?: +"[^"\n]+" : \d+,?\n)*\}$', re.MULTILINE)
 _DEFINED = re.compile(rf"^define .*@{interface.ENTRY}\(", re.MULTILINE)
 
@@ -70,14 +70,17 @@ def with_schedule(passes: str, schedule: str | None) -> str:
     return f"transform-preload-library{{transform-library-paths={schedule}}},{passes}" if schedule else passes
 
 
-def _optimise(source: str, passes: str, target: str, *more: str, counting: bool = False) -> str:
+def _optimise(source: str, passes: str, target: str, *more: str, counting: bool = False, recorded: bool = True) -> str:
     """Run ``mlir-opt`` and return what it prints; ``counting``: how many of each operation there are, after the passes."""
     words, anchored = [source, *more], not programs.before("mlir-opt", ANCHORED)
     option = [pipeline_option(passes, anchored=anchored)] if passes else []
-    counted = [pipeline_option(f"{passes},{_COUNT}".lstrip(","), anchored=anchored)] if counting else option
+    counted = option
+    if counting and not programs.before("mlir-opt", _COUNTING):
+        counted = [pipeline_option(f"{passes},{_COUNT}".lstrip(","), anchored=anchored)]
     failure = "the passes failed" if passes else "the file does not parse"
     try:
-        return programs.call("mlir-opt", [*words, *counted], output=target, failure=failure, shown=[*words, *option])
+        shown = [*words, *option] if recorded else False
+        return programs.call("mlir-opt", [*words, *counted], output=target, failure=failure, recorded=shown)
     except ActionFailed as error:
         if passes:
             # Another release may have written what this one cannot read: then no pass has failed.
@@ -102,12 +105,12 @@ class Inspected:
 
     def located(self) -> str:
         written = "located.mlir"
-        _optimise(self.source, self.passes, written, _GENERIC, *_LOCATED)
+        _optimise(self.source, self.passes, written, _GENERIC, *_LOCATED, recorded=False)
         return read_text(written, "the IR")
 
     def after(self, passes: str) -> str:
         written = "canonical.mlir"
-        _optimise(self.target, passes, written)
+        _optimise(self.target, passes, written, recorded=False)
         return read_text(written, "the IR")
 
     def has_dialect(self, name: str) -> bool:
@@ -119,7 +122,7 @@ def hold_file(contract: Contract, path: str, verb: str) -> None:
     """Hold the IR of a file against a contract; a file that does not parse is not checked."""
     text = "emitted.mlir"
     try:
-        said = _optimise(path, "", text, counting=True)
+        said = _optimise(path, "", text, counting=True, recorded=False)
     except ActionFailed:
         return
     kinds.hold(contract, read_text(text, "the IR"), Inspected(path, "", text, said), verb)

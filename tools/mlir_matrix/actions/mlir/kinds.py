@@ -16,20 +16,20 @@ from mlir_matrix.actions.contract import ActionFailed, add_metrics
 from mlir_matrix.actions.mlir import generic_form
 from mlir_matrix.actions.params import Contract, MainForm, TypeWord
 
-#: A type by the word that contracts have for it. Before its name stands neither a dialect nor a longer name.
-TYPES: Mapping[TypeWord | str, str] = {
-    "tensor": r"(?<![\w.])tensor<(?:[^<>]|<[^<>]*>)*>",
-    "memref": r"(?<![\w.])memref<(?:[^<>]|<[^<>]*>)*>",
-    "memref-layout": r"(?<![\w.])memref<[^<>]*, (?:strided|affine_map)<(?:[^<>]|->)*>[^<>]*>",
-    "vector": r"(?<![\w.])vector<[^<>]*>",
-    "unranked": r"(?<![\w.])(?:tensor|memref)<\*x[^<>]*>",
+#: Text that each type has, and the type, by the word that contracts have for it. Before it is neither a dialect nor a longer name.
+TYPES: Mapping[TypeWord | str, tuple[str, str]] = {
+    "tensor": ("tensor<", r"(?<![\w.])tensor<(?:[^<>]|<[^<>]*>)*>"),
+    "memref": ("memref<", r"(?<![\w.])memref<(?:[^<>]|<[^<>]*>)*>"),
+    "memref-layout": ("memref<", r"(?<![\w.])memref<[^<>]*, (?:strided|affine_map)<(?:[^<>]|->)*>[^<>]*>"),
+    "vector": ("vector<", r"(?<![\w.])vector<[^<>]*>"),
+    "unranked": ("<*x", r"(?<![\w.])(?:tensor|memref)<\*x[^<>]*>"),
 }
-#: The types of ``@main`` by the word of contracts, and in words.
-FORMS: Mapping[MainForm, tuple[str, str]] = {
-    "tensor": (r"tensor<(?!\*)(?:[^<>#]|<[^<>#]*>)*>", "a ranked tensor"),
-    "memref": (r"memref<(?!\*)[^<>]*(?:complex<\w+>)?(?:, \d+)?>", "a memref with the identity layout"),
-    "vtensor": (r"!torch\.vtensor<.*>", "a !torch.vtensor"),
-    "c-interface": ("", "passed by C's calling convention"),
+#: The types of ``@main`` by the word of contracts, and in words. Compiled here, because each action has a process of its own.
+FORMS: Mapping[MainForm, tuple[re.Pattern[str], str]] = {
+    "tensor": (re.compile(r"tensor<(?!\*)(?:[^<>#]|<[^<>#]*>)*>"), "a ranked tensor"),
+    "memref": (re.compile(r"memref<(?!\*)[^<>#]*(?:complex<\w+>)?(?:, \d+)?>"), "a memref with the identity layout"),
+    "vtensor": (re.compile(r"!torch\.vtensor<.*>"), "a !torch.vtensor"),
+    "c-interface": (re.compile(""), "passed by C's calling convention"),
 }
 _MAIN = re.compile(r"^ *func\.func (?:public )?@main(\(.*)", re.MULTILINE)
 _ENTRY = re.compile(r"^ *llvm\.func (?:[\w()\" =,]+ )?@_mlir_ciface_main\(.*\{$", re.MULTILINE)
@@ -70,35 +70,39 @@ def hold(contract: Contract, text: str, inspected: Inspected, verb: str = "left"
     counts = inspected.operations()
     if counts is not None:
         add_metrics({"operations": dict(sorted(counts.items()))})
-        refused = {name for name in counts if not is_allowed(name, contract)}
+        refused = _refused(counts, contract)
         if refused:
-            unknown = _unknown_dialects(contract, inspected)
-            found = _operations(inspected, refused)
-            raise _failed(contract, f"{verb} {{}} that kind {{}} does not have", found, unknown)
-    # Text without the word has no value of the type, and text with it may have it in an attribute only.
-    words = [word for word in contract.get("types", ()) if re.search(_of_type(word), text) or word == "memref-layout"]
-    if words and (found := _values(inspected, words)):
+            found, note = _operations(inspected, refused), _misspelt(contract, refused, inspected)
+            raise _failed(contract, f"{verb} {{}} that kind {{}} does not have", found, note)
+    types = [_of_type(word) for word in contract.get("types", ())]
+    # Most IR has no such text. Where it has, it may be that of an attribute.
+    if any(part in text for part, _ in types) and (found := _values(inspected, [each for _, each in types])):
         raise _failed(contract, f"{verb} {{}} with types that kind {{}} does not have", found)
     _hold_main(contract, text)
     for passes in contract.get("canonical", ()):
         _hold_canonical(contract, text, inspected, passes)
 
 
-def is_allowed(operation: str, contract: Contract) -> bool:
-    """Return whether IR of a kind may have an operation."""
-    allow = contract.get("allow", ["*"])
-    if operation == _HOLDER:
-        return True
-    return _matches(operation, allow) and not _matches(operation, contract.get("forbid", ()))
+def _refused(operations: Iterable[str], contract: Contract) -> set[str]:
+    """Return the operations that IR of a kind may not have."""
+    allowed, forbidden = _Names(contract.get("allow", ["*"])), _Names(contract.get("forbid", ()))
+    return {name for name in operations if name != _HOLDER and (name in forbidden or name not in allowed)}
 
 
-def _matches(operation: str, globs: Iterable[str]) -> bool:
-    return any(re.fullmatch(re.escape(glob).replace(r"\*", ".*"), operation) for glob in globs)
+class _Names:
+    """Names of operations, some of them by their begin."""
+
+    def __init__(self, globs: Sequence[str]) -> None:
+        self._begins = tuple(glob[:-1] for glob in globs if glob.endswith("*"))
+        self._whole = frozenset(globs)
+
+    def __contains__(self, name: str) -> bool:
+        return name.startswith(self._begins) or name in self._whole
 
 
-def _of_type(word: str) -> str:
-    """Return the expression for a word of contracts, or for a type of a dialect, ``!torch.tensor``."""
-    return TYPES.get(word) or rf"{re.escape(word)}(?![\w.-])"
+def _of_type(word: str) -> tuple[str, str]:
+    """Return the text and the expression for a word of contracts, or for a type of a dialect, ``!torch.tensor``."""
+    return TYPES.get(word) or (word, rf"{re.escape(word)}(?![\w.-])")
 
 
 def _operations(inspected: Inspected, names: Collection[str]) -> list[_Found]:
@@ -114,18 +118,25 @@ def _operations(inspected: Inspected, names: Collection[str]) -> list[_Found]:
     return found
 
 
-def _values(inspected: Inspected, words: Sequence[str]) -> list[_Found]:
+def _values(inspected: Inspected, types: Iterable[str]) -> list[_Found]:
     """Return the operations with operands, results or arguments of blocks of these types."""
-    wanted = re.compile("|".join(map(_of_type, words)))
+    wanted = re.compile("|".join(types))
     matches = ((each, wanted.search(each.types)) for each in generic_form.operations(inspected.located()))
     return [_Found(f"{each.name} on {match[0]}", each) for each, match in matches if match]
 
 
-def _unknown_dialects(contract: Contract, inspected: Inspected) -> str:
-    """Return a sentence on dialects of a contract that the release does not have: one of them may be misspelt."""
-    names = dict.fromkeys(glob.partition(".")[0] for glob in contract.get("allow", ()) if glob != "*")
-    unknown = [name for name in names if not inspected.has_dialect(name)]
-    return f"this release does not have all dialects of the contract: no {', '.join(unknown)}\n" if unknown else ""
+def _misspelt(contract: Contract, refused: Iterable[str], inspected: Inspected) -> str:
+    """Return a sentence for each dialect of a contract that the release does not have, and that looks like one of the IR."""
+    allowed = {glob.partition(".")[0] for glob in contract.get("allow", ())}
+    near = {
+        (each, dialect)
+        for dialect in {name.partition(".")[0] for name in refused}
+        for each in difflib.get_close_matches(dialect, allowed)
+    }
+    unknown = [(each, dialect) for each, dialect in sorted(near) if not inspected.has_dialect(each)]
+    return "".join(
+        f"the contract allows {each}.*, and this release has no such dialect: {dialect}?\n" for each, dialect in unknown
+    )
 
 
 def _failed(contract: Contract, sentence: str, found: Sequence[_Found], note: str = "") -> ActionFailed:
@@ -183,7 +194,7 @@ def _hold_main(contract: Contract, text: str) -> None:
         raise ActionFailed(f"there is no func.func @main, which kind {kind} asks for")
     pattern, meant = FORMS[word]
     for role, type_text in _interface(found[1]):
-        if not re.fullmatch(pattern, type_text):
+        if not pattern.fullmatch(type_text):
             raise ActionFailed(f"@main has {role} of {type_text}; in kind {kind} each is {meant}")
 
 

@@ -163,12 +163,11 @@ def by_loader(root: str, loader: str, libraries: Iterable[str], path: str, name:
 
 
 def call(
-    program: str, arguments: Sequence[str], *, output: str, failure: str, shown: Sequence[str] | None = None
+    program: str, arguments: Sequence[str], *, output: str, failure: str, recorded: bool | Sequence[str] = True
 ) -> str:
     """Run a program with ``-o output``. Return and raise as ``execute`` does; raise ActionFailed if it writes no output."""
-    written = ["-o", output]
-    shown = None if shown is None else [*shown, *written]
-    said = execute(program, [*arguments, *written], failure=failure, shown=shown)
+    shown = recorded if isinstance(recorded, bool) else [*recorded, "-o", output]
+    said = execute(program, [*arguments, "-o", output], failure=failure, recorded=shown)
     if not os.path.isfile(output):
         raise ActionFailed(f"{failure}: {program} exits with 0 and writes no output", diagnostics=said)
     return said
@@ -181,14 +180,13 @@ def execute(
     failure: str = "",
     libraries: bool = False,
     variables: Mapping[str, str] = MappingProxyType({}),
-    recorded: bool = True,
-    shown: Sequence[str] | None = None,
+    recorded: bool | Sequence[str] = True,
 ) -> str:
     """Run a program of the environment in the current folder. Return its output, without text that differs between machines.
 
     ``libraries`` is that of ``command``. ``variables`` are more environment variables. Reports show the command line if
-    ``recorded``, with the arguments ``shown`` if they are given. Raise ActionFailed with the program's first error, after the
-    words ``failure``. Raise ActionCrashed if a signal ended it, and MachineFailed if the environment has no such program.
+    ``recorded``, or these arguments instead of its own. Raise ActionFailed with the program's first error, after the words
+    ``failure``. Raise ActionCrashed if a signal ended it, and MachineFailed if the environment has no such program.
     """
     begin = time.perf_counter()
     words = [*command(program, libraries=libraries), *arguments]
@@ -209,7 +207,8 @@ def execute(
         if error.errno not in _NO_PROGRAM:
             raise
         raise MachineFailed(f"{program} does not start: {error.strerror}") from error
-    _record(time.perf_counter() - begin, [program, *(arguments if shown is None else shown)] if recorded else None)
+    shown = arguments if isinstance(recorded, bool) else recorded
+    _record(time.perf_counter() - begin, [program, *shown] if recorded else None)
     # stderr first: without a line that begins with «error», the reason quotes the first line.
     said = bounded(done.stderr) + bounded(done.stdout)
     if done.returncode != 0:

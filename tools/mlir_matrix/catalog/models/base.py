@@ -101,10 +101,13 @@ class Conditions(Document):
         return (wanted is None or release in parse_range(wanted)) and (carries is None or carries in carried)
 
 
-#: A glob over operations: ``linalg.*``, ``torch.aten.*``.
+#: An operation, or how some begin: ``linalg.*``, ``torch.aten.*``.
 OperationGlob = Annotated[
     StrictStr,
-    matching(r"^(\*|[A-Za-z_][\w$]*\.[\w$.*-]+)$", "an operation, such as 'linalg.generic' or 'linalg.*', or '*'"),
+    matching(
+        r"^(\*|[A-Za-z_][\w$]*\.[\w$.-]*\*?)$",
+        "an operation, such as 'linalg.generic', 'linalg.*' or '*'; a '*' is its end",
+    ),
     Field(max_length=200),
 ]
 #: A word for types, or a type of a dialect.
@@ -119,7 +122,7 @@ TypeName = Annotated[
 
 
 class Operations(Document):
-    """The operations that a kind has: those that a glob allows and none forbids, and ``builtin.module``."""
+    """The operations that a kind has: those that are allowed and not forbidden, and ``builtin.module``."""
 
     allow: tuple[OperationGlob, ...] = ()
     """Absent, here and in what the kind extends: all."""

@@ -73,7 +73,7 @@ def test_what_broke_by_cause_and_machine(store: Store) -> None:
     assert found["fixed"][0]["tests"] == ["jax/p/t/x"]
     lines = today_report.text(found)
     assert lines[0].endswith("4 tests newly fail, 2 causes; 1 in another way; 1 fixed; 1 as before")
-    assert lines[3] == f"  3 tests: {cause['title']}"
+    assert lines[3] == f"  3 tests, since 2026-01-03 12:00: {cause['title']}"
     log = f"git -C /catalog log --oneline {'1' * 9}..{'2' * 9} -- recipes/steps/to-loops"
     assert f"    log      {log}" in lines
     assert f"  - log: `{log}`" in today_report.markdown(found)
@@ -126,7 +126,7 @@ def test_a_run_that_repeats_an_earlier_one(store: Store) -> None:
 def test_what_makes_the_answer_incomplete(store: Store) -> None:
     assert asked(store)["notes"] == ["the history has no run; each matrix run adds to it"]
     ran(store, 2, [lowering("a")], host="first")
-    assert asked(store)["notes"] == ["first: its first run; nothing to compare with, so that each failure is new"]
+    assert asked(store)["notes"] == ["first: no run before; each failure counts as new"]
     ran(store, 1, [lowering("b"), result("c")], host="one")
     stopped = ran(store, 2, [result("b", "skipped"), result("c")], host="one", interrupted=True)
     ran(store, 1, [result("b")], host="gone")

@@ -222,7 +222,7 @@ class Morning:
     def _notes(self, series: Series, counts: Mapping[str, int], *, is_first: bool) -> Iterator[str]:
         """Yield what makes the answer for a series incomplete or doubtful."""
         if is_first:
-            yield f"{series.words}: its first run; nothing to compare with, so that each failure is new"
+            yield f"{series.words}: no run before; each failure counts as new"
         for row in self._questions.rows(sa.select(runs).where(among(runs.c.key, self._during[series]))):
             if row.interrupted:
                 yield f"{series.words}: run {row.id[:12]} was interrupted; tests that it did not run keep their last state"
@@ -258,12 +258,13 @@ class Morning:
                 }
                 for series, tests in group.tests.items()
             ]  # fmt: skip
+            proposed = row.next.replace(row.example, group.example()) if row else ""
             bisections = [place["first_bad"]["bisect"] for place in places if place["first_bad"]]
             documents.append({
                 "key": group.key, "title": row.title if row else group.words, "file": row.file if row else "",
                 "tests": failing, "globs": globs.globs(filter(_is_identifier, failing)), "example": group.example(),
                 "flaky": len(set(failing).intersection(flaky)),
-                "next": next(filter(None, bisections), row.next if row else ""), "places": places,
+                "next": next(filter(None, bisections), proposed), "places": places,
             })  # fmt: skip
         return documents
 

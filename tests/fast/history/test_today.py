@@ -174,6 +174,7 @@ def test_flaky_and_slower(store: Store) -> None:
         mornings[day] = asked(store, day)
     assert [sum(mornings[day]["summary"]["slower"] for day in days) for days in (range(1, 11), range(11, 18))] == [0, 1]
     assert (mornings[15]["new"][0]["flaky"], mornings[15]["summary"]["flaky"]) == (1, 1)
+    assert [numbers(mornings[day]) for day in (16, 17)] == [{"fixed": 1, "flaky": 1}, {}]
 
 
 def test_a_history_keeps_causes_on_a_server(store: Store, tmp_path: Any) -> None:

@@ -132,7 +132,15 @@ class Morning:
             notes += self._notes(series, counts, is_first=not before)
         trends = Trends(self._questions)
         trends_before = Trends(self._of_runs([key for keys in self._before.values() for key in keys]))
-        flaky = [each for each in trends.flaky(()) if each["last_run"] >= self._since and each["id"] in ran]
+        # Of flaky tests, those whose outcome changed are news.
+        turned = {
+            test
+            for name in ("new", "changed", "fixed")
+            for group in kinds[name].values()
+            for each in group.tests.values()
+            for test in each
+        }
+        flaky = [each for each in trends.flaky(()) if each["id"] in turned]
         slower = [each for each in trends.slower(()) if each["id"] in ran]
         known = {(each["id"], each["host"]) for each in trends_before.slower(())} if slower else set()
         slower = [each for each in slower if (each["id"], each["host"]) not in known]

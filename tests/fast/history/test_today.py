@@ -108,10 +108,7 @@ def test_a_new_machine_is_compared_with_the_others(store: Store) -> None:
     ran(store, 1, [result("a"), lowering("b")], host="one")
     ran(store, 2, [lowering("a"), lowering("b")], host="two")
     found = asked(store)
-    assert (numbers(found), found["notes"]) == (
-        {"new": 1, "new_causes": 1, "still": 1},
-        ["one: no run since 2026-01-02 12:00"],
-    )
+    assert (numbers(found), found["notes"]) == ({"new": 1, "new_causes": 1, "still": 1}, [])
 
 
 def test_a_run_that_repeats_an_earlier_one(store: Store) -> None:
@@ -129,7 +126,8 @@ def test_what_makes_the_answer_incomplete(store: Store) -> None:
     assert asked(store)["notes"] == ["first: no run before; each failure counts as new"]
     ran(store, 1, [lowering("b"), result("c")], host="one")
     stopped = ran(store, 2, [result("b", "skipped"), result("c")], host="one", interrupted=True)
-    ran(store, 1, [result("b")], host="gone")
+    for day in (0, 1):
+        ran(store, day, [result("b")], host="gone")
     late = ran(store, 200, [result("b")], host="fast", stored=TIMES[2])
     lost = ran(store, 2, [result("c", "infra-error", "disk full")], host="one")
     found = asked(store)

@@ -224,7 +224,8 @@ class Morning:
             yield "the history has no run; each matrix run adds to it"
         lately = self._start - _USUAL * (milliseconds(self._now) - self._start)
         for series, keys in sorted(self._before.items()):
-            if series not in self._during and keys[-1] >= lately:
+            # Jobs of CI services have a machine each, with one run.
+            if series not in self._during and keys[-1] >= lately and len(keys) > 1:
                 yield f"{series.words}: no run since {_minute(at(keys[-1] * 10**6))}"
 
     def _notes(self, series: Series, counts: Mapping[str, int], *, is_first: bool) -> Iterator[str]:

@@ -380,7 +380,7 @@ class Today(TypedDict):
     trouble: list[TodayCause]
     """Tests that nothing decided since, because the infrastructure failed."""
     flaky: list[FlakyTest]
-    """Of those that were executed since."""
+    """Of tests that are new, changed or fixed."""
     slower: list[SlowerTest]
     """Those that were not slower before."""
     notes: list[str]

@@ -133,7 +133,15 @@ class Morning:
             notes += self._notes(series, counts, is_first=not before)
         trends = Trends(self._questions)
         trends_before = Trends(self._of_runs([key for keys in self._before.values() for key in keys]))
-        flaky = [each for each in trends.flaky(()) if each["last_run"] >= self._since and each["id"] in ran]
+        # Of flaky tests, those whose outcome changed are news.
+        turned = {
+            test
+            for name in ("new", "changed", "fixed")
+            for group in kinds[name].values()
+            for each in group.tests.values()
+            for test in each
+        }
+        flaky = [each for each in trends.flaky(()) if each["id"] in turned]
         slower = [each for each in trends.slower(()) if each["id"] in ran]
         known = {(each["id"], each["host"]) for each in trends_before.slower(())} if slower else set()
         slower = [each for each in slower if (each["id"], each["host"]) not in known]
@@ -217,13 +225,14 @@ class Morning:
             yield "the history has no run; each matrix run adds to it"
         lately = self._start - _USUAL * (milliseconds(self._now) - self._start)
         for series, keys in sorted(self._before.items()):
-            if series not in self._during and keys[-1] >= lately:
+            # Jobs of CI services have a machine each, with one run.
+            if series not in self._during and keys[-1] >= lately and len(keys) > 1:
                 yield f"{series.words}: no run since {_minute(at(keys[-1] * 10**6))}"
 
     def _notes(self, series: Series, counts: Mapping[str, int], *, is_first: bool) -> Iterator[str]:
         """Yield what makes the answer for a series incomplete or doubtful."""
         if is_first:
-            yield f"{series.words}: its first run; nothing to compare with, so that each failure is new"
+            yield f"{series.words}: no run before; each failure counts as new"
         for row in self._questions.rows(sa.select(runs).where(among(runs.c.key, self._during[series]))):
             if row.interrupted:
                 yield f"{series.words}: run {row.id[:12]} was interrupted; tests that it did not run keep their last state"
@@ -259,12 +268,13 @@ class Morning:
                 }
                 for series, tests in group.tests.items()
             ]  # fmt: skip
+            proposed = row.next.replace(row.example, group.example()) if row else ""
             bisections = [place["first_bad"]["bisect"] for place in places if place["first_bad"]]
             documents.append({
                 "key": group.key, "title": row.title if row else group.words, "file": row.file if row else "",
                 "tests": failing, "globs": globs.globs(filter(is_identifier, failing)), "example": group.example(),
                 "flaky": len(set(failing).intersection(flaky)),
-                "next": next(filter(None, bisections), row.next if row else ""), "places": places,
+                "next": next(filter(None, bisections), proposed), "places": places,
             })  # fmt: skip
         return documents
 

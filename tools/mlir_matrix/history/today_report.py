@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import shlex
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from mlir_matrix.base.text import counted, harmless, shortened
-from mlir_matrix.history.documents import FirstBadTest, Today, TodayCause, TodayPlace
+from mlir_matrix.history.documents import FirstBadTest, Today, TodayCause, TodayMachine
 from mlir_matrix.results.report.markdown import code, escaped, one_line
 
 #: How many new causes show all they have, and the most entries of each section: the first that fits on the screen is taken.
 _SHORTER = ((3, 5), (2, 3), (1, 2), (1, 1))
 _MOST_MARKDOWN = 50
-#: The most groups of machines of a cause, each with the runs between which it came.
-_MOST_GROUPS = 2
 #: The most characters of the patterns of a cause.
 _LONGEST = 400
+#: The most characters of machines in a heading.
+_LONGEST_PLACES = 30
 _WIDTH, _HEIGHT = 100, 40
 #: The labels of commands, which are useless if they are cut.
 _COMMANDS = ("log", "next")
@@ -38,15 +37,9 @@ def summary(document: Today) -> str:
         return f"no run since {_minute(document['since'])}"
     new = f"{counted(of['new'], 'test')} newly {'fails' if of['new'] == 1 else 'fail'}"
     parts = [f"{new}, {counted(of['new_causes'], 'cause')}" if of["new"] else "nothing new fails"]
-    words = {
-        "changed": "in another way",
-        "fixed": "fixed",
-        "still": "as before",
-        "trouble": "undecided",
-        "flaky": "flaky",
-        "slower": "slower",
-    }
-    parts += [f"{of[kind]} {word}" for kind, word in words.items() if of[kind]]
+    words = {"changed": "in another way", "still": "as before", "trouble": "undecided"}
+    kinds = ("changed", "fixed", "still", "trouble", "flaky", "slower")
+    parts += [f"{of[kind]} {words.get(kind, kind)}" for kind in kinds if of[kind]]
     return "; ".join(parts)
 
 
@@ -89,53 +82,50 @@ def markdown(document: Today) -> str:
     return harmless("\n".join(lines)) + "\n"
 
 
-def _sections(document: Today, whole: int) -> Iterator[tuple[str, list[_Entry]]]:
-    """Yield headings with their entries, the most urgent first; ``whole``: of how many new causes to show all."""
-    new = document["new"]
-    found = [
-        _Entry(f"{counted(len(cause['tests']), 'test')}: {cause['title']}", list(_details(cause)))
-        for cause in new[:whole]
+def _sections(document: Today, whole: int) -> list[tuple[str, list[_Entry]]]:
+    """Return headings with their entries, the most urgent first; ``whole``: of how many new causes to show all."""
+    new = [_Entry(_heading(cause, where=False), list(_details(cause))) for cause in document["new"][:whole]]
+    new += [_Entry(_heading(cause)) for cause in document["new"][whole:]]
+    sections = [
+        ("new failures", new),
+        ("undecided: the infrastructure failed", [_Entry(_heading(cause)) for cause in document["trouble"]]),
+        ("fail in another way than before", [_Entry(_heading(cause)) for cause in document["changed"]]),
+        ("fixed", [_Entry(_heading(cause)) for cause in document["fixed"]]),
+        ("bad as before", [_Entry(_heading(cause)) for cause in document["still"]]),
+        ("flaky", [_Entry(f"{each['id']}: {each['differing']} of {each['executions']}") for each in document["flaky"]]),
+        (
+            "slower",
+            [_Entry(f"{each['id']} on {each['host']}: {each['factor']:.1f} times") for each in document["slower"]],
+        ),
+        ("machines", list(map(_machine, document["machines"]))),
+        ("notes", list(map(_Entry, document["notes"]))),
     ]
-    found += [_Entry(_heading(cause)) for cause in new[whole:]]
-    kinds = {
-        "new failures": found,
-        "undecided: the infrastructure failed": [_Entry(_heading(cause)) for cause in document["trouble"]],
-        "fail in another way than before": [_Entry(_heading(cause)) for cause in document["changed"]],
-        "fixed": [_Entry(_heading(cause)) for cause in document["fixed"]],
-        "bad as before": [_Entry(_heading(cause) + _bad_since(cause)) for cause in document["still"]],
-        "flaky": [
-            _Entry(f"{each['id']}: {100 * each['rate']:.0f} % of {each['executions']}") for each in document["flaky"]
-        ],
-        "slower": [
-            _Entry(f"{each['id']} on {each['host']}: {each['before']:.2f} s, now {each['after']:.2f} s")
-            for each in document["slower"]
-        ],
-        "machines": [
-            _Entry(
-                f"{_where(each['host'], each['pins'])}: {counted(each['runs'], 'run')}, the last {_minute(each['last_run'])}; "
-                f"{counted(each['tests'], 'test')}, {each['unexpected']} unexpected, {each['new']} new"
-            )
-            for each in document["machines"]
-            if each["runs"]
-        ],
-        "notes": [_Entry(note) for note in document["notes"]],
-    }
-    yield from ((heading, entries) for heading, entries in kinds.items() if entries)
+    return [(heading, entries) for heading, entries in sections if entries]
 
 
-def _heading(cause: TodayCause) -> str:
-    """Return a cause with its machines."""
-    places = ", ".join(_where(place["host"], place["pins"]) for place in cause["places"])
-    return f"{counted(len(cause['tests']), 'test')} on {shortened(places, 40)}: {one_line(cause['title'])}"
+def _machine(machine: TodayMachine) -> _Entry:
+    runs, tests = counted(machine["runs"], "run"), counted(machine["tests"], "test")
+    where, last = _where(machine["host"], machine["pins"]), _minute(machine["last_run"])
+    counts = f"{tests}, {machine['unexpected']} unexpected, {machine['new']} new"
+    return _Entry(f"{where}: {runs}, the last {last}; {counts}")
 
 
 def _where(host: str, pins: str) -> str:
     return f"{host} ({pins})" if pins else host
 
 
-def _bad_since(cause: TodayCause) -> str:
-    found = [place["first_bad"] for place in cause["places"] if place["first_bad"]]
-    return f" (since {min(each['first_bad']['started'] for each in found)[:10]})" if found else ""
+def _first(cause: TodayCause) -> FirstBadTest | None:
+    """Return the runs between which a cause came, of the machine on which it came first."""
+    dated = [place["first_bad"] for place in cause["places"] if place["first_bad"]]
+    return min(dated, key=lambda each: each["first_bad"]["started"], default=None)
+
+
+def _heading(cause: TodayCause, *, where: bool = True) -> str:
+    first = _first(cause)
+    since = f", since {_minute(first['first_bad']['started'])}" if first else ""
+    places = shortened(", ".join(_where(place["host"], place["pins"]) for place in cause["places"]), _LONGEST_PLACES)
+    on = f" on {places}" if where else ""
+    return f"{counted(len(cause['tests']), 'test')}{on}{since}: {cause['title']}"
 
 
 def _details(cause: TodayCause) -> Iterator[tuple[str, str]]:
@@ -144,55 +134,34 @@ def _details(cause: TodayCause) -> Iterator[tuple[str, str]]:
     yield "tests", shortened(", ".join(cause["globs"]), _LONGEST)
     if len(cause["tests"]) > 1:
         yield "example", cause["example"]
-    for places, dated in _alike(cause["places"])[:_MOST_GROUPS]:
-        yield "on", ", ".join(f"{_where(place['host'], place['pins'])}: {place['tests']}" for place in places)
-        yield "since", _dates(dated)
-        yield from _changes(dated, cause["file"])
+    yield "on", ", ".join(f"{_where(place['host'], place['pins'])}: {place['tests']}" for place in cause["places"])
+    first = _first(cause)
+    if first:
+        yield from _changes(first, cause["file"])
     if cause["flaky"]:
         yield "flaky", f"{cause['flaky']} of {counted(len(cause['tests']), 'test')}"
     if cause["next"]:
         yield "next", cause["next"]
 
 
-def _alike(places: Iterable[TodayPlace]) -> list[tuple[list[TodayPlace], FirstBadTest]]:
-    """Group places in which the same changed."""
-    groups: dict[str, list[tuple[TodayPlace, FirstBadTest]]] = defaultdict(list)
-    for place in places:
-        if dated := place["first_bad"]:
-            groups[str([dated["commits"], dated["pins"], _versions(dated)])].append((place, dated))
-    return [([place for place, _ in each], each[0][1]) for each in groups.values()]
-
-
-def _dates(dated: FirstBadTest) -> str:
-    first, good = dated["first_bad"], dated["last_good"]
-    before = f"passed until {_minute(good['last_seen'])}" if good else "never passed"
-    return f"{_minute(first['started'])}, run {first['id'][:_SHORT]}; {before}"
-
-
-def _versions(dated: FirstBadTest) -> list[str]:
-    good = dated["last_good"]
-    return [good["version"], dated["first_bad"]["version"]] if good else []
-
-
-def _changes(dated: FirstBadTest, file: str) -> Iterator[tuple[str, str]]:
-    """Yield what differs between the last good and the first bad run."""
-    before = _versions(dated)
-    changed = [f"mlir-matrix {' → '.join(before)}"] if len(set(before)) > 1 else []
-    changed += [f"{name} {old} → {new}" for name, (old, new) in dated["pins"].items()]
-    changed += [f"files in {each['folder']} that are not committed" for each in dated["commits"] if each["dirty"]]
-    if changed:
-        yield "changed", ", ".join(changed)
-    elif dated["last_good"] and not dated["commits"]:
-        yield "changed", "nothing that is recorded; see: matrix history show --flaky"
-    for each in dated["commits"]:
-        if each["good"] != each["bad"]:
-            place = ["--", file.rpartition("/")[0], *(["toolchains"] if dated["pins"] else [])] if file else []
-            yield (
-                "log",
-                shlex.join(
-                    ["git", "-C", each["folder"], "log", "--oneline", f"{each['good'][:9]}..{each['bad'][:9]}", *place]
-                ),
-            )
+def _changes(first: FirstBadTest, file: str) -> Iterator[tuple[str, str]]:
+    """Yield the last good and the first bad run, and what differs between them."""
+    bad, good = first["first_bad"], first["last_good"]
+    if good is None:
+        yield "runs", f"bad {bad['id'][:_SHORT]}, the first that the history has"
+        return
+    yield "runs", f"bad {bad['id'][:_SHORT]}; good {good['id'][:_SHORT]}, until {_minute(good['last_seen'])}"
+    changed = [f"{name} {old} → {new}" for name, (old, new) in first["pins"].items()]
+    if good["version"] != bad["version"]:
+        changed.append(f"mlir-matrix {good['version']} → {bad['version']}")
+    changed += [f"files in {each['folder']} that are not committed" for each in first["commits"] if each["dirty"]]
+    if changed or not first["commits"]:
+        yield "changed", ", ".join(changed) or "nothing that is recorded; see: matrix history show --flaky"
+    folders = [file.rpartition("/")[0], *(["toolchains"] if first["pins"] else [])] if file else []
+    for each in first["commits"]:
+        if each["good"] and each["bad"] and each["good"] != each["bad"]:
+            commits = f"{each['good'][:9]}..{each['bad'][:9]}"
+            yield "log", shlex.join(["git", "-C", each["folder"], "log", "--oneline", commits, "--", *folders])
 
 
 def _minute(time: str) -> str:

@@ -224,8 +224,17 @@ class _InsideStep:
         lines = difference(*(each.decode("utf-8", "replace") for each in pair)) if all(pair) else []
         pipeline = ",".join(each for each in passes if each != PATTERNS)
         schedule = SCHEDULE if "schedule" in self._action.inputs and "transform-interpreter" in pipeline else None
-        command = ("mlir-opt", "before.mlir", pipeline_option(with_schedule(pipeline, schedule))) if pipeline else ()
-        return FoundPass(passes=passes, before=read[0], after=read[1], lines=tuple(lines[:_LINES]), command=command)
+        releases = self._session.releases(self._action.environment)
+        # The passes of torch-mlir are in its bindings alone.
+        is_program = any("mlir-opt" in entry.document.tools for entry, _ in releases)
+        command = ("mlir-opt", "before.mlir", pipeline_option(with_schedule(pipeline, schedule)))
+        return FoundPass(
+            passes=passes,
+            before=read[0],
+            after=read[1],
+            lines=tuple(lines[:_LINES]),
+            command=command if pipeline and is_program else (),
+        )
 
     def _texts(self, irs: Sequence[Input]) -> list[bytes]:
         """Return the bytes of IR; nothing for what could not be made."""

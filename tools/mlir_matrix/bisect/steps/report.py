@@ -152,7 +152,10 @@ def _passes(inside: FoundPass) -> str:
 
 
 def _by(inside: FoundPass) -> str:
-    return f": {inside.by} with the rest is right before it and wrong after it" if inside.by else ""
+    if not inside.by:
+        return ""
+    more = f", and runs {', '.join(inside.others)} there as well" if inside.others else ""
+    return f": {inside.by} with the rest is right before it and wrong after it{more}"
 
 
 def markdown(report: Report) -> str:

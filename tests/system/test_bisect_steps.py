@@ -10,6 +10,7 @@ import pytest
 from support.workspace import REPOSITORY, Workspace
 
 TEST = "mlir/wrong-loops/x86_64/softmax"
+FAILS = "mlir/failing-loops/x86_64/softmax"
 STEP = """\
 description: As linalg-to-loops, but the default release divides where it must multiply, and the other way round.
 environment: mlir
@@ -45,8 +46,16 @@ def wrong(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pipelines.mkdir()
     (step / "step.yaml").write_text(STEP)
     (step / "wrong.mlir").write_text(PATTERN)
+    fails = folder / "recipes" / "steps" / "failing-loops"
+    fails.mkdir()
+    (fails / "step.yaml").write_text(
+        STEP.replace("    patterns: wrong.mlir\n", "").replace(
+            "canonicalize,cse", "canonicalize,transform-interpreter", 1
+        )
+    )
     right = (REPOSITORY / "recipes" / "pipelines" / "linalg-loops.yaml").read_text()
     (pipelines / "wrong-loops.yaml").write_text(right.replace("- linalg-to-loops", "- wrong-loops"))
+    (pipelines / "failing-loops.yaml").write_text(right.replace("- linalg-to-loops", "- failing-loops"))
     return folder
 
 
@@ -65,6 +74,13 @@ def test_the_step_and_what_is_wrong_in_it_are_named(workspace: Workspace, wrong:
     assert {"before.mlir", "after.mlir", "report.html"} <= {path.name for path in report.parent.iterdir()}
     shown = workspace("bisect", TEST, "--over", "steps", "--catalog", wrong, "--quiet")
     assert re.search(r"^wrong-loops +.*wrong", shown.stdout, re.MULTILINE)
+
+
+def test_of_a_step_that_fails_the_pass_is_named(workspace: Workspace, wrong: Path) -> None:
+    done = workspace("bisect", FAILS, "--over", "passes", "--catalog", wrong, "--quiet")
+    assert done.code == 0, done.stderr
+    assert "step failing-loops is wrong" in done.stdout
+    assert "pass transform-interpreter" in done.stdout.splitlines()
 
 
 def test_another_release_in_this_step_alone_is_right(workspace: Workspace, wrong: Path) -> None:

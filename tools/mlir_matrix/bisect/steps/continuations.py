@@ -24,7 +24,7 @@ from mlir_matrix.results.reproducer import pass_names
 #: The part that comes before the importer.
 PROGRAM = "the program or its expected output"
 #: How many continuations are asked at a level, and how many other releases take part.
-_AT_LEVEL, _RELEASES = 2, 2
+_AT_LEVEL, _RELEASES = 3, 2
 #: How many where what is installed does not suffice.
 _AT_LEVEL_FETCHING = 4
 #: How many releases are looked at, the nearest first: a step may have no variant for some.
@@ -73,7 +73,7 @@ class Continuations:
     """The continuations of one test."""
 
     def __init__(self, session: Session, test: Test, *, fetching: bool) -> None:
-        """``fetching``: also those whose packages are not installed."""
+        """``fetching``: also other releases and oracles whose packages are not installed."""
         assert test.route is not None
         self._session, self._test, self._fetching = session, test, fetching
         self._connector = Connector(session.catalog, session.pins)
@@ -117,16 +117,13 @@ class Continuations:
         own = {part.identity for part in rest[:-1]}
         equal = sum(part.identity in own for part in each.parts)
         begins_alike = not rest[0].uses.isdisjoint(each.parts[0].uses)
-        catalog, cell = self._session.catalog, each.test
-        oracle = catalog.pipelines[cell.pipeline].document.oracle or catalog.targets[cell.target].document.oracle
-        return (
-            begins_alike,
-            not oracle,
-            not self._runs_now(each),
-            equal,
-            cell.target != self._test.target,
-            len(each.parts),
-        )
+        other_target = each.test.target != self._test.target
+        return begins_alike, not self._is_oracle(each), not self._runs_now(each), equal, other_target, len(each.parts)
+
+    def _is_oracle(self, each: Continuation) -> bool:
+        catalog = self._session.catalog
+        modes = catalog.targets[each.test.target].document.modes.values()
+        return any([catalog.pipelines[each.test.pipeline].document.oracle, *(mode.oracle for mode in modes)])
 
     def _installed(self, environment: str) -> bool:
         found = self._session.environment(environment)
@@ -191,7 +188,8 @@ class Continuations:
             return None
         parts = tuple(_route_parts(self._session, target, route))
         found = Continuation(name=name, level=level, test=test, parts=parts, imports=imports)
-        return found if self._fetching or self._runs_now(found) else None
+        may_be_fetched = self._fetching and (self._is_own(found) or self._is_oracle(found))
+        return found if may_be_fetched or self._runs_now(found) else None
 
     def _other_imports(self) -> Iterator[Continuation]:
         """Yield tests of the same program whose importer gives another kind."""
@@ -206,13 +204,13 @@ class Continuations:
 
     @cached_property
     def _targets(self) -> list[str]:
-        """The targets that run programs here. Modes compute with other numerics; only oracles are exact."""
+        """The targets that run programs here. Modes are left out, because they compute with other numerics."""
         entries = self._session.catalog.targets.values()
         return [
             entry.name
             for entry in entries
             if HOST.name in entry.document.machine and not entry.document.compile_only and not entry.document.devices
-            if "+" not in entry.name or entry.document.oracle
+            if "+" not in entry.name
         ]
 
     @cached_property

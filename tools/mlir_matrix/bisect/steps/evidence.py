@@ -144,6 +144,11 @@ def _suffice(clearing: Sequence[Observation]) -> bool:
 
 
 def _independent(one: Observation, other: Observation) -> bool:
-    """Return whether two continuations have no part in common but the target."""
+    """Return whether two continuations have no part in common but the target; of those that are right, no first part.
+
+    Only what takes a wrong level could make it right again.
+    """
+    if one.answer == other.answer == Answer.RIGHT:
+        return one.continuation != other.continuation and one.parts[0].identity != other.parts[0].identity
     own = {part.identity for part in one.parts[:-1]}
     return one.continuation != other.continuation and own.isdisjoint(part.identity for part in other.parts[:-1])

@@ -24,8 +24,8 @@ from mlir_matrix.results.run_plan import run_graph, run_plan
 _OPTIONS = re.compile(r"\{[^{}]*\}")
 #: How many lines of a difference are kept.
 _LINES = 60
-#: The line above the IR after a pass, as MLIR prints it.
-_PRINTED = re.compile(r"IR Dump After .*\(([^()]+)\)")
+#: The line above the IR after a pass, as MLIR prints it: ``IR Dump After CSEPass: cse //``, in older releases ``(cse)``.
+_PRINTED = re.compile(r"IR Dump After \w+( Failed)?[: (]+([\w-]+)")
 #: Shown instead of a pass: the patterns of a step, which come before its passes.
 PATTERNS = "the patterns of the step"
 
@@ -36,8 +36,9 @@ class FoundPass:
 
     #: The passes that may be wrong, in their order; one where it is certain; none if nothing is known.
     passes: tuple[str, ...] = ()
-    #: The continuation with the other release.
+    #: The continuation with the other release, and the passes that only this one runs at their place.
     by: str = ""
+    others: tuple[str, ...] = ()
     #: By number of passes that ran as in the test: what the rest computes.
     answers: tuple[Answer, ...] = ()
     #: Why there is no answer; else empty.
@@ -148,9 +149,16 @@ class _InsideStep:
         result = self._run([printed])[printed].result
         if not result.ok:
             return FoundPass(problem=str(result.outcome["reason"]))
-        text = self._read(result.outputs["printed"]).decode("utf-8", "replace")
-        done = len(_PRINTED.findall(text))
+        text, problem = (self._read(result.outputs[name]).decode("utf-8", "replace") for name in ("printed", "problem"))
+        if problem.startswith("the pass pipeline does not parse"):
+            return FoundPass(problem=" ".join(problem.split()))
         own = [each for each in self._passes if each != PATTERNS]
+        done = 0
+        for failed, name in _PRINTED.findall(text):
+            if failed or done == len(own):
+                break
+            # A pass on functions is printed after each of them.
+            done += name in own[done]
         if done >= len(own):
             return FoundPass(problem=f"each pass of {self._step} ends when the IR is printed after it")
         place = self._passes.index(own[done])
@@ -181,11 +189,15 @@ class _InsideStep:
         right = max((number for number, each in enumerate(answers) if each == Answer.RIGHT), default=0)
         wrong = [number for number, each in enumerate(answers) if each in (Answer.SAME, Answer.OTHER)]
         later = min((number for number in wrong if number > right), default=len(self._passes))
-        known = self._shown(right, later, (action, others[places[right] : places[later]]))
+        its = others[places[right] : places[later]]
+        known = self._shown(right, later, (action, its))
+        own = {_OPTIONS.sub("", each) for each in self._passes}
+        more = tuple(each for each in its if _OPTIONS.sub("", each) not in own)
         problem = ""
         if any(number < right for number in wrong):
             problem = f"{other.name} is wrong after fewer passes than it is right after"
-        return replace(known, by=other.name, answers=answers, problem=problem, passes=() if problem else known.passes)
+        known = replace(known, by=other.name, others=more, answers=answers, problem=problem)
+        return replace(known, passes=()) if problem else known
 
     def _prefix(self, number: int) -> Input:
         """Return the IR after the first passes of the step."""
@@ -224,8 +236,17 @@ class _InsideStep:
         lines = difference(*(each.decode("utf-8", "replace") for each in pair)) if all(pair) else []
         pipeline = ",".join(each for each in passes if each != PATTERNS)
         schedule = SCHEDULE if "schedule" in self._action.inputs and "transform-interpreter" in pipeline else None
-        command = ("mlir-opt", "before.mlir", pipeline_option(with_schedule(pipeline, schedule))) if pipeline else ()
-        return FoundPass(passes=passes, before=read[0], after=read[1], lines=tuple(lines[:_LINES]), command=command)
+        releases = self._session.releases(self._action.environment)
+        # The passes of torch-mlir are in its bindings alone.
+        is_program = any("mlir-opt" in entry.document.tools for entry, _ in releases)
+        command = ("mlir-opt", "before.mlir", pipeline_option(with_schedule(pipeline, schedule)))
+        return FoundPass(
+            passes=passes,
+            before=read[0],
+            after=read[1],
+            lines=tuple(lines[:_LINES]),
+            command=command if pipeline and is_program else (),
+        )
 
     def _texts(self, irs: Sequence[Input]) -> list[bytes]:
         """Return the bytes of IR; nothing for what could not be made."""

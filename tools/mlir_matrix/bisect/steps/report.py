@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ from mlir_matrix.expand.routes import alternatives, word_list
 from mlir_matrix.results.report.markdown import code, escaped, fenced, page
 
 _REASON, _DIFFERENCE = 160, 14
+#: How many continuations a table shows. The JSON has all.
+_COLUMNS = 6
 _COLOURS = {Answer.RIGHT: "green", Answer.SAME: "red", Answer.OTHER: "red", Answer.NONE: "dim"}
 
 
@@ -48,7 +51,7 @@ def verdict(found: Localized) -> str:
     if found.conclusion.contested:
         return f"cannot tell which is wrong: {alternatives(suspects)}; {_contradiction(found)}"
     if len(suspects) > 1:
-        return f"cannot tell which is wrong: {alternatives(suspects)}; no other continuation comes between them"
+        return f"cannot tell which is wrong: {alternatives(suspects)}; nothing else executes what is between them"
     if found.conclusion.certain:
         return f"{suspects[0]} is wrong"
     index = found.conclusion.weakly[-1]
@@ -74,11 +77,10 @@ def _contradiction(found: Localized) -> str:
 
 
 def _letters(found: Localized) -> dict[str, str]:
-    """Return a letter for each continuation that clears a part; for each one if none does."""
-    clearing = {name for names in found.conclusion.cleared.values() for name in names}
-    names = dict.fromkeys(
-        cell.continuation.name for cell in found.cells if cell.continuation.name in clearing or not clearing
-    )
+    """Return a letter for the continuations that clear most parts; for all if none clears one."""
+    clearing = Counter(name for names in found.conclusion.cleared.values() for name in names)
+    names = [name for name, _ in clearing.most_common(_COLUMNS)]
+    names = names or list(dict.fromkeys(cell.continuation.name for cell in found.cells))
     return dict(zip(names, ascii_uppercase, strict=False))
 
 
@@ -150,7 +152,10 @@ def _passes(inside: FoundPass) -> str:
 
 
 def _by(inside: FoundPass) -> str:
-    return f": {inside.by} with the rest is right before it and wrong after it" if inside.by else ""
+    if not inside.by:
+        return ""
+    more = f", and runs {', '.join(inside.others)} there as well" if inside.others else ""
+    return f": {inside.by} with the rest is right before it and wrong after it{more}"
 
 
 def markdown(report: Report) -> str:

@@ -67,15 +67,16 @@ def _block(cause: Cause, results: Mapping[str, TestResult]) -> Iterator[Text]:
         if "file" in cause:
             yield Text(f"  file:   {cause['file']}")
         yield Text(f"  {example.outcome} {example.id}")
-    in_title = not few_alike and example.reason in cause["title"]
+    in_title = not few_alike and example.reason.removeprefix(f"{cause['name']}: ") in cause["title"]
     yield from _details(example, reason="" if in_title else example.reason)
     if "changed" in cause:
         yield Text(f"  since:  {_since(cause['changed'])}")
     if example.kept:
         yield Text(f"  kept:   {example.kept}")
     yield Text(f"  repeat: {example.repeat}")
-    if example.next:
-        yield Text(f"  next:   {example.next}")
+    following = cause.get("next", example.repeat)
+    if following != example.repeat:
+        yield Text(f"  next:   {following}")
 
 
 def _details(example: TestResult, reason: str) -> Iterator[Text]:

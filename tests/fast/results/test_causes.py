@@ -59,6 +59,19 @@ def test_tests_that_fail_alike_at_a_step_are_one_cause() -> None:
     assert second["tests"] == [other.id]
 
 
+def test_breaches_of_a_contract_are_one_cause_whatever_is_left() -> None:
+    left = (
+        "1 operation that kind loops does not have: linalg.matmul",
+        "3 operations that kind loops does not have: x.y at",
+    )
+    failed = [
+        result(f"jax/loops/t/w{number}", "lower-failed", "linalg-to-loops", f"linalg-to-loops: left {words}")
+        for number, words in enumerate(left)
+    ]
+    other = result("jax/loops/t/z", "lower-failed", "linalg-to-loops", "linalg-to-loops: crashes")
+    assert [len(each["tests"]) for each in causes_of([*failed, other, *several(9, "jax/loops/t/p#")])] == [2, 1]
+
+
 def test_tests_of_one_action_are_one_cause_however_they_fail() -> None:
     step: Any = {"name": "bufferize", "action": "bufferize-1"}
     one = result("jax/loops/t/a", "lower-failed", "bufferize", "bufferize: x", step=step)

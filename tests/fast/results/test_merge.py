@@ -12,7 +12,9 @@ import pytest
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.fleet.shards import identifiers_digest
 from mlir_matrix.plan.documents import Selection
-from mlir_matrix.results.documents import FinishedRun
+from mlir_matrix.results.cause_changes import named_by_changes
+from mlir_matrix.results.causes import causes_of
+from mlir_matrix.results.documents import ChangedSince, FinishedRun
 from mlir_matrix.results.merge import merge, read_results
 from mlir_matrix.results.results import Run, TestResult, exit_code, to_document
 
@@ -130,3 +132,23 @@ def test_files_that_are_no_results_are_refused(tmp_path: Path) -> None:
         assert message in found
         assert found.isprintable()
     assert "gone.json: cannot be read: No such file" in refused(tmp_path / "gone.json")
+
+
+def test_causes_of_all_shards_are_one(tmp_path: Path) -> None:
+    """What changed is what any shard knows."""
+    changed: ChangedSince = {
+        "run": "1", "ended": "2026-01-31T12:00:00.000Z", "dirty": False, "files": ["recipes/steps/lower/step.yaml"],
+        "other_files": 0, "pins": {}, "environments": [],
+    }  # fmt: skip
+    files = {}
+    for index, names in ((1, IDS[:2]), (2, IDS[2:])):
+        file = write(tmp_path, index, names)
+        document = read_results(file)
+        failing = [replace(result(name, "lower-failed"), quarantine=None, reason="lower: odd") for name in names]
+        document["tests"] = [each.to_json() for each in failing]
+        causes = causes_of(failing)
+        document["causes"] = named_by_changes(failing, causes, {causes[0]["key"]: changed})
+        files[file] = document
+    run, _, _ = merge(files)
+    (cause,) = run.causes
+    assert (cause["tests"], cause["name"], cause["changed"]) == (IDS, "lower", changed)

@@ -29,8 +29,8 @@ Kind: TypeAlias = Literal["step", "importer", "target", "workload", "expectation
 _FEW_TESTS, _FEW_WORKLOADS = 4, 3
 #: The most characters of a title.
 _LONGEST = 200
-#: What all breaches of a kind's contract share; the names and places of operations follow.
-_BREACH = re.compile(r"(that kind \S+ does not have).*", re.DOTALL)
+#: A breach of a kind's contract. Breaches by one step differ in the numbers, names and places of operations.
+_BREACH = re.compile(r"(?:left|emits) \S+ operations?((?: with types)? that kind \S+ does not have).*", re.DOTALL)
 
 
 class Suspect(NamedTuple):
@@ -150,7 +150,17 @@ def _identity(suspect: Suspect, result: TestResult) -> tuple[str, ...]:
     if signature.step:
         # The name of an importer's action has the workload.
         signature = replace(signature, step=suspect.name)
-    return suspect.kind, suspect.name, _BREACH.sub(r"\1", str(signature))
+    return suspect.kind, suspect.name, _BREACH.sub(r"operations\1", str(signature))
+
+
+def _common_identity(suspect: Suspect, results: Iterable[TestResult]) -> tuple[str, ...]:
+    """Return what most failures at a suspect share, as without evidence; else the suspect, which then stands for them all."""
+    there = (each for each in results if suspect_of(each) == suspect and not each.identity.is_ir)
+    counts = Counter(_identity(suspect, each) for each in there)
+    for identity, count in counts.items():
+        if 2 * count > counts.total():
+            return identity
+    return tuple(suspect)
 
 
 class _Partition:
@@ -206,7 +216,10 @@ class _UnderTest:
         while self._take_wrong_numbers():
             pass
         self._take_by_workload()
-        return [_Group(suspect, each.results, tuple(suspect), each.words) for suspect, each in self._found.items()]
+        return [
+            _Group(suspect, each.results, _common_identity(suspect, each.results), each.words)
+            for suspect, each in self._found.items()
+        ]
 
     def _take_by_step(self) -> None:
         """Take the tests of steps whose IR test fails, or in which most tests fail."""
@@ -290,7 +303,8 @@ def _route(result: TestResult) -> list[Suspect]:
 
 def _cause(group: _Group, ran: RanTests) -> Cause:
     suspect = group.suspect
-    example = min(group.results, key=lambda each: (not each.identity.is_ir, len(each.steps), each.id))
+    ordered = sorted(group.results, key=lambda each: (not each.identity.is_ir, len(each.steps), each.id))
+    example = ordered[0]
     tests = sorted((each.id for each in group.results), key=lambda each: (each != example.id, each))
     cause: Cause = {
         "key": digest_value(list(group.identity))[:16],
@@ -303,7 +317,9 @@ def _cause(group: _Group, ran: RanTests) -> Cause:
     }
     if file := _file(group):
         cause["file"] = file
-    if following := example.next or example.repeat:
+    # Another test of the cause may have a command that helps more than to repeat the example.
+    following = next((each.next for each in ordered if each.next), example.repeat)
+    if following:
         cause["next"] = following
     return cause
 

@@ -16,6 +16,7 @@ from typing import Any
 from mlir_matrix.actions.contract import Role
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import MatrixError
+from mlir_matrix.base.names import TestId
 from mlir_matrix.base.paths import is_installed
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
@@ -48,7 +49,8 @@ class KeptTests:
         if outcome == Outcome.UNSUPPORTED:
             return {}
         more = {"repeat": self._repeat(test)}
-        failed = not expected and self._named < MOST_FAILURES
+        # The IR test of a step says most about the step, but may be the last to fail.
+        failed = not expected and (self._named < MOST_FAILURES or TestId.parse(test).is_ir)
         self._named += failed
         if (failed or without_copy(test) in self._asked) and self._trouble is None:
             try:

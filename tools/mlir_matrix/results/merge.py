@@ -15,6 +15,7 @@ from mlir_matrix.base.names import printable
 from mlir_matrix.base.text import shortened
 from mlir_matrix.fleet.shards import identifiers_digest
 from mlir_matrix.plan.documents import Selection, Shard
+from mlir_matrix.results.cause_changes import named_by_changes
 from mlir_matrix.results.causes import causes_of
 from mlir_matrix.results.documents import FinishedRun, Results, TestEntry
 from mlir_matrix.results.results import SCHEMA, Run, TestResult
@@ -65,9 +66,16 @@ def merge(documents: Mapping[Path, Results]) -> tuple[Run, FinishedRun, Selectio
     if identifiers_digest([entry["id"] for entry in tests]) != shard["tests"]:
         raise UsageError(f"the shards have {len(tests)} tests, which are not those of the plan; run them again")
     results = sorted(map(result_of, tests), key=lambda result: result.id)
+    # Shards know what changed since their tests passed.
+    changes = {
+        cause["key"]: cause["changed"]
+        for document in documents.values()
+        for cause in document.get("causes", ())
+        if "changed" in cause
+    }
     run = Run(
         results=results,
-        causes=causes_of(results),
+        causes=named_by_changes(results, causes_of(results), changes),
         executed_actions=[each for document in documents.values() for each in document["executed_actions"]],
         interruption=KeyboardInterrupt() if any(each["interrupted"] for each in documents.values()) else None,
     )

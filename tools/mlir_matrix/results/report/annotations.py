@@ -22,7 +22,7 @@ import click
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.names import MEMBER
-from mlir_matrix.base.text import abridged, counted, harmless
+from mlir_matrix.base.text import abridged, counted, harmless, shortened
 from mlir_matrix.results.report.failure_text import cause_name, cause_text, failure_text, headline
 from mlir_matrix.results.report.summary import print_summary
 from mlir_matrix.results.results import NOT_RUN, Run, TestResult, summarise
@@ -36,8 +36,8 @@ _MOST_ERRORS = 10
 _MOST_ROWS = 200
 #: The most causes that get a step in AnnotatedCommand.
 _MOST_STEPS = 10
-#: The most patterns in an error.
-_MOST_GLOBS = 5
+#: The most patterns in an error, and the most characters of its title.
+_MOST_GLOBS, _TITLE = 5, 150
 #: Seconds that AnnotatedCommand needs to begin a step, because a worker sends its output every 5 s.
 _PACE_S = 6.0
 
@@ -88,7 +88,7 @@ class Annotations:
         for number, entry in enumerate(_entries(run)):
             if number < _MOST_ERRORS:
                 file, line = self._position(entry)
-                values = {"file": file, "line": line, "title": entry.name}
+                values = {"file": file, "line": line, "title": shortened(entry.name, _TITLE)}
                 given = ",".join(f"{name}={_value(value)}" for name, value in values.items() if value)
                 command = "error" if entry.cause else "warning"
                 click.echo(f"::{command} {given}::{_message(entry.headline)}")

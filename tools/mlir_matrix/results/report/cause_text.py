@@ -25,6 +25,8 @@ _DIAGNOSTIC = re.compile(r"(?:(\S+:\d+(?::\d+)?): )?error: (.*)")
 _WIDTH = 100
 #: The most tests of a cause that are listed by name, and the most causes that have only a line.
 _LISTED, _BRIEF = 3, 10
+#: The most of these that have a second line.
+_WITH_NEXT = 5
 #: The most changed files that are named.
 _FILES = 4
 
@@ -35,18 +37,20 @@ def cause_lines(run: Run, most: int | None = None) -> list[Text]:
     lines: list[Text] = []
     for number, cause in enumerate(run.causes):
         block = list(_block(cause, results))
-        if most is not None and number and len(lines) + len(block) + _BRIEF > most:
+        if most is not None and number and len(lines) + len(block) + _BRIEF + _WITH_NEXT > most:
             return [*lines, *_brief(run.causes[number:])]
         lines += block
     return lines
 
 
 def _brief(causes: Sequence[Cause]) -> Iterator[Text]:
-    """Return a line for each cause, and the number of those that have none."""
+    """Return a line for each cause, with the command that helps for the first ones; count those that have no line."""
     yield Text()
     yield Text(f"{counted(len(causes), 'more cause')}; all in full: --verbose")
-    for cause in causes[:_BRIEF]:
+    for number, cause in enumerate(causes[:_BRIEF]):
         yield Text.assemble(f"  {counted(len(cause['tests']), 'test')}: ", (cause["title"], "bold"))
+        if number < _WITH_NEXT and "next" in cause:
+            yield Text(f"    next: {cause['next']}")
     rest = causes[_BRIEF:]
     if rest:
         yield Text(f"  … and {len(rest)} more of {counted(sum(len(each['tests']) for each in rest), 'test')}")
@@ -67,15 +71,16 @@ def _block(cause: Cause, results: Mapping[str, TestResult]) -> Iterator[Text]:
         if "file" in cause:
             yield Text(f"  file:   {cause['file']}")
         yield Text(f"  {example.outcome} {example.id}")
-    in_title = not few_alike and example.reason in cause["title"]
+    in_title = not few_alike and example.reason.removeprefix(f"{cause['name']}: ") in cause["title"]
     yield from _details(example, reason="" if in_title else example.reason)
     if "changed" in cause:
         yield Text(f"  since:  {_since(cause['changed'])}")
     if example.kept:
         yield Text(f"  kept:   {example.kept}")
     yield Text(f"  repeat: {example.repeat}")
-    if example.next:
-        yield Text(f"  next:   {example.next}")
+    following = cause.get("next", example.repeat)
+    if following != example.repeat:
+        yield Text(f"  next:   {following}")
 
 
 def _details(example: TestResult, reason: str) -> Iterator[Text]:

@@ -150,6 +150,8 @@ def test_infrastructure_and_unexpected_passes_are_causes_of_their_own() -> None:
     assert first["file"] == "matrix/suites/smoke.yaml"
     assert (second["kind"], second["title"]) == ("infrastructure", "no space left: /tmp/0")
     assert "file" not in second
+    (found,) = causes_of([TestResult(**{**each.to_fields(), "position": "toolchains/locks/a:3"}) for each in lost])
+    assert found["file"] == "toolchains/locks/a"
 
 
 def test_a_key_stays_in_other_runs() -> None:

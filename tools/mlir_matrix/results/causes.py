@@ -49,7 +49,7 @@ class Suspect(NamedTuple):
             case "importer":
                 return f"matrix/frameworks/{self.name}/framework.yaml"
             case "target":
-                return f"matrix/targets/{self.name}/target.yaml"
+                return f"matrix/targets/{self.name.partition('+')[0]}/target.yaml"
             case "workload":
                 corpus, member, _ = self.name.partition(MEMBER)
                 return f"matrix/corpora/{corpus}/corpus.yaml" if member else f"matrix/workloads/{corpus}/workload.yaml"
@@ -343,7 +343,10 @@ def _title(group: _Group, example: TestResult) -> str:
 def _file(group: _Group) -> str:
     """Return the file of the suspect in which most tests fail, else the one that defines it."""
     folder = group.suspect.file.rpartition("/")[0]
-    files = Counter(each.position.partition(":")[0] for each in group.results)
-    inside = [file for file, _ in files.most_common() if folder and file.startswith(f"{folder}/")]
-    is_test = bool(inside) and "/tests/" in inside[0]
-    return group.suspect.file if is_test or not inside else inside[0]
+    places = (each.position for each in group.results if not (each.kept and each.position.startswith(each.kept)))
+    files = Counter(place.partition(":")[0] for place in places if place)
+    if group.suspect.kind == "infrastructure":
+        return next((file for file, _ in files.most_common(1)), "")
+    inside = next((file for file, _ in files.most_common() if folder and file.startswith(f"{folder}/")), "")
+    # A step's IR test is where its fault shows, not where it is.
+    return group.suspect.file if not inside or "/tests/" in inside else inside

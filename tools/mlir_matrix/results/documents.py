@@ -114,7 +114,7 @@ class Cause(TypedDict):
     name: str
     """The step, framework, target or workload, or the position of the rule; empty for `infrastructure`."""
     file: NotRequired[str]
-    """The file that defines it, or in which the tests fail, relative to its catalog; absent for `infrastructure`."""
+    """The file that defines it, in which tests fail, or that alone changed; relative to its catalog, absent if unknown."""
     title: str
     """One sentence, which begins with the name."""
     tests: list[str]

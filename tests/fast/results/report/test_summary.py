@@ -173,6 +173,7 @@ def test_a_run_with_many_failures_fits_a_screen(capsys: pytest.CaptureFixture[st
     assert lines[-1].startswith("4000 not as expected, 40 causes; ")
     every = told(Run(results=[*passing, *failing]), capsys, verbose=True)
     assert every.count("\n  repeat: again\n") == 40
+    assert len(told(Run(results=passing), capsys).splitlines()) <= 80
     one = told(Run(results=[*passing, failing[0]]), capsys)
     assert len(one.splitlines()) < 40
     assert "\njax/p0/x86_64     1  1 lower-failed, unexpected\n" in one

@@ -21,8 +21,9 @@ _SHOWN = 10
 _IDLE = 20
 #: The same under a pattern, which may match many; also the most reasons of unsupported tests that are then listed.
 _FEW = 3
-#: The most lines of a summary, and what of them cells may always have. A table with more cells that fail is left out.
-_LINES, _ROWS = 80, 10
+#: The most lines of a summary, as a run prints at most 80 with progress and notes; and those that cells may always have. A table
+#: with more cells that fail is left out.
+_LINES, _ROWS = 72, 10
 #: A passing test that uses at least this share of its bound is close to failing.
 _CLOSE = 0.75
 _NAMED = 3
@@ -88,7 +89,7 @@ def _lines(run: Run, pins: Mapping[str, str], slowest: int, *, brief: bool, verb
     room = _LINES - len(notes) - len(end)
     causes = cause_lines(run, room - _ROWS)
     return [
-        *_cells(results, most_idle=_FEW if brief else _IDLE, most=max(_ROWS, room - len(causes))),
+        *_cells(results, most_idle=_FEW if brief else _IDLE, most=max(_ROWS, room - len(causes) - 1)),
         *notes,
         *causes,
         *end,

@@ -53,3 +53,12 @@ def test_a_step_alone_needs_no_main(made: Any) -> None:
 
 def test_a_kind_without_promises_has_no_contract(made: Any) -> None:
     assert contract_of(made, "object", step_of(made)) is None
+
+
+def test_a_circle_is_refused_and_ends(tree: Any) -> None:
+    for name, base in (("linalg", "tosa"), ("tosa", "linalg")):
+        tree.write(f"recipes/kinds/{name}.yaml", f"description: d\nfile: l.mlir\nextends: {base}\n")
+    assert tree.errors() == [
+        "recipes/kinds/linalg.yaml:3:1: a circle: linalg extends tosa extends linalg",
+        "recipes/kinds/tosa.yaml:3:1: a circle: tosa extends linalg extends tosa",
+    ]

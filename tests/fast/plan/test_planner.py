@@ -71,6 +71,22 @@ def test_each_step_reads_what_the_one_before_made(smoke: PlannedTests) -> None:
             assert before.id in after.sources
 
 
+def test_what_makes_mlir_is_held_to_the_contract_of_its_kind(current: Session, smoke: PlannedTests) -> None:
+    made = {action.label: action.params.get("contract") for action in chain(smoke, "pytorch/linalg-loops/x86_64/mlp")}
+    kinds = {label: held["kind"] for label, held in made.items() if held}
+    assert kinds == {
+        "import/pytorch/mlp": "torch",
+        "torch-to-linalg": "linalg",
+        "linalg-fuse": "linalg",
+        "bufferize": "bufferized",
+        "linalg-to-loops": "loops",
+        "loops-to-llvm": "llvm",
+    }
+    assert "linalg.*" in made["linalg-to-loops"]["forbid"]
+    (alone, _) = chain(planned(current, "mlir/linalg-fuse/ir/chain"), "mlir/linalg-fuse/ir/chain")
+    assert alone.params["contract"].keys() == made["linalg-fuse"].keys() - {"main"}
+
+
 def test_sources_come_first_everywhere(smoke: PlannedTests) -> None:
     seen: set[str] = set()
     for action in smoke.graph.actions.values():

@@ -35,7 +35,7 @@ def explain_failures(request: Request, results: Sequence[TestResult]) -> Iterato
         try:
             (test,) = select_tests(session, [name])
             found = localize(session, test, request.limits, fetching=False)
-            inside = find_pass(session, found, request.limits) if len(found.conclusion.suspects) == 1 else None
+            inside = find_pass(session, found, request.limits)
         except MatrixError as error:
             yield str(error)
         else:

@@ -65,8 +65,11 @@ class Conclusion:
 
     @property
     def certain(self) -> bool:
-        """Return whether there is one suspect, and two independent continuations clear each other part."""
-        return len(self.suspects) == 1 and not (self.weakly or self.contested)
+        """Return whether there is one suspect, and two independent continuations clear each other part.
+
+        It is never certain that the program is wrong: all that take it may read it in the same wrong way.
+        """
+        return len(self.suspects) == 1 and self.suspects != (0,) and not (self.weakly or self.contested)
 
 
 def conclude(parts: Sequence[Part], observations: Sequence[Observation]) -> Conclusion:

@@ -31,7 +31,7 @@ def bisect_steps(session: Session, names: Sequence[str], over: Over, limits: Lim
     for test in tests:
         with shown(quiet=quiet) as listener:
             found = localize(session, test, limits, listener=listener)
-        inside = find_pass(session, found, limits) if len(found.conclusion.suspects) == 1 else None
+        inside = find_pass(session, found, limits)
         try:
             reports.append(write_report(found, inside, folder.path))
         except OSError as error:

@@ -69,7 +69,12 @@ class Conclusion:
 
         It is never certain that the program is wrong: all that take it may read it in the same wrong way.
         """
-        return len(self.suspects) == 1 and self.suspects != (0,) and not (self.weakly or self.contested)
+        return self.settled and self.suspects != (0,)
+
+    @property
+    def settled(self) -> bool:
+        """Return whether there is one suspect, the program included."""
+        return len(self.suspects) == 1 and not (self.weakly or self.contested)
 
 
 def conclude(parts: Sequence[Part], observations: Sequence[Observation]) -> Conclusion:

@@ -168,7 +168,7 @@ def localize(
     # Whether a trivial output would pass, too, says nothing about steps.
     test = replace(test, weak_fails="")
     found = _ask(session, test, limits, fetching=False, listener=listener)
-    if fetching and not found.conclusion.certain:
+    if fetching and not found.conclusion.settled:
         found = _ask(session, test, limits, fetching=True, listener=listener)
     return found
 

@@ -61,10 +61,12 @@ def verdict(found: Localized) -> str:
     return f"{suspects[0]} is probably wrong: of {part_name(found, index)} only {lone} shows that it is right"
 
 
-def sentence(found: Localized, inside: FoundPass | None) -> str:
-    """Return the conclusion about a test, with the pass if it is known."""
+def line(report: Report) -> str:
+    """Return the conclusion about a test in one line of markup, with the pass if it is known."""
+    inside = report.inside
     known = inside is not None and inside.passes and not inside.problem
-    return f"{verdict(found)}, in {_passes(inside)}" if inside is not None and known else verdict(found)
+    where = f", in {_passes(inside)}" if inside is not None and known else ""
+    return escape(f"{report.found.test.id}: {verdict(report.found)}{where}")
 
 
 def _contradiction(found: Localized) -> str:

@@ -92,7 +92,7 @@ def test_a_run_says_which_step_is_wrong(workspace: Workspace, wrong: Path) -> No
     done = workspace("run", TEST, "--catalog", wrong, "--explain-failures", "--quiet")
     assert done.code == 1
     assert f"next:   tools/matrix bisect --over steps --catalog {wrong} {TEST}" in done.stdout
-    assert f"{TEST}: step wrong-loops is wrong" in done.stdout
+    assert f"{TEST}: step wrong-loops is wrong, in the patterns of the step" in done.stdout
 
 
 @pytest.mark.parametrize(

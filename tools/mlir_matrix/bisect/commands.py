@@ -216,6 +216,7 @@ class BisectEnds:
     type=click.Choice(get_args(Over)),
     help="In one version: find the step of a failing test that is wrong, and its pass.",
 )
+@click.option("--installed", is_flag=True, help="With --over: fetch nothing; use what is installed.")
 @click.option("--bindings", is_flag=True, help="Also use releases that come as Python bindings.")
 @click.option("--repo", default="", metavar="DIR|URL", help="Bisect the commits of this repository of the component.")
 @click.option(
@@ -256,7 +257,7 @@ class BisectEnds:
 @options.limits
 @options.session(options.cache, *options.releases, *options.builds)
 @options.events
-@options.output_format("text", "json")
+@options.output_format("text", "json", "line")
 @options.quiet
 @options.as_dataclass("how", BisectOptions)
 @options.as_dataclass("ends", BisectEnds)
@@ -269,6 +270,7 @@ def bisect_command(
     how: BisectOptions,
     ends: BisectEnds,
     over: Over | None,
+    installed: bool,
     form: str,
 ) -> int:
     """Find what changed the result of tests: a release, a commit, or pins.
@@ -286,7 +288,9 @@ def bisect_command(
     if over is not None:
         if context.obj is not None or ends != BisectEnds():
             raise UsageError(f"--over {over} looks at one version; leave out the options about releases and commits")
-        return bisect_steps(current, tests, over, how.limits, form=form, quiet=how.quiet)
+        return bisect_steps(current, tests, how.limits, fetching=not installed, form=form, quiet=how.quiet)
+    if installed or form == "line":
+        raise UsageError(f"{'--installed' if installed else '--format line'} goes with --over steps")
     past = context.obj if isinstance(context.obj, Past) else None
     asked = _Asked(current, tests, how, context.meta[ARGUMENTS], past, ends)
     if past is None:

@@ -7,20 +7,21 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import redirect_stdout
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 from click.core import ParameterSource
 
 from mlir_matrix.actions.outcomes import Outcome
-from mlir_matrix.base.errors import DiskFullError, InfrastructureError, UsageError
+from mlir_matrix.base.errors import DiskFullError, InfrastructureError, MatrixError, UsageError
 from mlir_matrix.base.files import write_output
 from mlir_matrix.base.names import is_glob
 from mlir_matrix.base.paths import find_home, launcher, repository
-from mlir_matrix.base.text import harmless, now
+from mlir_matrix.base.text import counted, now
 from mlir_matrix.cli import options
 from mlir_matrix.cli.output import note, report_trim, used_pins, warn
 from mlir_matrix.cli.verbs import ARGUMENTS, option_words, verb
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from mlir_matrix.fleet.selection import Selected
     from mlir_matrix.plan.planner import PlannedTests
     from mlir_matrix.results.report.annotations import Annotations
+
+#: How ``--explain-failures`` calls ``matrix bisect``, and for how many causes.
+_SENTENCES, _EXPLAINED = ("--over", "steps", "--installed", "--format", "line", "--quiet"), 8
 
 
 @verb(
@@ -180,10 +184,31 @@ def run_command(
 
 
 def _explain(request: Request, report: KeptRun, *, stderr: bool) -> None:
-    from mlir_matrix.run.explain_failures import explain_failures  # plans and runs tests
+    """Let the verb ``bisect`` say for one test of each cause which step is wrong."""
+    from mlir_matrix.results.signature import behaviour  # not needed for other runs
 
-    for sentence in explain_failures(request, report.run.results):
-        click.echo(harmless(sentence), err=stderr)
+    causes: dict[object, str] = {}
+    for result in report.run.results:
+        if result.fails and not result.identity.is_ir and not result.tested_property:
+            causes.setdefault((result.framework, result.pipeline, behaviour(result)), result.id)
+    if not causes:
+        return
+    first, *others = list(causes.values())[:_EXPLAINED]
+    # The verb's own module is not imported here: a change of it affects no test.
+    line = shlex.split(options.other_command(request)(["bisect", *_SENTENCES], first))
+    context = click.get_current_context()
+    verb = cast(click.Group, context.find_root().command).get_command(context, "bisect")
+    assert verb is not None
+    with redirect_stdout(sys.stderr if stderr else sys.stdout):
+        try:
+            with verb.make_context(
+                "bisect", [*line[line.index("bisect") + 1 :], *others], parent=context.parent
+            ) as again:
+                verb.invoke(again)
+        except MatrixError as error:
+            warn(error)
+    if len(causes) > _EXPLAINED:
+        note(f"{counted(len(causes) - _EXPLAINED, 'more cause')}: matrix bisect TEST --over steps")
 
 
 def _writes_events_to_stdout(events: Path | None, form: str) -> bool:

@@ -45,7 +45,7 @@ class Continuation:
     imports: bool = False
 
 
-def parts_of(session: Session, test: Test) -> list[Part]:
+def _parts(session: Session, test: Test) -> list[Part]:
     """Return the parts of a test: the program, its importer if it has one, steps, and the target."""
     route = test.route
     assert route is not None
@@ -79,7 +79,7 @@ class Continuations:
         self._connector = Connector(session.catalog, session.pins)
         #: By environment, because to resolve one takes milliseconds.
         self._is_installed = cache(self._installed)
-        self.parts = parts_of(session, test)
+        self.parts = _parts(session, test)
         #: The index of the first part whose output a step takes.
         self.first = len(self.parts) - len(test.route.steps) - 2
         self._kinds = [test.route.kind, *(step.gives for step in test.route.steps)]
@@ -215,23 +215,23 @@ class Continuations:
 
     @cached_property
     def _other_pins(self) -> list[str]:
-        """The pins of the test with other releases of its compiler, those that are installed and near ones first."""
+        """The pins of the test with other releases of its compiler, the nearest first."""
         catalog = self._session.catalog
         try:
             component = default_component(catalog, [split_pins(self._test.id)[0]])
         except UsageError:
             return []
         assert self._test.route is not None
-        used = {pin for step in self._test.route.steps for pin in step.resolved_step.pins if pin[0] == component}
-        if not used:
+        steps = [step.resolved_step for step in self._test.route.steps]
+        user = next((step for step in steps if component in dict(step.pins)), None)
+        if user is None:
             return []
-        own = used.pop()[1]
+        own = dict(user.pins)[component]
         others = [each.release for each in catalog.components[component].document.releases if each.release != own]
-        far = partial(_distance, own)
         kept = [pin for pin in self._test.pins.split(",") if pin and not pin.startswith(f"{component}=")]
-        pins = (",".join([*kept, f"{component}={release}"]) for release in sorted(others, key=far))
-        # A step of the test shows which environment such pins are about.
-        environment = self._session.catalog.steps[self._test.route.steps[-1].name].document.environment
+        near = sorted(others, key=partial(_distance, own))
+        pins = (",".join([*kept, f"{component}={release}"]) for release in near)
+        environment = catalog.steps[user.name].document.environment
         usable = (each for each in pins if self._fetching or self._is_installed(with_pins(environment, each)))
         return list(islice(usable, _NEAREST))
 

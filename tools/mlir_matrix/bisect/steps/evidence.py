@@ -65,7 +65,15 @@ class Conclusion:
 
     @property
     def certain(self) -> bool:
-        """Return whether there is one suspect, and two independent continuations clear each other part."""
+        """Return whether there is one suspect, and two independent continuations clear each other part.
+
+        It is never certain that the program is wrong: all that take it may read it in the same wrong way.
+        """
+        return self.settled and self.suspects != (0,)
+
+    @property
+    def settled(self) -> bool:
+        """Return whether there is one suspect, the program included."""
         return len(self.suspects) == 1 and not (self.weakly or self.contested)
 
 

@@ -17,6 +17,7 @@ from mlir_matrix.bisect.steps.evidence import Answer, Conclusion, Observation, P
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.job import Done
 from mlir_matrix.expand.expansion import Test
+from mlir_matrix.expand.routes import RouteStep
 from mlir_matrix.expand.tolerances import ToleranceResolver
 from mlir_matrix.plan.graph import Input, PlannedAction, Produced
 from mlir_matrix.plan.parameters import VERDICT, label
@@ -49,6 +50,11 @@ class Localized:
     conclusion: Conclusion
     plan: PlannedTests
     done: Mapping[str, Done]
+
+    @property
+    def steps(self) -> Sequence[RouteStep]:
+        assert self.test.route is not None
+        return self.test.route.steps
 
     @property
     def suspects(self) -> list[str]:
@@ -162,7 +168,7 @@ def localize(
     # Whether a trivial output would pass, too, says nothing about steps.
     test = replace(test, weak_fails="")
     found = _ask(session, test, limits, fetching=False, listener=listener)
-    if fetching and not found.conclusion.certain:
+    if fetching and not found.conclusion.settled:
         found = _ask(session, test, limits, fetching=True, listener=listener)
     return found
 

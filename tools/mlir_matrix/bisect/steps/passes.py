@@ -87,10 +87,13 @@ def places_of(passes: Sequence[str], others: Sequence[str]) -> list[int]:
     return places
 
 
-def find_pass(session: Session, found: Localized, limits: Limits) -> FoundPass:
-    """Find the pass of the wrong step of a test. The step is the only suspect."""
-    index = found.conclusion.suspects[0]
-    return _InsideStep(session, found, index, limits).find()
+def find_pass(session: Session, found: Localized, limits: Limits) -> FoundPass | None:
+    """Find the pass of the wrong step of a test; None if it is not known which part is wrong, or if that is no step."""
+    suspects = found.conclusion.suspects
+    steps = range(found.first + 1, found.first + 1 + len(found.steps))
+    return (
+        _InsideStep(session, found, suspects[0], limits).find() if len(suspects) == 1 and suspects[0] in steps else None
+    )
 
 
 class _InsideStep:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import ascii_uppercase
@@ -41,7 +41,7 @@ class Report:
 
 def part_name(found: Localized, index: int) -> str:
     """Return a part of a test for a sentence."""
-    is_step = found.first < index < len(found.parts) and not found.parts[index].name.startswith("target ")
+    is_step = found.first < index <= found.first + len(found.steps)
     return f"step {found.parts[index].name}" if is_step else found.parts[index].name
 
 
@@ -52,6 +52,8 @@ def verdict(found: Localized) -> str:
         return f"cannot tell which is wrong: {alternatives(suspects)}; {_contradiction(found)}"
     if len(suspects) > 1:
         return f"cannot tell which is wrong: {alternatives(suspects)}; nothing else executes what is between them"
+    if found.conclusion.suspects == (0,):
+        return f"{suspects[0]} is probably wrong: no continuation is right"
     if found.conclusion.certain:
         return f"{suspects[0]} is wrong"
     index = found.conclusion.weakly[-1]
@@ -59,10 +61,12 @@ def verdict(found: Localized) -> str:
     return f"{suspects[0]} is probably wrong: of {part_name(found, index)} only {lone} shows that it is right"
 
 
-def sentence(found: Localized, inside: FoundPass | None) -> str:
-    """Return the conclusion about a test, with the pass if it is known."""
+def line(report: Report) -> str:
+    """Return the conclusion about a test in one line of markup, with the pass if it is known."""
+    inside = report.inside
     known = inside is not None and inside.passes and not inside.problem
-    return f"{verdict(found)}, in {_passes(inside)}" if inside is not None and known else verdict(found)
+    where = f", in {_passes(inside)}" if inside is not None and known else ""
+    return escape(f"{report.found.test.id}: {verdict(report.found)}{where}")
 
 
 def _contradiction(found: Localized) -> str:
@@ -84,12 +88,11 @@ def _letters(found: Localized) -> dict[str, str]:
     return dict(zip(names, ascii_uppercase, strict=False))
 
 
-def _rows(found: Localized) -> Iterator[tuple[str, list[Cell | None]]]:
-    """Yield each level with the answer of each continuation."""
+def _rows(found: Localized, names: Iterable[str]) -> Iterator[tuple[str, list[Cell | None]]]:
+    """Yield each level that some continuations take, with the answer of each."""
     at = {(cell.continuation.name, cell.continuation.level): cell for cell in found.cells}
-    letters = _letters(found)
     for level in range(len(found.parts) - 1):
-        row = [at.get((name, level)) for name in letters]
+        row = [at.get((name, level)) for name in names]
         if any(row):
             yield found.parts[level].name, row
 
@@ -115,7 +118,7 @@ def text_lines(report: Report) -> Iterator[str | Text]:
         yield f"  {escape(words)}: {escape(shortened(harmless(reason), _REASON))}"
     yield ""
     letters = _letters(found)
-    table = [[escape(name), *map(_cell, row)] for name, row in _rows(found)]
+    table = [[escape(name), *map(_cell, row)] for name, row in _rows(found, letters)]
     yield from columns(["after", *letters.values()], table)
     for name, letter in letters.items():
         yield f"  [dim]{letter}  {escape(name)}[/]"
@@ -171,7 +174,7 @@ def _markdown(report: Report) -> Iterator[str]:
         yield f"- {escaped(words)}: {escaped(reason)}"
     letters = _letters(found)
     yield from ("", f"| after | {' | '.join(letters.values())} |", f"|---|{'---|' * len(letters)}")
-    for name, row in _rows(found):
+    for name, row in _rows(found, letters):
         yield f"| {escaped(name)} | {' | '.join(_word(cell.answer) if cell else '–' for cell in row)} |"
     yield ""
     yield from (f"- {letter}: {escaped(name)}" for name, letter in letters.items())
@@ -216,8 +219,10 @@ def stepped_document(reports: Sequence[Report]) -> SteppedBisections:
 
 def _document(report: Report) -> LocatedTest:
     found, inside = report.found, report.inside
+    names = dict.fromkeys(cell.continuation.name for cell in found.cells)
     levels: list[TestedLevel] = [
-        {"after": name, "answers": [_answer(cell) for cell in row if cell is not None]} for name, row in _rows(found)
+        {"after": name, "answers": [_answer(cell) for cell in row if cell is not None]}
+        for name, row in _rows(found, names)
     ]
     document: LocatedTest = {
         "id": found.test.id,

@@ -28,7 +28,7 @@ from mlir_matrix.cli.verbs import ARGUMENTS, option_words, verb
 from mlir_matrix.history.spool import Spool
 from mlir_matrix.plan.request import EVERYTHING, FAILED, Request, SelectionOptions
 from mlir_matrix.results.event_log import EventLog
-from mlir_matrix.results.results import NOT_RUN, exit_code, to_document
+from mlir_matrix.results.results import NOT_RUN, Run, exit_code, to_document
 from mlir_matrix.results.run_info import RunInfo
 from mlir_matrix.run.last_run import failed_in, last_failed, remember
 from mlir_matrix.run.unchanged import KeptRun, UnchangedRuns
@@ -185,15 +185,10 @@ def run_command(
 
 def _explain(request: Request, report: KeptRun, *, stderr: bool) -> None:
     """Let the verb ``bisect`` say for one test of each cause which step is wrong."""
-    from mlir_matrix.results.signature import behaviour  # not needed for other runs
-
-    causes: dict[object, str] = {}
-    for result in report.run.results:
-        if result.fails and not result.identity.is_ir and not result.tested_property:
-            causes.setdefault((result.framework, result.pipeline, behaviour(result)), result.id)
-    if not causes:
+    examples = _examples(report.run)
+    if not examples:
         return
-    first, *others = list(causes.values())[:_EXPLAINED]
+    first, *others = examples[:_EXPLAINED]
     # The verb's own module is not imported here: a change of it affects no test.
     line = shlex.split(options.other_command(request)(["bisect", *_SENTENCES], first))
     context = click.get_current_context()
@@ -207,8 +202,18 @@ def _explain(request: Request, report: KeptRun, *, stderr: bool) -> None:
                 verb.invoke(again)
         except MatrixError as error:
             warn(error)
-    if len(causes) > _EXPLAINED:
-        note(f"{counted(len(causes) - _EXPLAINED, 'more cause')}: matrix bisect TEST --over steps")
+    if len(examples) > _EXPLAINED:
+        note(f"{counted(len(examples) - _EXPLAINED, 'more cause')}: matrix bisect TEST --over steps")
+
+
+def _examples(run: Run) -> list[str]:
+    """Return for each cause of failures under test the first of its tests that runs a program."""
+    programs = {each.id for each in run.results if not each.identity.is_ir and not each.tested_property}
+    found = []
+    for cause in run.causes:
+        if cause["kind"] not in ("infrastructure", "expectation"):
+            found += [test for test in cause["tests"] if test in programs][:1]
+    return found
 
 
 def _writes_events_to_stdout(events: Path | None, form: str) -> bool:

@@ -215,12 +215,14 @@ class _InsideStep:
         if not passes and "patterns" not in inputs:
             return ir
         ir = self._levels.handed(ir, action.environment)
+        # Only the last pass of a step gives IR of its kind.
+        params = {name: value for name, value in action.params.items() if name != "contract"}
         made = self._graph.add(
             action.label,
             tool=action.tool,
             stage=action.stage,
             environment=action.environment,
-            params={**action.params, "passes": ",".join(passes)},
+            params={**params, "passes": ",".join(passes)},
             inputs={**inputs, "ir": ir},
             outputs=action.outputs,
         )

@@ -115,8 +115,11 @@ class _InsideStep:
     def find(self) -> FoundPass:
         if self._action.tool != "passes":
             return FoundPass(problem=f"step {self._step} runs {self._action.tool}, not passes")
+        failed = FoundPass()
         if self._found.result.outcome != Outcome.MISMATCH and self._index == len(self._found.parts) - 1:
-            return self._of_failure()
+            failed = self._of_failure()
+        if failed.passes:
+            return failed
         able = [
             cell.continuation
             for cell in self._found.cells
@@ -124,10 +127,12 @@ class _InsideStep:
             and cell.answer == Answer.RIGHT
             and self._has_step(cell.continuation)
         ]
-        if not able:
-            why = f"no other release runs {self._step} and is right"
-            return replace(self._shown(0, len(self._passes), None), problem=why)
-        return self._by_continuation(able[0])
+        if able:
+            return self._by_continuation(able[0])
+        if failed.problem:
+            return failed
+        why = f"no other release runs {self._step} and is right"
+        return replace(self._shown(0, len(self._passes), None), problem=why)
 
     def _has_step(self, each: Continuation) -> bool:
         """Return whether a continuation begins with the wrong step, by passes, in another release."""

@@ -543,8 +543,13 @@ def repeat_command(request: Request, suites: Sequence[str] = ()) -> Callable[[st
 
 def other_command(request: Request) -> Callable[[Sequence[str], str], str]:
     """Return a function that returns the command of another verb for a test, with the options of the run that verbs share."""
-    options = [word for option in _SHARED for word in option.repeated(request)]
+    options = shared_words(request)
     return lambda words, test: shlex.join([launcher(), *words, *options, test])
+
+
+def shared_words(request: Request) -> list[str]:
+    """Return the options of a run that the verbs for one test take, too."""
+    return [word for option in _SHARED for word in option.repeated(request)]
 
 
 def same_catalogs(words: Sequence[str], current: Session) -> str:

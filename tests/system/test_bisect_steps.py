@@ -101,7 +101,10 @@ def test_a_run_says_which_step_is_wrong(workspace: Workspace, wrong: Path) -> No
     ("arguments", "said"),
     [
         (("mlir/linalg-loops/x86_64/softmax",), "passes; --over steps looks for the step that makes a test fail"),
-        (("mlir/linalg-to-loops/ir/matmul",), "mlir/linalg-to-loops/ir/matmul tests a step by itself; --over steps takes"),
+        (
+            ("mlir/linalg-to-loops/ir/matmul",),
+            "mlir/linalg-to-loops/ir/matmul tests a step by itself; --over steps takes",
+        ),
         (("mlir/linalg-loops/x86_64/softmax", "--good", "22"), "--over steps looks at one version; leave out --good"),
         (("mlir/linalg-loops/x86_64/softmax", "--by", "output"), "--over steps looks at one version; leave out --by"),
     ],

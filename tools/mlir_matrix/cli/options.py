@@ -213,10 +213,9 @@ def project_of(context: click.Context) -> FoundProject:
 
 
 def pinned_by(words: Sequence[str]) -> set[str]:
-    """Return the components that the words of a command line pin."""
-    option = pin.names[0]
-    pins = [word for name, word in pairwise(words) if name == option]
-    pins += [word.removeprefix(f"{option}=") for word in words if word.startswith(f"{option}=")]
+    """Return the components that the words of a command line pin, ``STEP:COMPONENT`` where it is for one step."""
+    pins = [word for name, word in pairwise(words) if name in pin.names]
+    pins += [word.removeprefix(f"{name}=") for word in words for name in pin.names if word.startswith(f"{name}=")]
     return {word.partition("=")[0] for word in pins}
 
 

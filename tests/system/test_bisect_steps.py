@@ -70,7 +70,9 @@ def test_the_step_and_what_is_wrong_in_it_are_named(workspace: Workspace, wrong:
         "arith.mulf",
     ]
     report = Path(found["report"])
-    assert "step wrong-loops is wrong" in report.read_text()
+    text = report.read_text()
+    assert "step wrong-loops is wrong" in text
+    assert f"bisect {TEST} --over steps --catalog {wrong}\n" in text
     assert {"before.mlir", "after.mlir", "report.html"} <= {path.name for path in report.parent.iterdir()}
     shown = workspace("bisect", TEST, "--over", "steps", "--catalog", wrong, "--quiet")
     assert re.search(r"^wrong-loops +.*wrong", shown.stdout, re.MULTILINE)
@@ -99,7 +101,12 @@ def test_a_run_says_which_step_is_wrong(workspace: Workspace, wrong: Path) -> No
     ("arguments", "said"),
     [
         (("mlir/linalg-loops/x86_64/softmax",), "passes; --over steps looks for the step that makes a test fail"),
-        (("mlir/linalg-loops/x86_64/softmax", "--good", "22"), "--over steps looks at one version"),
+        (
+            ("mlir/linalg-to-loops/ir/matmul",),
+            "mlir/linalg-to-loops/ir/matmul tests a step by itself; --over steps takes",
+        ),
+        (("mlir/linalg-loops/x86_64/softmax", "--good", "22"), "--over steps looks at one version; leave out --good"),
+        (("mlir/linalg-loops/x86_64/softmax", "--by", "output"), "--over steps looks at one version; leave out --by"),
     ],
 )
 def test_what_has_no_wrong_step(workspace: Workspace, arguments: tuple[str, ...], said: str) -> None:

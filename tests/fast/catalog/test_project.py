@@ -183,4 +183,8 @@ def test_a_command_that_runs_anywhere_has_the_options_of_the_project(
     monkeypatch.chdir(folder)
     said = CliRunner().invoke(repeat, ["--pin=jax=2", "--memory", "100"], catch_exceptions=False).stdout.split()
     assert said == ["--catalog", str(folder), "--pin", "torch=2", "--timeout", "3"]
-    assert options.pinned_by(["--pin", "llvm=1", "x", "--pin=jax=2"]) == {"llvm", "jax"}
+    assert options.pinned_by(["--pin", "llvm=1", "x", "--pin=jax=2", "--pin-step=s:llvm=3"]) == {
+        "llvm",
+        "jax",
+        "s:llvm",
+    }

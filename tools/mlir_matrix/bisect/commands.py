@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -27,7 +27,7 @@ from mlir_matrix.bisect.log import LAST, Past, bisections, read_log
 from mlir_matrix.bisect.pin_driver import MovedPins, used_components
 from mlir_matrix.bisect.releases import check_names, default_component, make_axis, tests_on
 from mlir_matrix.bisect.report.document import Reported, bisection_document
-from mlir_matrix.bisect.run import BisectionRun, BisectOptions
+from mlir_matrix.bisect.run import OF_RUN, BisectionRun, BisectOptions
 from mlir_matrix.bisect.search.pin_sets import moved_pins
 from mlir_matrix.bisect.signature import BY, By
 from mlir_matrix.bisect.steps.run import Over, bisect_steps
@@ -146,17 +146,17 @@ _NUMBER = re.compile(r"\d{1,4}(\.\d+)*")
 class BisectEnds:
     """What is bisected, and from where to where."""
 
-    good: str = ""
-    bad: str = ""
-    component: str | None = None
-    bindings: bool = False
+    good: str
+    bad: str
+    component: str | None
+    bindings: bool
     #: Of commits: the repository, the command that builds one, and the rest.
-    repo: str = ""
-    build: str = ""
-    build_timeout: int | None = None
-    first_parent: bool = False
-    paths: tuple[str, ...] = ()
-    dry_run: bool = False
+    repo: str
+    build: str
+    build_timeout: int | None
+    first_parent: bool
+    paths: tuple[str, ...]
+    dry_run: bool
 
     @property
     def of_commits(self) -> str:
@@ -168,6 +168,10 @@ class BisectEnds:
             "--dry-run": self.dry_run,
         }
         return next((option for option, value in given.items() if value), "")
+
+
+#: Options that say nothing about one version.
+_NOT_OVER = {each.name for each in (*fields(BisectEnds), *fields(BisectOptions))} - {"limits", "quiet"}
 
 
 @click.command(
@@ -286,9 +290,13 @@ def bisect_command(
     Exit code: 0 each test has a known result at two points or more, or a wrong step; 3 some test has not.
     """
     if over is not None:
-        if context.obj is not None or ends != BisectEnds():
-            raise UsageError(f"--over {over} looks at one version; leave out the options about releases and commits")
-        return bisect_steps(current, tests, how.limits, fetching=not installed, form=form, quiet=how.quiet)
+        arguments = context.meta[ARGUMENTS]
+        idle = option_words(bisect_command, arguments, only=_NOT_OVER)
+        if context.obj is not None or idle:
+            given = idle[0] if idle else "--resume"
+            raise UsageError(f"--over {over} looks at one version; leave out {given}")
+        words = [*options.project_words(context, without=()), *option_words(bisect_command, arguments, only=OF_RUN)]
+        return bisect_steps(current, tests, words, how.limits, fetching=not installed, form=form, quiet=how.quiet)
     if installed or form == "line":
         raise UsageError(f"{'--installed' if installed else '--format line'} goes with --over steps")
     past = context.obj if isinstance(context.obj, Past) else None

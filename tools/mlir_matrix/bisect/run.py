@@ -74,7 +74,7 @@ def ask(axis: Axis, log: Log, observations: Observations, new: Sequence[Observat
 
 
 #: The options that ``matrix run`` has as well.
-_OF_RUN = ("catalogs", "cache_dir", "pins", "swaps", "timeout", "memory")
+OF_RUN = ("catalogs", "cache_dir", "pins", "swaps", "timeout", "memory")
 
 
 #: Those that say where to look.
@@ -118,7 +118,7 @@ class BisectionRun:
         self._arguments = list(arguments)
         self._line = shlex.join([launcher(), "bisect", *arguments])
         self._repeat = Repeat(
-            run=option_words(command, arguments, only=_OF_RUN),
+            run=option_words(command, arguments, only=OF_RUN),
             bisect=option_words(command, arguments, without=_OF_ENDS),
         )
         self._observations = Observations(ground.tests)

@@ -213,10 +213,9 @@ def project_of(context: click.Context) -> FoundProject:
 
 
 def pinned_by(words: Sequence[str]) -> set[str]:
-    """Return the components that the words of a command line pin."""
-    option = pin.names[0]
-    pins = [word for name, word in pairwise(words) if name == option]
-    pins += [word.removeprefix(f"{option}=") for word in words if word.startswith(f"{option}=")]
+    """Return the components that the words of a command line pin, ``STEP:COMPONENT`` where it is for one step."""
+    pins = [word for name, word in pairwise(words) if name in pin.names]
+    pins += [word.removeprefix(f"{name}=") for word in words for name in pin.names if word.startswith(f"{name}=")]
     return {word.partition("=")[0] for word in pins}
 
 
@@ -543,8 +542,13 @@ def repeat_command(request: Request, suites: Sequence[str] = ()) -> Callable[[st
 
 def other_command(request: Request) -> Callable[[Sequence[str], str], str]:
     """Return a function that returns the command of another verb for a test, with the options of the run that verbs share."""
-    options = [word for option in _SHARED for word in option.repeated(request)]
+    options = shared_words(request)
     return lambda words, test: shlex.join([launcher(), *words, *options, test])
+
+
+def shared_words(request: Request) -> list[str]:
+    """Return the options of a run that the verbs for one test take, too."""
+    return [word for option in _SHARED for word in option.repeated(request)]
 
 
 def same_catalogs(words: Sequence[str], current: Session) -> str:

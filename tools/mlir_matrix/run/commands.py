@@ -188,17 +188,14 @@ def _explain(request: Request, report: KeptRun, *, stderr: bool) -> None:
     examples = _examples(report.run)
     if not examples:
         return
-    first, *others = examples[:_EXPLAINED]
     # The verb's own module is not imported here: a change of it affects no test.
-    line = shlex.split(options.other_command(request)(["bisect", *_SENTENCES], first))
     context = click.get_current_context()
     verb = cast(click.Group, context.find_root().command).get_command(context, "bisect")
     assert verb is not None
+    words = [*_SENTENCES, *options.shared_words(request), *examples[:_EXPLAINED]]
     with redirect_stdout(sys.stderr if stderr else sys.stdout):
         try:
-            with verb.make_context(
-                "bisect", [*line[line.index("bisect") + 1 :], *others], parent=context.parent
-            ) as again:
+            with verb.make_context("bisect", words, parent=context.parent) as again:
                 verb.invoke(again)
         except MatrixError as error:
             warn(error)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
 from mlir_matrix.bisect.steps.evidence import Answer, Observation, Part, conclude
+from mlir_matrix.bisect.steps.localize import Localized
+from mlir_matrix.bisect.steps.report import verdict
 
 RIGHT, SAME, OTHER, NONE = Answer.RIGHT, Answer.SAME, Answer.OTHER, Answer.NONE
 
@@ -88,3 +93,11 @@ def test_where_capable_continuations_contradict_each_other_both_answers_are_give
     assert [PARTS[index].name for index in found.suspects] == ["loops", "target"]
     assert found.contested == (2, 3)
     assert not found.certain
+
+
+def test_where_each_part_is_right_somewhere_no_part_is_named() -> None:
+    through_target = Observation(continuation="jit", level=1, parts=(part("jit"), PARTS[-1]), answer=RIGHT)
+    found = conclude(PARTS, [through_target, seen("runner", 3, RIGHT)])
+    assert (found.suspects, found.contested, found.certain) == ((), (), False)
+    localized = SimpleNamespace(conclusion=found, parts=PARTS, first=0, steps=PARTS[1:-1])
+    assert "each part is right in some continuation" in verdict(cast(Localized, localized))

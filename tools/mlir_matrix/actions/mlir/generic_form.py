@@ -57,7 +57,7 @@ def operation(text: str) -> tuple[dict[str, str], list[str]]:
         rest = _group(rest)[1].lstrip()
     found |= _attributes(rest)
     rest = rest[len(_until(rest[1:], "}")) + 2 :].lstrip() if rest.startswith("{") else rest
-    return found, list(_split(_group(rest.removeprefix(": "))[0])) if rest.startswith(": (") else []
+    return found, list(split(_group(rest.removeprefix(": "))[0])) if rest.startswith(": (") else []
 
 
 class Operation(NamedTuple):
@@ -104,14 +104,13 @@ def _ended(name: str, line: str, blocks: Sequence[str], depth: int) -> Operation
 def custom_signature(text: str) -> tuple[list[str], list[str]]:
     """Return the types of arguments and results from what follows a function's name in the custom form: ``(%a: T) -> T {``."""
     inside, rest = _group(text)
-    arguments = [each.partition(": ")[2] if each.startswith("%") else each for each in _split(inside)]
+    arguments = [each.partition(": ")[2] if each.startswith("%") else each for each in split(inside)]
     rest = rest.lstrip()
     results: list[str] = []
     if rest.startswith("->"):
         rest = rest.removeprefix("->").lstrip()
-        results = (
-            list(_split(_group(rest)[0])) if rest.startswith("(") else [_until(rest, "{").removesuffix("attributes ")]
-        )
+        listed = _group(rest)[0] if rest.startswith("(") else _until(rest, "{").removesuffix("attributes ")
+        results = list(split(listed))
     return [_until(each, "{").strip() for each in arguments], [_until(each, "{").strip() for each in results]
 
 
@@ -130,7 +129,7 @@ def _functions(generic: str) -> Iterator[dict[str, str]]:
 def _attributes(text: str) -> dict[str, str]:
     """Read ``{NAME = VALUE, …}`` from the start of a text, without names in quotes or without values."""
     inside = _until(text[1:], "}") if text.startswith("{") else ""
-    return {found[1]: found[2] for each in _split(inside) if (found := _ATTRIBUTE.fullmatch(each))}
+    return {found[1]: found[2] for each in split(inside) if (found := _ATTRIBUTE.fullmatch(each))}
 
 
 def _function_type(text: str) -> tuple[list[Written], list[Written]]:
@@ -165,10 +164,10 @@ def _until(text: str, ends: str) -> str:
 
 
 def _types(text: str) -> list[Written]:
-    return [Written(each) for each in _split(text)]
+    return [Written(each) for each in split(text)]
 
 
-def _split(text: str) -> Iterator[str]:
+def split(text: str) -> Iterator[str]:
     """Split a text at commas outside of brackets and quotes."""
     rest = text.strip()
     while rest:

@@ -76,8 +76,10 @@ def hold(contract: Contract, text: str, inspected: Inspected, verb: str = "left"
             raise _failed(contract, f"{verb} {{}} that kind {{}} does not have", found, note)
     types = [_of_type(word) for word in contract.get("types", ())]
     # Most IR has no such text. Where it has, it may be that of an attribute.
-    if any(part in text for part, _ in types) and (found := _values(inspected, [each for _, each in types])):
-        raise _failed(contract, f"{verb} {{}} with types that kind {{}} does not have", found)
+    if any(part in text for part, _ in types):
+        found = _values(inspected, [each for _, each in types])
+        if found:
+            raise _failed(contract, f"{verb} {{}} with types that kind {{}} does not have", found)
     _hold_main(contract, text)
     for passes in contract.get("canonical", ()):
         _hold_canonical(contract, text, inspected, passes)

@@ -148,29 +148,27 @@ class Continuations:
                 yield from self._of_cell(pipeline, target, pins)
 
     def _of_cell(self, pipeline: str, target: str, pins: str) -> Iterator[Continuation]:
-        cell = (self._test.framework, pipeline, target)
         for level, kind in enumerate(self._kinds, self.first):
-            if pins != self._test.pins and (own := self._own_route(target, level, pins)):
-                found = self._made(level, pipeline, target, pins, own)
-                if found:
-                    yield found
-                    continue
-            for entry in self._session.catalog.pipelines[pipeline].document.entry:
-                route = self._connector.rest(cell, entry, kind, pins)
-                if isinstance(route, Unsupported) and pins == self._test.pins:
-                    # Pins of the test's identifier may be of no use there.
-                    route = self._connector.rest(cell, entry, kind)
-                if isinstance(route, Route) and (found := self._made(level, pipeline, target, pins, route)):
+            for route in self._routes((self._test.framework, pipeline, target), level, kind, pins):
+                found = self._made(level, pipeline, target, pins, route)
+                if found is not None:
                     yield found
                     break
 
-    def _own_route(self, target: str, level: int, pins: str) -> Route | None:
-        """Return the rest of the test's own steps with other pins; None if some of all its steps have no such release."""
-        test = self._test
-        route = self._connector.route(test.framework, test.pipeline, target, test.workload, pins)
-        if isinstance(route, Unsupported) or target != test.target:
-            return None
-        return replace(route, steps=route.steps[level - self.first :])
+    def _routes(self, cell: tuple[str, str, str], level: int, kind: str, pins: str) -> Iterator[Route]:
+        """Yield the routes of a cell from a level. Other pins are for the test's own pipeline: its own steps come first."""
+        test, (_, pipeline, target) = self._test, cell
+        if pins != test.pins and target == test.target:
+            route = self._connector.route(test.framework, pipeline, target, test.workload, pins)
+            if isinstance(route, Route):
+                yield replace(route, steps=route.steps[level - self.first :])
+        for entry in self._session.catalog.pipelines[pipeline].document.entry:
+            rest = self._connector.rest(cell, entry, kind, pins)
+            if isinstance(rest, Unsupported) and pins == test.pins:
+                # Pins of the test's identifier may be of no use there.
+                rest = self._connector.rest(cell, entry, kind)
+            if isinstance(rest, Route):
+                yield rest
 
     def _made(
         self, level: int, pipeline: str, target: str, pins: str, route: Route, *, imports: bool = False

@@ -160,10 +160,14 @@ def localize(
 
     ``fetching``: install other releases and tools if what is installed does not suffice.
     """
-    if test.outcome is not None or test.route is None:
+    if test.outcome is not None:
         raise UsageError(f"{test.id}: {test.reason}")
-    if test.without_outputs or test.tested_property:
-        why = test.without_outputs or f"{test.id} tests a property, which compares two runs"
+    why = test.without_outputs
+    if test.tested_property:
+        why = f"{test.id} tests a property, which compares two runs"
+    if test.route is None:
+        why = f"{test.id} tests a step by itself"
+    if why:
         raise UsageError(f"{why}; --over steps takes a test that runs a program")
     # Whether a trivial output would pass, too, says nothing about steps.
     test = replace(test, weak_fails="")

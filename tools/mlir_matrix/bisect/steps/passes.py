@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mlir_matrix.actions.mlir.by_programs import pipeline_option, with_schedule
+from mlir_matrix.actions.mlir.generic_form import split
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.bisect.difference import difference
 from mlir_matrix.bisect.steps.continuations import Continuation
@@ -55,24 +56,13 @@ class FoundPass:
 def split_passes(pipeline: str) -> list[str]:
     """Return the single passes of a pipeline: ``func.func(a,b),c`` has ``func.func(a)``, ``func.func(b)`` and ``c``."""
     found = []
-    for text in _elements(pipeline):
+    for text in split(pipeline):
         anchor, opened, inner = text.partition("(")
         if opened and "{" not in anchor:
             found += [f"{anchor}({each})" for each in split_passes(inner.rpartition(")")[0])]
-        elif text:
+        else:
             found.append(text)
     return found
-
-
-def _elements(pipeline: str) -> Iterator[str]:
-    """Yield what commas outside of brackets separate."""
-    depth, begin = 0, 0
-    for at, character in enumerate(pipeline):
-        depth += (character in "({[") - (character in ")}]")
-        if character == "," and depth == 0:
-            yield pipeline[begin:at].strip()
-            begin = at + 1
-    yield pipeline[begin:].strip()
 
 
 def places_of(passes: Sequence[str], others: Sequence[str]) -> list[int]:
@@ -91,9 +81,9 @@ def find_pass(session: Session, found: Localized, limits: Limits) -> FoundPass |
     """Find the pass of the wrong step of a test; None if it is not known which part is wrong, or if that is no step."""
     suspects = found.conclusion.suspects
     steps = range(found.first + 1, found.first + 1 + len(found.steps))
-    return (
-        _InsideStep(session, found, suspects[0], limits).find() if len(suspects) == 1 and suspects[0] in steps else None
-    )
+    if len(suspects) != 1 or suspects[0] not in steps:
+        return None
+    return _InsideStep(session, found, suspects[0], limits).find()
 
 
 class _InsideStep:
@@ -140,8 +130,9 @@ class _InsideStep:
         assert route is not None
         first = route.steps[0] if route.steps else None
         name = self._step.partition("#")[0]
-        own = self._action.environment
-        return first is not None and first.name == name and first.resolved_step.environment != own
+        if first is None or first.name != name or first.resolved_step.tool != "passes":
+            return False
+        return first.resolved_step.environment != self._action.environment
 
     def _of_failure(self) -> FoundPass:
         """Name the pass after the last one that MLIR printed."""

@@ -37,6 +37,8 @@ class Report:
     #: None if no step is known to be wrong.
     inside: FoundPass | None
     path: Path
+    #: The options of tests in the command that repeats it.
+    options: Sequence[str]
 
 
 def part_name(found: Localized, index: int) -> str:
@@ -50,6 +52,8 @@ def verdict(found: Localized) -> str:
     suspects = [part_name(found, index) for index in found.conclusion.suspects]
     if found.conclusion.contested:
         return f"cannot tell which is wrong: {alternatives(suspects)}; {_contradiction(found)}"
+    if not suspects:
+        return "cannot tell which is wrong: each part is right in some continuation, so two of them may not go together"
     if len(suspects) > 1:
         return f"cannot tell which is wrong: {alternatives(suspects)}; nothing else executes what is between them"
     if found.conclusion.suspects == (0,):
@@ -161,12 +165,8 @@ def _by(inside: FoundPass) -> str:
     return f": {inside.by} with the rest is right before it and wrong after it{more}"
 
 
-def markdown(report: Report) -> str:
-    """Return the report for an issue."""
-    return "\n".join(map(harmless, _markdown(report))) + "\n"
-
-
 def _markdown(report: Report) -> Iterator[str]:
+    """Yield the lines of the report for an issue."""
     found, inside = report.found, report.inside
     yield f"# {escaped(verdict(found))}"
     yield from ("", f"Test {code(found.test.id)}: {escaped(found.result.reason)}", "")
@@ -186,25 +186,21 @@ def _markdown(report: Report) -> Iterator[str]:
         if inside.lines:
             yield "What the other release makes there, and what this one makes (names of values are left out):"
             yield from ("", *fenced("diff", inside.lines))
-    yield from ("", "With this program:", "", *fenced("sh", _again(found)), "", "## Versions", "")
+    again = shlex.join([launcher(), "bisect", found.test.id, "--over", "steps", *report.options])
+    yield from ("", "With this program:", "", *fenced("sh", [again]), "", "## Versions", "")
     yield from (f"- {escaped(component)} {escaped(release)}" for component, release in found.result.pins.items())
 
 
-def _again(found: Localized) -> list[str]:
-    return [shlex.join([launcher(), "bisect", found.test.id, "--over", "steps"])]
-
-
-def write_report(found: Localized, inside: FoundPass | None, folder: Path) -> Report:
-    """Write the report as Markdown and HTML, with the IR before and after. Raise InfrastructureError."""
-    report = Report(found=found, inside=inside, path=folder / found.test.id / "report.md")
+def write_report(report: Report) -> None:
+    """Write a report as Markdown and HTML, with the IR before and after. Raise InfrastructureError."""
+    inside = report.inside
     files = {"before.mlir": inside.before, "after.mlir": inside.after} if inside else {}
     for name, data in files.items():
         if data:
             write_file(report.path.parent / name, data)
-    text = markdown(report)
+    text = "\n".join(map(harmless, _markdown(report))) + "\n"
     write_text(report.path, text)
     write_text(report.path.with_suffix(".html"), page(text))
-    return report
 
 
 def stepped_document(reports: Sequence[Report]) -> SteppedBisections:

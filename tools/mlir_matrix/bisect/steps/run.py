@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 
 import click
 
-from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.errors import InfrastructureError, MatrixError, UsageError
 from mlir_matrix.base.files import unwritable
 from mlir_matrix.base.layout import print_lines
 from mlir_matrix.bisect.log import bisections
@@ -26,30 +26,45 @@ Over: TypeAlias = Literal["steps", "passes"]
 
 
 def bisect_steps(
-    session: Session, names: Sequence[str], limits: Limits, *, fetching: bool, form: str, quiet: bool
+    session: Session,
+    names: Sequence[str],
+    options: Sequence[str],
+    limits: Limits,
+    *,
+    fetching: bool,
+    form: str,
+    quiet: bool,
 ) -> int:
     """Find and print the wrong step of each failing test, and its pass. Return the exit code.
 
-    Raise UsageError if no test has a wrong step to find, for the first reason.
+    ``options``: those of tests on the command line. Raise UsageError or InfrastructureError if nothing is found out about any
+    test, for the first reason.
     """
     tests = [test for test in select_tests(session, names) if test.selected]
     folder = RunFolder(bisections(), session.pins.overrides)
     reports: list[Report] = []
-    problems: list[UsageError] = []
+    problems: list[MatrixError] = []
     for test in tests:
         try:
             with shown(quiet=quiet) as listener:
                 found = localize(session, test, limits, fetching=fetching, listener=listener)
-            reports.append(write_report(found, find_pass(session, found, limits), folder.path))
-        except UsageError as problem:
+            inside = find_pass(session, found, limits)
+            report = Report(found=found, inside=inside, path=folder.path / test.id / "report.md", options=options)
+            write_report(report)
+        except (UsageError, InfrastructureError) as problem:
             problems.append(problem)
+            continue
         except OSError as error:
             raise unwritable(f"no folder can be made in {bisections()}", error) from None
+        reports.append(report)
+        # What is found so far stays if a later test is interrupted.
+        if form != "json":
+            print_lines(text_lines(report) if form == "text" else [line(report)])
     if not reports:
         raise problems[0] if problems else UsageError(f"{' '.join(names)}: no test of these can run")
     warn(*problems)
     if form == "json":
         click.echo(json.dumps(stepped_document(reports), indent=1))
-    for report in reports if form != "json" else ():
-        print_lines(text_lines(report) if form == "text" else [line(report)])
-    return 0 if all(report.found.conclusion.suspects for report in reports) else 3
+    known = all(report.found.conclusion.suspects for report in reports)
+    failed = any(isinstance(problem, InfrastructureError) for problem in problems)
+    return 0 if known and not failed else 3

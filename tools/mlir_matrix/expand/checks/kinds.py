@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 from mlir_matrix.base.names import printable
@@ -56,18 +57,24 @@ def _operations(checker: Checker, kind: Entry[Kind]) -> None:
     if own is None:
         return
     line = lineage(checker.catalog, kind.name)
-    allowed = {glob for entry in line if entry.document.ops for glob in entry.document.ops.allow} or {"*"}
     for entry in line:
         for index, glob in enumerate(entry.document.ops.forbid if entry.document.ops else ()):
-            if glob in own.allow:
-                place = entry.source.position("ops", "forbid", index)
-                message = f"'{glob}' is forbidden, too ({place}), and so never allowed"
-                checker.wrong(kind, message, "ops", "allow", own.allow.index(glob))
+            place = entry.source.position("ops", "forbid", index)
+            for number, each in enumerate(own.allow):
+                if fnmatchcase(each, glob):
+                    message = f"'{each}' is forbidden, too ({place}), and so never allowed"
+                    checker.wrong(kind, message, "ops", "allow", number)
+    allowed = _allowed(line)
     for index, glob in enumerate(own.forbid):
         dialect = glob.partition(".")[0]
-        if not any(fnmatchcase(dialect, each.partition(".")[0]) for each in allowed):
+        if dialect != "*" and not any(fnmatchcase(dialect, each.partition(".")[0]) for each in allowed):
             message = f"'{glob}' takes nothing away: 'allow' has no operation of the dialect {dialect}"
             checker.wrong(kind, message, "ops", "forbid", index)
+
+
+def _allowed(line: Sequence[Entry[Kind]]) -> set[str]:
+    """Return what a kind and those that it extends allow."""
+    return {glob for entry in line if entry.document.ops for glob in entry.document.ops.allow} or {"*"}
 
 
 def _main(checker: Checker, kind: Entry[Kind]) -> None:
@@ -81,7 +88,12 @@ def _main(checker: Checker, kind: Entry[Kind]) -> None:
     if any(type_name in entry.document.types.forbid for entry in line):
         message = f"no IR meets this contract: 'main' asks for the type {type_name}, which 'types' forbids"
         checker.wrong(kind, message, key)
-    allow = {glob for entry in line if entry.document.ops for glob in entry.document.ops.allow} or {"*"}
-    if not any(fnmatchcase(operation, glob) for glob in allow):
-        message = f"no IR meets this contract: 'main' asks for {operation}, which 'ops' does not allow"
+    forbidden = [glob for entry in line if entry.document.ops for glob in entry.document.ops.forbid]
+    refuses = ""
+    if any(fnmatchcase(operation, glob) for glob in forbidden):
+        refuses = "forbids"
+    elif not any(fnmatchcase(operation, glob) for glob in _allowed(line)):
+        refuses = "does not allow"
+    if refuses:
+        message = f"no IR meets this contract: 'main' asks for {operation}, which 'ops' {refuses}"
         checker.wrong(kind, message, key)

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.actions.runtime.programs import shortened
-from mlir_matrix.base.text import counted
+from mlir_matrix.base.text import counted, minute
 from mlir_matrix.results.cause_globs import abridged_globs
 from mlir_matrix.results.results import Run, TestResult
 from mlir_matrix.results.signature import shape
@@ -116,7 +116,7 @@ def _since(changed: ChangedSince) -> str:
         words.append(f"{counted(changed['other_files'], 'file')} of the catalogs, none that all of the tests use")
     unknown = "; it had uncommitted changes, too" if changed["dirty"] else ""
     what = ", ".join(words) or "nothing that the history knows"
-    return f"it passed on {changed['ended'][:16].replace('T', ' ')}, changed: {what}{unknown}"
+    return f"it passed on {minute(changed['ended'])}, changed: {what}{unknown}"
 
 
 def _globs(cause: Cause) -> Iterator[Text]:

@@ -170,6 +170,7 @@ def test_a_key_stays_in_other_runs() -> None:
         (["jax/a/t/x", "jax/a/t/y", "onnx/a/t/x", "onnx/a/t/y"], ["jax/b/t/x"], ["*/a/t/*"]),
         (["jax/a/t/x", "jax/a/t/y"], ["onnx/a/t/x"], ["jax/a/t/*"]),
         (["jax/a/t/x", "jax/b/t/x"], ["jax/b/t/y"], ["jax/{a,b}/t/x"]),
+        (["onnx/a/t/c:x", "onnx/a/t/c:y", "onnx/a/t/w"], [], ["onnx/a/t/c:*", "onnx/a/t/w"]),
         (["jax/a/t/x~scaling", "jax/a/t/y~scaling"], ["jax/a/t/x"], ["jax/a/t/*~scaling"]),
         (["jax/a/t/x@llvm=19", "jax/a/t/y@llvm=19"], ["jax/a/t/x@llvm=20"], ["jax/a/t/*@llvm=19"]),
     ],

@@ -112,7 +112,7 @@ class Morning:
         kinds: dict[str, dict[str, _Failing]] = {name: {} for name in ("new", "changed", "fixed", "still", "trouble")}
         machines: list[TodayMachine] = []
         notes = list(self._silent())
-        ran: set[str] = set()
+        ran, turned = set[str](), set[str]()
         for series, keys in sorted(self._during.items()):
             before, after = self._ends_before(series), self._ends(keys, since=True)
             counts: Counter[str] = Counter()
@@ -124,6 +124,8 @@ class Morning:
                     # A cause of yesterday keeps its name.
                     of = was if was and kind in ("fixed", "still") else end
                     self._group(kinds[kind], of).tests[series].append(test)
+                if kind in ("new", "changed", "fixed"):
+                    turned.add(test)
             ran |= after.keys()
             decided = Counter(end.state for end in after.values())
             machines.append({
@@ -134,13 +136,6 @@ class Morning:
         trends = Trends(self._questions)
         trends_before = Trends(self._of_runs([key for keys in self._before.values() for key in keys]))
         # Of flaky tests, those whose outcome changed are news.
-        turned = {
-            test
-            for name in ("new", "changed", "fixed")
-            for group in kinds[name].values()
-            for each in group.tests.values()
-            for test in each
-        }
         flaky = [each for each in trends.flaky(()) if each["id"] in turned]
         slower = [each for each in trends.slower(()) if each["id"] in ran]
         known = {(each["id"], each["host"]) for each in trends_before.slower(())} if slower else set()

@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-from mlir_matrix.base.names import MOST_ALTERNATIVES, OF, SEGMENTS, TestId, split_pins, split_property
+from mlir_matrix.base.names import MEMBER, MOST_ALTERNATIVES, OF, SEGMENTS, TestId, split_pins, split_property
 
 #: The most globs for people, and the most names in each of their braces.
 _GLOBS, _NAMES = 4, 4
@@ -28,29 +28,31 @@ class RanTests:
         Names that are no identifiers of tests have none; the database and results documents may have such names.
         """
         rows = {
-            place._replace(called=f"{workloads}{place.called}"): len(names)
+            place._replace(called=place.called.replace("*", glob)): len(names)
             for place, names in _by_place(tests).items()
-            for workloads in _globs(names, self._workloads[place])
+            for glob in _globs(names, self._workloads[place])
         }
-        rows = _merged(rows, "framework", lambda row: self._frameworks[row._replace(called=_property_of(row.called))])
+        rows = _merged(rows, "framework", lambda row: self._frameworks[row._replace(called=_template(row.called))])
         rows = _merged(rows, "pipeline", lambda _: ())
         return [str(row) for row in sorted(rows, key=lambda row: (-rows[row], row))]
 
 
 def _by_place(tests: Iterable[str]) -> dict[TestId, set[str]]:
-    """Return the workloads of tests by the rest of their identifier, which keeps the property."""
+    """Return the names of workloads by the rest of their tests' identifiers, which has ``*`` for them."""
     found: dict[TestId, set[str]] = defaultdict(set)
-    for name in tests:
-        if split_pins(name)[0].count("/") == SEGMENTS - 1:
-            test = TestId.parse(name)
-            found[test._replace(called=_property_of(test.called))].add(test.workload)
+    for identifier in tests:
+        if split_pins(identifier)[0].count("/") == SEGMENTS - 1:
+            test = TestId.parse(identifier)
+            name = test.workload.rpartition(MEMBER)[2]
+            found[test._replace(called=_template(test.called))].add(name)
     return found
 
 
-def _property_of(called: str) -> str:
-    """Return the end of ``matmul~scaling`` that names a property; empty for a test without any."""
-    _, tested_property = split_property(called)
-    return f"{OF}{tested_property}" if tested_property else ""
+def _template(called: str) -> str:
+    """Return ``*~scaling`` for ``matmul~scaling``, and ``onnx-nodes:*`` for a member: without a corpus, ``*`` matches none."""
+    workload, tested_property = split_property(called)
+    corpus, member, _ = workload.rpartition(MEMBER)
+    return f"{corpus}{member}*{OF}{tested_property}" if tested_property else f"{corpus}{member}*"
 
 
 def _merged(rows: Mapping[TestId, int], part: str, every: Callable[[TestId], Collection[str]]) -> dict[TestId, int]:

@@ -157,7 +157,9 @@ def _changes(first: FirstBadTest, file: str) -> Iterator[tuple[str, str]]:
     changed += [f"files in {each['folder']} that are not committed" for each in first["commits"] if each["dirty"]]
     if changed or not first["commits"]:
         yield "changed", ", ".join(changed) or "nothing that is recorded; see: matrix history show --flaky"
-    folders = [file.rpartition("/")[0] or file, *(["toolchains"] if first["pins"] else [])] if file else []
+    folders = [file.rpartition("/")[0] or file] if file else []
+    if folders and first["pins"]:
+        folders.append("toolchains")
     for each in first["commits"]:
         if each["good"] and each["bad"] and each["good"] != each["bad"]:
             commits = f"{each['good'][:9]}..{each['bad'][:9]}"

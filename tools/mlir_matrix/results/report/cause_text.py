@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -119,17 +120,11 @@ def _since(changed: ChangedSince) -> str:
     return f"it passed on {minute(changed['ended'])}, changed: {what}{unknown}"
 
 
-def _globs(cause: Cause) -> Iterator[Text]:
+def _globs(cause: Cause) -> Iterable[Text]:
     """Return the number of tests and the first globs, in lines of limited width."""
-    globs = abridged_globs(cause["globs"])
-    line = f"  tests:  {len(cause['tests'])}:"
-    for number, glob in enumerate(globs):
-        word = glob if number == len(globs) - 1 else f"{glob},"
-        if len(line) + len(word) >= _WIDTH:
-            yield Text(line)
-            line = " " * 9
-        line = f"{line} {word}"
-    yield Text(line)
+    text = f"  tests:  {len(cause['tests'])}: {', '.join(abridged_globs(cause['globs']))}"
+    lines = textwrap.wrap(text, _WIDTH, subsequent_indent=" " * 10, break_long_words=False, break_on_hyphens=False)
+    return map(Text, lines)
 
 
 def _beyond(reason: str, lines: list[str]) -> list[str]:

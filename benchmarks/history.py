@@ -31,7 +31,7 @@ from _timing import medians, verdict
 
 from mlir_matrix.actions.outcomes import Outcome, Stage
 from mlir_matrix.base.paths import find_home
-from mlir_matrix.history.first_bad import first_bad
+from mlir_matrix.history.first_bad import first_bad_by_cause
 from mlir_matrix.history.questions import Questions, changed
 from mlir_matrix.history.record import record
 from mlir_matrix.history.spool import Spool
@@ -127,7 +127,7 @@ def ask(name: str, store: Store, clock: Callable[[], float]) -> list[bool]:
         "runs": lambda q: q.runs(),
         "show TEST": lambda q: q.show([test]),
         "show '**'": lambda q: q.show(["**"]),
-        "--first-bad": lambda q: first_bad(q, []),
+        "--first-bad": lambda q: first_bad_by_cause(q, []),
         "--flaky": lambda q: Trends(q).flaky([]),
         "--slower": lambda q: Trends(q).slower([]),
         "--error-growing": lambda q: Trends(q).growing([]),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mlir_matrix.actions.outcomes import Outcome
+from mlir_matrix.history.first_bad import first_bad_by_cause
+from mlir_matrix.history.questions import Questions
 from mlir_matrix.history.record import make_recording
 from mlir_matrix.history.spool import new_id
 from mlir_matrix.results.results import NOT_RUN, TestResult
 
 if TYPE_CHECKING:
+    from mlir_matrix.history.documents import FirstBadTest
     from mlir_matrix.results.documents import Cause
 
 #: A year of days.
@@ -51,3 +54,9 @@ def recording(
         "catalogs": [{"folder": "/catalog", "commit": commit, "dirty": False}],
     }  # fmt: skip
     return {**make_recording(new_id(), results, about, ["smoke"], inputs or {}, causes=causes), **more}
+
+
+def first_bad(questions: Questions, patterns: Sequence[str]) -> tuple[Sequence[FirstBadTest], int]:
+    """Return the tests that are bad when last decided, and how many there are."""
+    answer = first_bad_by_cause(questions, patterns)
+    return answer["tests"], answer["summary"]["tests"]

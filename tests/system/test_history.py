@@ -21,7 +21,6 @@ from mlir_matrix.environments.session import Session
 from mlir_matrix.fleet.durations import read_snapshot, read_summary
 from mlir_matrix.history.checked import check
 from mlir_matrix.history.chosen_runs import ALL_RUNS, ChosenRuns
-from mlir_matrix.history.first_bad import first_bad
 from mlir_matrix.history.questions import Questions
 from mlir_matrix.history.spool import Spool
 from mlir_matrix.history.store import Store
@@ -32,7 +31,7 @@ from support.downstream import Downstream
 from support.first_schema import make_old_database
 from support.machine import program
 from support.postgres import Postgres, postgres
-from support.recordings import TIMES, recording, result
+from support.recordings import TIMES, first_bad, recording, result
 from support.workspace import REPOSITORY, ROOMS, Workspace, wait_until
 
 TURNS = """\

@@ -80,7 +80,8 @@ def test_all_of_it() -> None:
     conflict = {"tests": (A, B), "how": "input", "where": ["x"], "known": None}
     assert found([PAIR], seen) == ([conflict], [])
     assert found([PAIR], {"x": Seen(passed, {}, opposed), "y": Seen(passed, {}, opposed)}) == ([], [])
-    (turn,), _ = found([PAIR], {"x": Seen({A: True, B: False}), "y": Seen({A: False, B: True})})
+    turns = {"x": Seen({A: True, B: False}), "y": Seen({A: False, B: True}), "only one was run": Seen({A: True})}
+    (turn,), _ = found([PAIR], turns)
     assert (turn["how"], turn["where"]) == ("releases", ["x", "y"])
     assert turn["alone"] == {A: ["x"], B: ["y"]}
 

@@ -18,7 +18,7 @@ from mlir_matrix.fleet.durations import Recorded
 from mlir_matrix.history import report as text
 from mlir_matrix.history.checked import check
 from mlir_matrix.history.chosen_runs import ChosenRuns
-from mlir_matrix.history.first_bad import first_bad, first_bad_by_cause
+from mlir_matrix.history.first_bad import first_bad_by_cause
 from mlir_matrix.history.questions import Questions, changed
 from mlir_matrix.history.store import Store
 from mlir_matrix.history.transfer import prune
@@ -26,7 +26,7 @@ from mlir_matrix.history.trends import Trends
 from mlir_matrix.results.causes import causes_of
 from mlir_matrix.results.results import TestResult
 from mlir_matrix.schema.export import adapter
-from support.recordings import TIMES, recording, result
+from support.recordings import TIMES, first_bad, recording, result
 
 A, B = "jax/p/t/a", "jax/p/t/b"
 

@@ -11,12 +11,11 @@ import pytest
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.history.checked import check
 from mlir_matrix.history.chosen_runs import ChosenRuns
-from mlir_matrix.history.first_bad import first_bad
 from mlir_matrix.history.questions import Questions
 from mlir_matrix.history.results_files import add_run, read_run
 from mlir_matrix.history.store import Store
 from mlir_matrix.results.results import Run, to_document
-from support.recordings import TIMES, recording, result
+from support.recordings import TIMES, first_bad, recording, result
 
 
 @pytest.fixture

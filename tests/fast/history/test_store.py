@@ -16,12 +16,11 @@ import pytest
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.history import store as module
 from mlir_matrix.history.checked import check
-from mlir_matrix.history.first_bad import first_bad
 from mlir_matrix.history.questions import Questions
 from mlir_matrix.history.store import Store
 from mlir_matrix.history.trends import Trends
 from support.first_schema import make_old_database
-from support.recordings import TIMES, recording, result
+from support.recordings import TIMES, first_bad, recording, result
 
 LATER = """
 import sqlalchemy as sa

@@ -80,11 +80,23 @@ def test_what_broke_by_cause_and_machine(store: Store) -> None:
     assert "  one: 1 run, the last 2026-01-03 12:00; 6 tests, 5 unexpected, 4 new" in lines
 
 
+def pinned(store: Store, day: int, outcome: str, option: str) -> None:
+    """Add a run of test a with an option for pins on its command line."""
+    made = recording([result("a", outcome, pins={"llvm": "22.1.3"})], day)
+    store.add(check({**made, "run": {**made["run"], "command": f"matrix run {option}"}}), TIMES[300])
+
+
+def test_pins_of_a_step_are_compared_apart(store: Store) -> None:
+    ran(store, 1, [result("a", "crashed")])
+    pinned(store, 1, "pass", "--pin-step to-loops:llvm=22")
+    ran(store, 2, [result("a", "crashed")])
+    assert numbers(asked(store)) == {"still": 1}
+
+
 def test_pins_of_the_command_line_are_compared_apart(store: Store) -> None:
     for day, outcome in ((1, "pass"), (2, "crashed")):
         ran(store, day, [result("a", pins={"llvm": "24.0.0"})])
-        made = recording([result("a", outcome, pins={"llvm": "22.1.3"})], day)
-        store.add(check({**made, "run": {**made["run"], "command": "matrix run --pin llvm=22"}}), TIMES[300])
+        pinned(store, day, outcome, "--pin llvm=22")
     found = asked(store)
     assert [(each["pins"], each["new"]) for each in found["machines"]] == [("", 0), ("llvm=22", 1)]
     assert [asked(store, pin=pin)["summary"]["new"] for pin in ("llvm=22", "llvm=22.1.3", "llvm=24", "llvm=2?")] == [
@@ -154,6 +166,14 @@ def test_a_test_in_quarantine_is_no_news(store: Store) -> None:
     ran(store, 2, [result("a", "crashed", quarantine=held)])
     found = asked(store)
     assert (numbers(found), found["notes"]) == ({}, ["one: 1 test in quarantine failed"])
+
+
+def test_a_test_that_leaves_quarantine_is_bad_as_before(store: Store) -> None:
+    held: Any = {"owner": "ann", "until": "2027-01-01", "reason": "flaky", "position": "matrix/quarantine.yaml:3:5"}
+    ran(store, 1, [result("a", "crashed", quarantine=held)])
+    ran(store, 2, [result("a", "crashed")])
+    (cause,) = asked(store)["still"]
+    assert (cause["tests"], cause["next"]) == (["jax/p/t/a"], "")
 
 
 def test_runs_of_older_programs_have_no_causes(store: Store) -> None:

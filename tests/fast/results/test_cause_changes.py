@@ -71,3 +71,10 @@ def test_the_file_of_the_suspect_is_not_named_twice() -> None:
     first, second = sorted(named(changed("matrix/workloads/a/reference.py")), key=lambda cause: str(cause["name"]))
     assert (first["title"], first["file"]) == ("a: y: wrong", "matrix/workloads/a/reference.py")
     assert "changed" not in second
+
+
+def test_a_failure_of_the_infrastructure_joins_no_cause() -> None:
+    results = [wrong("a"), wrong("b", outcome=Outcome.INFRA_ERROR, stage="run", reason="disk full")]
+    causes = causes_of(results)
+    found = named_by_changes(results, causes, {cause["key"]: changed("golden/tolerances.yaml") for cause in causes})
+    assert sorted(cause["kind"] for cause in found) == ["infrastructure", "workload"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -169,6 +170,7 @@ def test_a_key_stays_in_other_runs() -> None:
         (["jax/a/t/x", "jax/a/t/y", "onnx/a/t/x", "onnx/a/t/y"], ["jax/b/t/x"], ["*/a/t/*"]),
         (["jax/a/t/x", "jax/a/t/y"], ["onnx/a/t/x"], ["jax/a/t/*"]),
         (["jax/a/t/x", "jax/b/t/x"], ["jax/b/t/y"], ["jax/{a,b}/t/x"]),
+        (["onnx/a/t/c:x", "onnx/a/t/c:y", "onnx/a/t/w"], [], ["onnx/a/t/c:*", "onnx/a/t/w"]),
         (["jax/a/t/x~scaling", "jax/a/t/y~scaling"], ["jax/a/t/x"], ["jax/a/t/*~scaling"]),
         (["jax/a/t/x@llvm=19", "jax/a/t/y@llvm=19"], ["jax/a/t/x@llvm=20"], ["jax/a/t/*@llvm=19"]),
     ],
@@ -179,3 +181,16 @@ def test_globs_match_the_tests_and_no_others(failed: list[str], passed: list[str
     assert found["globs"] == globs
     matched = [each for each in [*failed, *passed] if any(test_glob(glob).matches(each) for glob in globs)]
     assert matched == failed
+
+
+def test_globs_have_no_more_alternatives_than_patterns_may() -> None:
+    failed = [f"jax/p/t/w{number}" for number in range(100)]
+    (found,) = causes_of([*several(100, "jax/p/t/w#", "mismatch", "judge/w", "y: wrong"), *several(1, "jax/p/t/v#")])
+    matched = [each for each in failed if any(test_glob(glob).matches(each) for glob in found["globs"])]
+    assert (len(found["globs"]), matched) == (2, failed)
+
+
+def test_results_documents_may_have_odd_identifiers() -> None:
+    (odd,) = several(1, "jax/p/t/w#", "mismatch", "judge/w", "y: wrong")
+    (found,) = causes_of([replace(odd, id="odd")])
+    assert (found["tests"], found["globs"]) == (["odd"], [])

@@ -65,6 +65,11 @@ def at(time_ns: int) -> str:
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{nanoseconds // 10**6:03}Z"
 
 
+def minute(time: str) -> str:
+    """Return a time of :func:`at` for people, to the minute."""
+    return time[:16].replace("T", " ")
+
+
 def milliseconds(time: str) -> int:
     """Return the milliseconds from 1970 to a time of :func:`at`. Raise ValueError."""
     from datetime import datetime

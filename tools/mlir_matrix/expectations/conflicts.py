@@ -134,9 +134,10 @@ def found(
         if evidence := [where for where in same if contradict(pair, seen[where].held)]:
             conflicts.append({"tests": pair, "how": "input", "where": evidence, "known": known.get(pair)})
         elif alternate(pair, [each.passed for each in seen.values()]):
-            alone = {test: [where for where in seen if seen[where].passed.get(test)] for test in pair}
+            both = [where for where in seen if seen[where].passed.keys() >= set(pair)]
+            alone = {test: [where for where in both if seen[where].passed[test]] for test in pair}
             conflicts.append({
-                "tests": pair, "how": "releases", "where": list(seen), "known": known.get(pair),
+                "tests": pair, "how": "releases", "where": both, "known": known.get(pair),
                 "passes": in_common(pair, seen), "alone": alone,
             })  # fmt: skip
         elif evidence := [where for where in same if repeat(pair, seen[where].held)]:

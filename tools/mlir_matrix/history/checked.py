@@ -114,8 +114,9 @@ def _causes(found: Sequence[Any], tests: int) -> tuple[list[tuple[str, ...]], li
     """Return the causes, and the index of the cause of each test."""
     causes = []
     of_tests: list[int | None] = [None] * tests
-    for index, (*texts, command, failing) in enumerate(found):
-        named = (*map(_text, texts), _text(command, _LONGEST_COMMAND))
+    for index, (key, kind, name, file, title, example, command, failing) in enumerate(found):
+        texts = map(_text, (key, kind, name, file, title, example))
+        named = (*texts, _text(command, _LONGEST_COMMAND))
         causes.append((digest_value(named), *named))
         for test in failing:
             if test < 0:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import sqlalchemy as sa
 
-from mlir_matrix.base.names import SEGMENTS, split_pins
 from mlir_matrix.history.checked import BAD, GOOD, UNKNOWN
 from mlir_matrix.history.questions import MOST_TESTS, Questions
 from mlir_matrix.history.store import among, causes, results, sets, tests
@@ -40,18 +39,6 @@ class FirstBadAnswer(TypedDict):
     summary: FirstBadSummary
 
 
-def first_bad(
-    questions: Questions, patterns: Sequence[str], most: int = MOST_TESTS, commands: BisectCommands | None = None
-) -> tuple[list[FirstBadTest], int]:
-    """Return the tests that are bad in the last run that decided them, and how many there are.
-
-    Each has the last good run, and the first bad run after it. Tests that went bad last come first. The list is limited.
-    ``commands`` keeps the catalogs that several questions need.
-    """
-    ends = went_bad(questions, patterns)
-    return details(questions, ends[:most], commands), len(ends)
-
-
 def first_bad_by_cause(questions: Questions, patterns: Sequence[str], most: int = MOST_TESTS) -> FirstBadAnswer:
     """Return when the tests that are bad now went bad, and what they have in common; at most so many causes and tests."""
     ends = went_bad(questions, patterns)
@@ -65,17 +52,12 @@ def first_bad_by_cause(questions: Questions, patterns: Sequence[str], most: int 
     examples = [_example(group, known) for group in ordered[:most]]
     shown = ends[:most]
     entries = {each["id"]: each for each in details(questions, list(dict.fromkeys([*shown, *examples])))}
-    globs = RanTests(filter(is_identifier, (row.id for row in questions.rows(sa.select(tests.c.id)))))
+    globs = RanTests(row.id for row in questions.rows(sa.select(tests.c.id)))
     found = [
         _cause(group, entries[example.id], known, globs) for group, example in zip(ordered, examples, strict=False)
     ]
     summary: FirstBadSummary = {"tests": len(ends), "shown": len(shown), "causes": len(ordered)}
     return {"causes": found, "tests": [entries[end.id] for end in shown], "summary": summary}
-
-
-def is_identifier(test: str) -> bool:
-    """Return whether a name of the database is the identifier of a test; results documents may have any."""
-    return split_pins(test)[0].count("/") == SEGMENTS - 1
 
 
 def _example(group: Sequence[WentBad], known: dict[int, Any]) -> WentBad:
@@ -90,7 +72,7 @@ def _cause(group: Iterable[WentBad], example: FirstBadTest, known: dict[int, Any
         "key": row.cause if row else "",
         "title": row.title if row else example["behaviour"],
         "tests": names,
-        "globs": globs.globs(filter(is_identifier, names)),
+        "globs": globs.globs(names),
         "example": example,
     }
 
@@ -132,7 +114,7 @@ def went_bad(questions: Questions, patterns: Sequence[str]) -> list[WentBad]:
 def details(
     questions: Questions, shown: Sequence[WentBad], commands: BisectCommands | None = None
 ) -> list[FirstBadTest]:
-    """Return when these tests went bad, and what changed then."""
+    """Return when these tests went bad, and what changed then. ``commands`` keeps the catalogs that several questions need."""
     words = questions.behaviours()
     recorded = questions.named([run for row in shown for run in (row.good, row.bad) if run is not None])
     statement = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,10 +55,8 @@ def last_passes(state: Path, ids: Collection[str], warn: Callable[[str], object]
         .join(runs, runs.c.key == of.run)
         .join(sets, sets.c.key == of.pins)
     )
-    store = open_own(state, now(), warn)
-    with store.reading() as connection:
+    with closing(open_own(state, now(), warn)) as store, store.reading() as connection:
         rows = connection.execute(statement).all()
-    store.close()
     return {
         test: LastPass(run, ended, version, json.loads(catalogs), json.loads(pins), json.loads(environments))
         for test, run, ended, version, catalogs, pins, environments in rows

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 
 from mlir_matrix.base.layout import columns, section
-from mlir_matrix.base.text import counted, shortened
+from mlir_matrix.base.text import counted, minute, shortened
 from mlir_matrix.results.cause_globs import abridged_globs
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def runs_text(runs: Sequence[RecordedRun], matched: int) -> Iterator[str]:
         return
     rows = [
         (
-            run["id"][:_SHORT], _minute(run["started"]), f"{run['seconds']:.1f}", escape(run["host"]),
+            run["id"][:_SHORT], minute(run["started"]), f"{run['seconds']:.1f}", escape(run["host"]),
             escape(_commit(run["catalogs"])), str(run["tests"]),
             _bad(run["unexpected"]), str(run["executed"]), f"{run['repeats']} ×" if run["repeats"] else "",
             escape(shortened(run["command"], 50)),
@@ -74,10 +74,6 @@ def runs_text(runs: Sequence[RecordedRun], matched: int) -> Iterator[str]:
     if len(runs) < matched:
         yield ""
         yield f"the newest {len(runs)} of {counted(matched, 'run')}; older ones: --limit {matched}, or --since DATE"
-
-
-def _minute(time: str) -> str:
-    return time[:16].replace("T", " ")
 
 
 def _commit(catalogs: Sequence[RecordedCatalog]) -> str:
@@ -124,7 +120,7 @@ def shown_text(tests: Sequence[ShownTest], summary: Mapping[str, int]) -> Iterat
     if len(tests) == 1:
         runs = [
             (
-                each["run"][:_SHORT], _minute(each["started"]), f"{each['seconds']:.2f}", escape(each["host"]),
+                each["run"][:_SHORT], minute(each["started"]), f"{each['seconds']:.2f}", escape(each["host"]),
                 escape(_commit(each["catalogs"])), f"[bold red]{each['outcome']}[/]" if each["unexpected"] else each["outcome"],
             )
             for each in tests[0]["recent"]
@@ -177,7 +173,7 @@ def first_bad_text(causes: Sequence[FirstBadCause], summary: FirstBadSummary, mo
 
 def _named(run: RecordedRun) -> str:
     last = f", unchanged until {run['last_seen'][:16]}" if run["repeats"] else ""
-    return escape(f"{run['id'][:_SHORT]}  {_minute(run['started'])}  {run['host']}{last}")
+    return escape(f"{run['id'][:_SHORT]}  {minute(run['started'])}  {run['host']}{last}")
 
 
 def flaky_text(tests: Sequence[FlakyTest], total: int) -> Iterator[str]:

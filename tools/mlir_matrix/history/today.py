@@ -16,11 +16,11 @@ from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.digest import digest_bytes
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.names import printable
-from mlir_matrix.base.text import at, counted, milliseconds
+from mlir_matrix.base.text import at, counted, milliseconds, minute
 from mlir_matrix.history.bisect_command import BisectCommands
 from mlir_matrix.history.checked import BAD, GOOD, UNKNOWN
 from mlir_matrix.history.chosen_runs import ALL_RUNS, ChosenRuns
-from mlir_matrix.history.first_bad import first_bad, is_identifier
+from mlir_matrix.history.first_bad import details, went_bad
 from mlir_matrix.history.questions import Questions, glob_pattern
 from mlir_matrix.history.record import QUARANTINE
 from mlir_matrix.history.store import Store, among, causes, runs, sets, tests
@@ -36,7 +36,7 @@ _MOST_CAUSES = 50
 _USUAL = 7
 #: Clocks may differ by this many milliseconds.
 _CLOCK_MS = 120_000
-_PIN = re.compile(r"--pin[ =]'?([^\s;'\"]+)")
+_PIN = re.compile(r"--pin(?:-step)?[ =]'?([^\s;'\"]+)")
 
 
 class Series(NamedTuple):
@@ -85,7 +85,7 @@ class Morning:
         ``pin`` chooses the results since: those with a release of a component, or one that begins with it, ``llvm=22``.
         """
         if since > now:
-            raise UsageError(f"--since {_minute(since)} is in the future: it is {_minute(now)}")
+            raise UsageError(f"--since {minute(since)} is in the future: it is {minute(now)}")
         self._since, self._now, self._start = since, now, milliseconds(since)
         self._of_runs: Callable[[Collection[int]], Questions] = partial(Questions, store, connection, chosen)
         self._questions = Questions(store, connection, chosen)
@@ -112,7 +112,7 @@ class Morning:
         kinds: dict[str, dict[str, _Failing]] = {name: {} for name in ("new", "changed", "fixed", "still", "trouble")}
         machines: list[TodayMachine] = []
         notes = list(self._silent())
-        ran: set[str] = set()
+        ran, turned = set[str](), set[str]()
         for series, keys in sorted(self._during.items()):
             before, after = self._ends_before(series), self._ends(keys, since=True)
             counts: Counter[str] = Counter()
@@ -124,6 +124,8 @@ class Morning:
                     # A cause of yesterday keeps its name.
                     of = was if was and kind in ("fixed", "still") else end
                     self._group(kinds[kind], of).tests[series].append(test)
+                if kind in ("new", "changed", "fixed"):
+                    turned.add(test)
             ran |= after.keys()
             decided = Counter(end.state for end in after.values())
             machines.append({
@@ -134,18 +136,11 @@ class Morning:
         trends = Trends(self._questions)
         trends_before = Trends(self._of_runs([key for keys in self._before.values() for key in keys]))
         # Of flaky tests, those whose outcome changed are news.
-        turned = {
-            test
-            for name in ("new", "changed", "fixed")
-            for group in kinds[name].values()
-            for each in group.tests.values()
-            for test in each
-        }
         flaky = [each for each in trends.flaky(()) if each["id"] in turned]
         slower = [each for each in trends.slower(()) if each["id"] in ran]
         known = {(each["id"], each["host"]) for each in trends_before.slower(())} if slower else set()
         slower = [each for each in slower if (each["id"], each["host"]) not in known]
-        globs, flaky_tests = RanTests(filter(is_identifier, ran)), {each["id"] for each in flaky}
+        globs, flaky_tests = RanTests(ran), {each["id"] for each in flaky}
         found = {
             name: self._documents(of.values(), globs, flaky_tests, dated=name in ("new", "still"))
             for name, of in kinds.items()
@@ -227,7 +222,7 @@ class Morning:
         for series, keys in sorted(self._before.items()):
             # Jobs of CI services have a machine each, with one run.
             if series not in self._during and keys[-1] >= lately and len(keys) > 1:
-                yield f"{series.words}: no run since {_minute(at(keys[-1] * 10**6))}"
+                yield f"{series.words}: no run since {minute(at(keys[-1] * 10**6))}"
 
     def _notes(self, series: Series, counts: Mapping[str, int], *, is_first: bool) -> Iterator[str]:
         """Yield what makes the answer for a series incomplete or doubtful."""
@@ -237,7 +232,7 @@ class Morning:
             if row.interrupted:
                 yield f"{series.words}: run {row.id[:12]} was interrupted; tests that it did not run keep their last state"
             if milliseconds(row.started) > milliseconds(row.stored) + _CLOCK_MS:
-                yield f"{series.words}: run {row.id[:12]} starts at {_minute(row.started)}, in the future: a clock is wrong"
+                yield f"{series.words}: run {row.id[:12]} starts at {minute(row.started)}, in the future: a clock is wrong"
         if counts["not run"]:
             yield f"{series.words}: {counted(counts['not run'], 'test')} that failed before did not run"
         if counts[QUARANTINE]:
@@ -256,7 +251,7 @@ class Morning:
         dated_tests: dict[tuple[Series, str], FirstBadTest] = {}
         for series, names in examples.items():
             questions = self._of_runs(self._before.get(series, []) + self._during[series])
-            found, _ = first_bad(questions, names, len(names), self._commands)
+            found = details(questions, went_bad(questions, names), self._commands)
             dated_tests |= {(series, test["id"]): test for test in found}
         documents: list[TodayCause] = []
         for group in ordered:
@@ -268,19 +263,16 @@ class Morning:
                 }
                 for series, tests in group.tests.items()
             ]  # fmt: skip
-            proposed = row.next.replace(row.example, group.example()) if row else ""
+            # Tests in quarantine have no command and no example.
+            proposed = row.next.replace(row.example, group.example()) if row and row.example else ""
             bisections = [place["first_bad"]["bisect"] for place in places if place["first_bad"]]
             documents.append({
                 "key": group.key, "title": row.title if row else group.words, "file": row.file if row else "",
-                "tests": failing, "globs": globs.globs(filter(is_identifier, failing)), "example": group.example(),
+                "tests": failing, "globs": globs.globs(failing), "example": group.example(),
                 "flaky": len(set(failing).intersection(flaky)),
                 "next": next(filter(None, bisections), proposed), "places": places,
             })  # fmt: skip
         return documents
-
-
-def _minute(time: str) -> str:
-    return time[:16].replace("T", " ")
 
 
 def _no_run(every: Questions, chosen: ChosenRuns) -> str:

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from mlir_matrix.base.text import counted, harmless, shortened
+from mlir_matrix.base.text import counted, harmless, minute, shortened
 from mlir_matrix.history.documents import FirstBadTest, Today, TodayCause, TodayMachine
 from mlir_matrix.results.report.markdown import code, escaped, one_line
 
@@ -34,7 +34,7 @@ def summary(document: Today) -> str:
     """Return the answer in a line, for the subject of a mail."""
     of = document["summary"]
     if not of["runs"]:
-        return f"no run since {_minute(document['since'])}"
+        return f"no run since {minute(document['since'])}"
     new = f"{counted(of['new'], 'test')} newly {'fails' if of['new'] == 1 else 'fail'}"
     parts = [f"{new}, {counted(of['new_causes'], 'cause')}" if of["new"] else "nothing new fails"]
     words = {"changed": "in another way", "still": "as before", "trouble": "undecided"}
@@ -53,7 +53,7 @@ def text(document: Today) -> list[str]:
 
 
 def _lines(document: Today, whole: int, most: int) -> list[str]:
-    lines = [_cut(f"since {_minute(document['since'])} UTC: {summary(document)}")]
+    lines = [_cut(f"since {minute(document['since'])} UTC: {summary(document)}")]
     is_cut = False
     for heading, entries in _sections(document, whole):
         shown = entries[:most]
@@ -65,12 +65,12 @@ def _lines(document: Today, whole: int, most: int) -> list[str]:
             for label, value in entry.details:
                 line = f"    {label:<{width}}  {value}"
                 lines.append(line if label in _COMMANDS else _cut(line))
-    return [*lines, "", "all of it: matrix history today --format markdown"] if is_cut else lines
+    return [*lines, "", "all of it: --format markdown"] if is_cut else lines
 
 
 def markdown(document: Today) -> str:
     """Return the answer as Markdown; text of tests is no markup in it."""
-    lines = [f"# {escaped(summary(document))}", "", f"Since {_minute(document['since'])} UTC."]
+    lines = [f"# {escaped(summary(document))}", "", f"Since {minute(document['since'])} UTC."]
     for heading, entries in _sections(document, _MOST_MARKDOWN):
         lines += ["", f"## {heading}", ""]
         for entry in entries[:_MOST_MARKDOWN]:
@@ -78,7 +78,7 @@ def markdown(document: Today) -> str:
             for label, value in entry.details:
                 lines.append(f"  - {label}: {code(value) if label in _COMMANDS else escaped(value)}")
         if len(entries) > _MOST_MARKDOWN:
-            lines += ["", f"… and {len(entries) - _MOST_MARKDOWN} more: `matrix history today --format json`"]
+            lines += ["", f"… and {len(entries) - _MOST_MARKDOWN} more: `--format json`"]
     return harmless("\n".join(lines)) + "\n"
 
 
@@ -105,7 +105,7 @@ def _sections(document: Today, whole: int) -> list[tuple[str, list[_Entry]]]:
 
 def _machine(machine: TodayMachine) -> _Entry:
     runs, tests = counted(machine["runs"], "run"), counted(machine["tests"], "test")
-    where, last = _where(machine["host"], machine["pins"]), _minute(machine["last_run"])
+    where, last = _where(machine["host"], machine["pins"]), minute(machine["last_run"])
     counts = f"{tests}, {machine['unexpected']} unexpected, {machine['new']} new"
     return _Entry(f"{where}: {runs}, the last {last}; {counts}")
 
@@ -122,7 +122,7 @@ def _first(cause: TodayCause) -> FirstBadTest | None:
 
 def _heading(cause: TodayCause, *, where: bool = True) -> str:
     first = _first(cause)
-    since = f", since {_minute(first['first_bad']['started'])}" if first else ""
+    since = f", since {minute(first['first_bad']['started'])}" if first else ""
     places = shortened(", ".join(_where(place["host"], place["pins"]) for place in cause["places"]), _LONGEST_PLACES)
     on = f" on {places}" if where else ""
     return f"{counted(len(cause['tests']), 'test')}{on}{since}: {cause['title']}"
@@ -150,22 +150,20 @@ def _changes(first: FirstBadTest, file: str) -> Iterator[tuple[str, str]]:
     if good is None:
         yield "runs", f"bad {bad['id'][:_SHORT]}, the first that the history has"
         return
-    yield "runs", f"bad {bad['id'][:_SHORT]}; good {good['id'][:_SHORT]}, until {_minute(good['last_seen'])}"
+    yield "runs", f"bad {bad['id'][:_SHORT]}; good {good['id'][:_SHORT]}, until {minute(good['last_seen'])}"
     changed = [f"{name} {old} → {new}" for name, (old, new) in first["pins"].items()]
     if good["version"] != bad["version"]:
         changed.append(f"mlir-matrix {good['version']} → {bad['version']}")
     changed += [f"files in {each['folder']} that are not committed" for each in first["commits"] if each["dirty"]]
     if changed or not first["commits"]:
         yield "changed", ", ".join(changed) or "nothing that is recorded; see: matrix history show --flaky"
-    folders = [file.rpartition("/")[0], *(["toolchains"] if first["pins"] else [])] if file else []
+    folders = [file.rpartition("/")[0] or file] if file else []
+    if folders and first["pins"]:
+        folders.append("toolchains")
     for each in first["commits"]:
         if each["good"] and each["bad"] and each["good"] != each["bad"]:
             commits = f"{each['good'][:9]}..{each['bad'][:9]}"
             yield "log", shlex.join(["git", "-C", each["folder"], "log", "--oneline", commits, "--", *folders])
-
-
-def _minute(time: str) -> str:
-    return time[:16].replace("T", " ")
 
 
 def _cut(line: str) -> str:

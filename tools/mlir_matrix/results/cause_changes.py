@@ -39,9 +39,12 @@ def named_by_changes(
         is_suspect = bool(file and folder) and file.startswith(f"{folder}/")
         if file:
             named["file"] = file
-        if (words := file or _only_packages(changed)) and not is_suspect:
+        words = file or _only_packages(changed)
+        if words and not is_suspect:
             named["title"] = title([f"{words} changed", cause["title"]])
-        groups[file or cause["key"]].append(named)
+        # A failure of the infrastructure says nothing about the code.
+        is_alone = not file or cause["kind"] == "infrastructure"
+        groups[cause["key"] if is_alone else file].append(named)
     ran = ran_tests(results)
     return sorted((_joined(group, ran) for group in groups.values()), key=order)
 

@@ -3,28 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-from mlir_matrix.base.names import OF, TestId, split_property, with_pins
+from mlir_matrix.base.names import MEMBER, MOST_ALTERNATIVES, OF, SEGMENTS, TestId, split_pins, split_property
 
 #: The most globs for people, and the most names in each of their braces.
 _GLOBS, _NAMES = 4, 4
-
-
-class _Place(NamedTuple):
-    """What tests of one cell share, also if a property is tested."""
-
-    framework: str
-    pipeline: str
-    target: str
-    tested_property: str
-    pins: str
-
-    def glob(self, frameworks: str, pipelines: str, workloads: str) -> str:
-        called = f"{workloads}{OF}{self.tested_property}" if self.tested_property else workloads
-        return with_pins(f"{frameworks}/{pipelines}/{self.target}/{called}", self.pins)
 
 
 class RanTests:
@@ -33,43 +18,68 @@ class RanTests:
     def __init__(self, tests: Iterable[str]) -> None:
         self._workloads = _by_place(tests)
         #: The frameworks that have tests, by the other parts of their place.
-        self._frameworks: dict[_Place, set[str]] = defaultdict(set)
+        self._frameworks: dict[TestId, set[str]] = defaultdict(set)
         for place in self._workloads:
             self._frameworks[place._replace(framework="")].add(place.framework)
 
     def globs(self, tests: Iterable[str]) -> list[str]:
-        """Return globs that match these tests, and no other test of the run. The globs of most tests come first."""
-        counts: dict[tuple[_Place, str], int] = defaultdict(int)
-        frameworks: dict[tuple[_Place, str], set[str]] = defaultdict(set)
-        for place, names in _by_place(tests).items():
-            workloads = _glob(names, self._workloads[place])
-            group = place._replace(framework=""), workloads
-            frameworks[group].add(place.framework)
-            counts[group] += len(names)
-        merged: dict[tuple[_Place, str, str], set[str]] = defaultdict(set)
-        sizes: dict[tuple[_Place, str, str], int] = defaultdict(int)
-        for (place, workloads), of in frameworks.items():
-            row = place._replace(pipeline=""), _glob(of, self._frameworks[place]), workloads
-            merged[row].add(place.pipeline)
-            sizes[row] += counts[place, workloads]
-        rows = sorted(merged, key=lambda row: (-sizes[row], row))
-        return [place.glob(of, _glob(merged[place, of, workloads]), workloads) for place, of, workloads in rows]
+        """Return globs that match these tests, and no other test of the run. The globs of most tests come first.
+
+        Names that are no identifiers of tests have none; the database and results documents may have such names.
+        """
+        rows = {
+            place._replace(called=place.called.replace("*", glob)): len(names)
+            for place, names in _by_place(tests).items()
+            for glob in _globs(names, self._workloads[place])
+        }
+        rows = _merged(rows, "framework", lambda row: self._frameworks[row._replace(called=_template(row.called))])
+        rows = _merged(rows, "pipeline", lambda _: ())
+        return [str(row) for row in sorted(rows, key=lambda row: (-rows[row], row))]
 
 
-def _by_place(tests: Iterable[str]) -> dict[_Place, set[str]]:
-    """Return the workloads of tests by their place."""
-    found: dict[_Place, set[str]] = defaultdict(set)
-    for test in map(TestId.parse, tests):
-        workload, tested_property = split_property(test.called)
-        found[_Place(test.framework, test.pipeline, test.target, tested_property, test.pins)].add(workload)
+def _by_place(tests: Iterable[str]) -> dict[TestId, set[str]]:
+    """Return the names of workloads by the rest of their tests' identifiers, which has ``*`` for them."""
+    found: dict[TestId, set[str]] = defaultdict(set)
+    for identifier in tests:
+        if split_pins(identifier)[0].count("/") == SEGMENTS - 1:
+            test = TestId.parse(identifier)
+            name = test.workload.rpartition(MEMBER)[2]
+            found[test._replace(called=_template(test.called))].add(name)
     return found
 
 
-def _glob(names: Collection[str], every: Collection[str] = ()) -> str:
-    """Return a glob that matches these names, ``*`` if they are all of several ones."""
-    if len(names) == 1:
-        return next(iter(names))
-    return "*" if names == every else f"{{{','.join(sorted(names))}}}"
+def _template(called: str) -> str:
+    """Return ``*~scaling`` for ``matmul~scaling``, and ``onnx-nodes:*`` for a member: without a corpus, ``*`` matches none."""
+    workload, tested_property = split_property(called)
+    corpus, member, _ = workload.rpartition(MEMBER)
+    return f"{corpus}{member}*{OF}{tested_property}" if tested_property else f"{corpus}{member}*"
+
+
+def _merged(rows: Mapping[TestId, int], part: str, every: Callable[[TestId], Collection[str]]) -> dict[TestId, int]:
+    """Return the rows with one glob for those that differ in one part only. ``every``: all names of this part in their place."""
+    names: dict[TestId, set[str]] = defaultdict(set)
+    sizes = Counter[TestId]()
+    for row, size in rows.items():
+        shared = row._replace(**{part: ""})
+        names[shared].add(getattr(row, part))
+        sizes[shared] += size
+    return {
+        shared._replace(**{part: glob}): sizes[shared]
+        for shared, of in names.items()
+        for glob in _globs(of, every(shared))
+    }
+
+
+def _globs(names: Collection[str], every: Collection[str]) -> Iterator[str]:
+    """Yield globs that match these names, ``*`` if they are all of several ones."""
+    if names == every and len(names) > 1:
+        yield "*"
+        return
+    ordered = sorted(names)
+    # A pattern with more alternatives is refused.
+    for start in range(0, len(ordered), MOST_ALTERNATIVES):
+        some = ordered[start : start + MOST_ALTERNATIVES]
+        yield some[0] if len(some) == 1 else f"{{{','.join(some)}}}"
 
 
 def abridged_globs(globs: Sequence[str]) -> list[str]:

@@ -25,6 +25,15 @@ if TYPE_CHECKING:
     from mlir_matrix.results.documents import Cause
 
 Kind: TypeAlias = Literal["step", "importer", "target", "workload", "expectation", "infrastructure"]
+#: The file of a suspect. The name of an expectation is a position, which begins with its file.
+_FILES: dict[Kind, str] = {
+    "step": "recipes/steps/{}/step.yaml",
+    "importer": "matrix/frameworks/{}/framework.yaml",
+    "target": "matrix/targets/{}/target.yaml",
+    "workload": "matrix/workloads/{}/workload.yaml",
+    "expectation": "{}",
+    "infrastructure": "",
+}
 #: Fewer failing tests, or tests of fewer workloads, do not incriminate a step that they go through.
 _FEW_TESTS, _FEW_WORKLOADS = 4, 3
 #: The most characters of a title.
@@ -43,20 +52,12 @@ class Suspect(NamedTuple):
     @property
     def file(self) -> str:
         """Return its file, relative to the catalog that has it; empty for infrastructure."""
-        match self.kind:
-            case "step":
-                return f"recipes/steps/{self.name}/step.yaml"
-            case "importer":
-                return f"matrix/frameworks/{self.name}/framework.yaml"
-            case "target":
-                return f"matrix/targets/{self.name.partition('+')[0]}/target.yaml"
-            case "workload":
-                corpus, member, _ = self.name.partition(MEMBER)
-                return f"matrix/corpora/{corpus}/corpus.yaml" if member else f"matrix/workloads/{corpus}/workload.yaml"
-            case "expectation":
-                return self.name.partition(":")[0]
-            case "infrastructure":
-                return ""
+        name, member, _ = self.name.partition(MEMBER)
+        if self.kind == "target":
+            name, _, _ = name.partition("+")
+        if self.kind == "workload" and member:
+            return f"matrix/corpora/{name}/corpus.yaml"
+        return _FILES[self.kind].format(name)
 
 
 @dataclass(frozen=True)

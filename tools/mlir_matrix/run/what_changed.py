@@ -92,11 +92,8 @@ def _files_since(folder: str, commit: str) -> Sequence[str]:
 
 def _uses(tests: Iterable[TestResult], *, environments: bool) -> Callable[[str], bool]:
     """Return the function that tells whether all of these tests use a file of a catalog."""
-    shared: frozenset[str] | None = None
-    for test in tests:
-        own = frozenset(_folders(test))
-        shared = own if shared is None else shared & own
-    folders = (*(shared or ()), *_SHARED, *(["toolchains/"] if environments else []))
+    shared = frozenset.intersection(*(frozenset(_folders(test)) for test in tests))
+    folders = (*shared, *_SHARED, *(["toolchains/"] if environments else []))
     return lambda file: file.startswith(folders)
 
 

@@ -88,7 +88,7 @@ def test_errors_of_a_workflow(
         "::error file=matrix/suites/s.yaml,line=23,title=lower-failed jax/p/t/b::lower-failed"
     )
     assert commands[0].endswith("100%25")
-    assert "file=recipes/steps/s/tests/a.mlir,line=1," in commands[3]
+    assert "file=recipes/steps/s/step.yaml,line=1," in commands[3]
 
     text = summary.read_text()
     assert text.startswith("### ❌ 4 tests: 1 infra-error, 1 lower-failed, 1 pass, 1 unsupported\n")
@@ -101,11 +101,13 @@ def test_errors_of_a_workflow(
 def test_github_marks_the_line_of_a_catalogs_file(capsys: pytest.CaptureFixture[str]) -> None:
     """Not that of a file of the failure, which is no file of the repository."""
     wrong = replace(WRONG, expectation=None, position="recipes/steps/s/schedule.mlir:4:5", kept="/kept/b")
-    others = [replace(wrong, position="/kept/b/01-x.mlir:4:5"), replace(wrong, position="", workload="zoo:a.b")]
+    kept = replace(wrong, position="/kept/b/01-x.mlir:4:5")
+    others = [kept, replace(kept, step={"name": "s", "action": "s-1"}), replace(wrong, position="", workload="zoo:a.b")]
     text = "".join(line for each in (wrong, *others) for line in printed("github", capsys, each))
     assert re.findall(r"file=(.+?),line=(\d+),", text) == [
         ("recipes/steps/s/schedule.mlir", "4"),
         ("matrix/workloads/b/workload.yaml", "1"),
+        ("recipes/steps/s/step.yaml", "1"),
         ("matrix/corpora/zoo/corpus.yaml", "1"),
     ]
 

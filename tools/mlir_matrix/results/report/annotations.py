@@ -21,8 +21,8 @@ import click
 
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import InfrastructureError
-from mlir_matrix.base.names import MEMBER
 from mlir_matrix.base.text import abridged, counted, harmless, shortened
+from mlir_matrix.results.causes import Suspect
 from mlir_matrix.results.report.failure_text import cause_name, cause_text, failure_text, headline
 from mlir_matrix.results.report.summary import print_summary
 from mlir_matrix.results.results import NOT_RUN, Run, TestResult, summarise
@@ -99,23 +99,20 @@ class Annotations:
             click.echo("::endgroup::")
 
     def _position(self, entry: _Entry) -> tuple[str, str]:
-        """Return file and line of what several failures share, else of the rule with the expectation, or of the failure."""
+        """Return file and line of the rule with the expectation, of the only failure of a cause, or of the cause."""
         result = entry.example
         if result.expectation is not None:
             file, line, *_ = result.expectation["position"].split(":")
             return file, line
-        name, line = f"matrix/workloads/{result.workload}/workload.yaml", "1"
-        if MEMBER in result.workload:
-            name = f"matrix/corpora/{result.workload.partition(MEMBER)[0]}/corpus.yaml"
-        if result.identity.is_ir:
-            name = f"recipes/steps/{result.pipeline}/tests/{result.workload}.mlir"
+        own = Suspect("step", result.pipeline) if result.identity.is_ir else Suspect("workload", result.workload)
+        file = entry.cause.get("file", "") if entry.cause else ""
+        name, line = file or own.file, "1"
         # GitHub shows no files but those of the repository.
         is_kept = bool(result.kept) and result.position.startswith(result.kept)
         if result.position and not is_kept:
-            name, line = result.position.split(":")[:2]
-        file = entry.shared.get("file", "") if entry.shared else ""
-        if file not in ("", name):
-            name, line = file, "1"
+            failing, at_line = result.position.split(":")[:2]
+            if entry.shared is None or failing == file:
+                name, line = failing, at_line
         found = (root / name for root in self._roots if (root / name).is_file())
         return os.path.relpath(next(found, Path(name))), line
 

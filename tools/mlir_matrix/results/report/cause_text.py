@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from rich.text import Text
 
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.actions.runtime.programs import shortened
-from mlir_matrix.base.text import counted
+from mlir_matrix.base.text import counted, minute
 from mlir_matrix.results.cause_globs import abridged_globs
 from mlir_matrix.results.results import Run, TestResult
 from mlir_matrix.results.signature import shape
@@ -116,20 +117,14 @@ def _since(changed: ChangedSince) -> str:
         words.append(f"{counted(changed['other_files'], 'file')} of the catalogs, none that all of the tests use")
     unknown = "; it had uncommitted changes, too" if changed["dirty"] else ""
     what = ", ".join(words) or "nothing that the history knows"
-    return f"it passed on {changed['ended'][:16].replace('T', ' ')}, changed: {what}{unknown}"
+    return f"it passed on {minute(changed['ended'])}, changed: {what}{unknown}"
 
 
-def _globs(cause: Cause) -> Iterator[Text]:
+def _globs(cause: Cause) -> Iterable[Text]:
     """Return the number of tests and the first globs, in lines of limited width."""
-    globs = abridged_globs(cause["globs"])
-    line = f"  tests:  {len(cause['tests'])}:"
-    for number, glob in enumerate(globs):
-        word = glob if number == len(globs) - 1 else f"{glob},"
-        if len(line) + len(word) >= _WIDTH:
-            yield Text(line)
-            line = " " * 9
-        line = f"{line} {word}"
-    yield Text(line)
+    text = f"  tests:  {len(cause['tests'])}: {', '.join(abridged_globs(cause['globs']))}"
+    lines = textwrap.wrap(text, _WIDTH, subsequent_indent=" " * 10, break_long_words=False, break_on_hyphens=False)
+    return map(Text, lines)
 
 
 def _beyond(reason: str, lines: list[str]) -> list[str]:

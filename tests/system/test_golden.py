@@ -83,7 +83,7 @@ def test_people_are_told_the_same(copied: Workspace, flipped: tuple[float, float
         "1 of 130 elements are wrong",
     ):
         assert words in done.stdout, done.stdout
-    assert f"repeat: tools/matrix run mlir/linalg-loops/x86_64/{WORKLOAD}" in done.stdout
+    assert f"repeat: tools/matrix run c/native/x86_64/{WORKLOAD}" in done.stdout
 
 
 def test_the_folder_holds_the_ir_of_every_stage(copied: Workspace, report: Report) -> None:

@@ -84,7 +84,7 @@ def test_what_does_not_hold_is_said(report: Report) -> None:
 
 def test_what_is_kept_and_how_it_is_repeated(workspace: Workspace, report: Report, catalog: Path) -> None:
     assert report.tests
-    done = workspace("run", "laws", "--catalog", catalog, "--quiet")
+    done = workspace("run", "laws", "--catalog", catalog, "--quiet", "--verbose")
     assert done.code == 1
     assert f"tools/matrix run --catalog {catalog} laws '{CELL}/shifted~linear'" in done.stdout
     folder = workspace.failure(f"{CELL}/shifted~same")

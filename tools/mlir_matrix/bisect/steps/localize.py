@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mlir_matrix.actions.contract import Role
@@ -15,7 +15,6 @@ from mlir_matrix.base.names import split_pins
 from mlir_matrix.bisect.steps.continuations import Continuation, Continuations
 from mlir_matrix.bisect.steps.evidence import Answer, Conclusion, Observation, Part, conclude
 from mlir_matrix.environments.session import Session
-from mlir_matrix.execute.job import Done
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.routes import RouteStep
 from mlir_matrix.expand.tolerances import ToleranceResolver
@@ -48,8 +47,6 @@ class Localized:
     first: int
     cells: Sequence[Cell]
     conclusion: Conclusion
-    plan: PlannedTests
-    done: Mapping[str, Done]
 
     @property
     def steps(self) -> Sequence[RouteStep]:
@@ -185,8 +182,7 @@ def _ask(session: Session, test: Test, limits: Limits, *, fetching: bool, listen
     for each in chosen:
         artifact = levels.planner.chains.enter(each.test) if each.imports else levels.level(each.level - known.first)
         levels.add(each.test, artifact)
-    plan = levels.plan()
-    run = run_plan(session, plan, limits=limits, fail_fast=False, listener=listener)
+    run = run_plan(session, levels.plan(), limits=limits, fail_fast=False, listener=listener)
     if run.interruption is not None:
         raise run.interruption
     results = {result.id: result for result in run.results}
@@ -214,10 +210,8 @@ def _ask(session: Session, test: Test, limits: Limits, *, fetching: bool, listen
         )
         for each in cells
     ]
-    return Localized(
-        test=test, result=own, parts=parts, first=known.first, cells=cells,
-        conclusion=conclude(parts, observations), plan=plan, done=run.done,
-    )  # fmt: skip
+    conclusion = conclude(parts, observations)
+    return Localized(test=test, result=own, parts=parts, first=known.first, cells=cells, conclusion=conclusion)
 
 
 def _failing(levels: LevelPlanner, known: Continuations, own: TestResult) -> int:

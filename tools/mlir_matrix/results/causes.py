@@ -285,7 +285,8 @@ class _UnderTest:
         }
         if not scores:
             return False
-        best = [suspect for suspect, score in scores.items() if score == max(scores.values())]
+        highest = max(scores.values())
+        best = [suspect for suspect, score in scores.items() if score == highest]
         taken = [result for result in failing if best[0] in _route(result)]
         names = " or ".join(suspect.name for suspect in best)
         words = f"{len(taken)} of {self._reached[best[0]]} tests that go through {names} fail when they run"

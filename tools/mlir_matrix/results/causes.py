@@ -109,7 +109,10 @@ def suspect_of(result: TestResult) -> Suspect:
         return Suspect("expectation", result.expectation["position"])
     if result.identity.is_ir:
         return Suspect("step", result.pipeline)
-    first, slash, rest = (result.step["name"] if result.step else "").partition("/")
+    name = result.step["name"] if result.step else ""
+    if name in result.steps:
+        return Suspect("step", name)
+    first, slash, rest = name.partition("/")
     if first == "import":
         return Suspect("importer", rest.partition("/")[0])
     if first in _OF_TARGETS:

@@ -150,7 +150,7 @@ def test_a_history_of_runs(fresh: Callable[[str], Workspace], catalog: Downstrea
     morning = sending("history", "today", "--since", since, "--mail", "lab@example.org", "--format", "json")
     assert morning.code == 1, morning.stderr
     (cause,) = morning.document["new"]
-    assert (cause["tests"], cause["file"]) == ([TEST], "recipes/steps/turns/step.yaml")
+    assert (cause["tests"], cause["file"]) == ([TEST], "recipes/steps/turns/tests/named.mlir")
     (place,) = cause["places"]
     assert place["pins"] == "llvm=19"
     assert str(catalog.root) in [each["folder"] for each in place["first_bad"]["commits"]]

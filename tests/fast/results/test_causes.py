@@ -194,3 +194,13 @@ def test_results_documents_may_have_odd_identifiers() -> None:
     (odd,) = several(1, "jax/p/t/w#", "mismatch", "judge/w", "y: wrong")
     (found,) = causes_of([replace(odd, id="odd")])
     assert (found["tests"], found["globs"]) == (["odd"], [])
+
+
+@pytest.mark.parametrize("action", ["compile", "link", "driver/x86_64-linux-musl"])
+def test_what_a_target_does_is_no_step(action: str) -> None:
+    failed = several(5, "jax/loops/jit/w#", "codegen-failed", action, "error #")
+    (found,) = causes_of([*failed, *several(2, "onnx/loops/jit/w#"), *several(9, "onnx/loops/t/w#")])
+    assert (found["kind"], found["file"]) == ("target", "matrix/targets/jit/target.yaml")
+    assert found["title"].startswith("jit: 5 of 7 tests that reach it fail there: error")
+    (found,) = causes_of([replace(each, steps=[action]) for each in failed])
+    assert found["kind"] == "step", "which may have any name"

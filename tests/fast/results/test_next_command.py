@@ -27,6 +27,7 @@ def result(outcome: str, stage: str = "judge", framework: str = "jax", pipeline:
         (result("mismatch", id="mlir/p/ir/w", target="ir", framework="mlir"), "ir --all mlir/p/ir/w"),
         (result("lower-failed", "lower", step={"name": "s", "action": ""}), "ir --before s jax/p/t/w"),
         (result("timed-out", "run", step={"name": "run/w", "action": ""}), "ir --all jax/p/t/w"),
+        (result("codegen-failed", "codegen", step={"name": "link", "action": ""}), "ir --all jax/p/t/w"),
         (result("crashed", "lower", step={"name": "s", "action": ""}), "bisect jax/p/t/w"),
         (result("import-failed", "import", step={"name": "import/w", "action": ""}), ""),
         (result("mismatch", verdict=VERDICT, expected=True), ""),

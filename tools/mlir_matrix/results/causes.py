@@ -34,6 +34,8 @@ _FILES: dict[Kind, str] = {
     "expectation": "{}",
     "infrastructure": "",
 }
+#: How the names of actions begin that belong to a target, not to a step or a workload.
+_OF_TARGETS = ("compile", "driver", "link", "runtime", "text")
 #: Fewer failing tests, or tests of fewer workloads, do not incriminate a step that they go through.
 _FEW_TESTS, _FEW_WORKLOADS = 4, 3
 #: The most characters of a title.
@@ -107,10 +109,13 @@ def suspect_of(result: TestResult) -> Suspect:
         return Suspect("expectation", result.expectation["position"])
     if result.identity.is_ir:
         return Suspect("step", result.pipeline)
-    first, slash, rest = (result.step["name"] if result.step else "").partition("/")
+    name = result.step["name"] if result.step else ""
+    if name in result.steps:
+        return Suspect("step", name)
+    first, slash, rest = name.partition("/")
     if first == "import":
         return Suspect("importer", rest.partition("/")[0])
-    if first == "link":
+    if first in _OF_TARGETS:
         return Suspect("target", result.target)
     # Other actions than those of steps have names with a slash, which end in the workload.
     return Suspect("step", first) if first and not slash else Suspect("workload", result.workload)
@@ -202,10 +207,12 @@ class _UnderTest:
     def __init__(self, results: Iterable[TestResult], failing: Iterable[TestResult]) -> None:
         #: Failing tests without evidence so far.
         self.left = [each for each in failing if suspect_of(each).kind not in ("infrastructure", "expectation")]
-        #: How many tests reached each step and importer, how many of them failed, and how many failed there.
-        passing = (each for each in results if each.outcome == Outcome.PASS and each.expected)
+        #: How many tests reached each step, importer and target, how many of them failed, and how many failed there.
+        passing = [each for each in results if each.outcome == Outcome.PASS and each.expected]
         self._failed = Counter(suspect for each in self.left for suspect in _route(each))
         self._reached = self._failed + Counter(suspect for each in passing for suspect in _route(each))
+        on_target = (each for each in (*passing, *self.left) if suspect_of(each).kind in ("target", "workload"))
+        self._reached += Counter(Suspect("target", each.target) for each in on_target)
         self._there = Counter(map(suspect_of, self.left))
         #: Steps with an IR test that fails.
         self._checked = {suspect_of(each): each for each in reversed(self.left) if each.identity.is_ir}
@@ -281,7 +288,8 @@ class _UnderTest:
         }
         if not scores:
             return False
-        best = [suspect for suspect, score in scores.items() if score == max(scores.values())]
+        highest = max(scores.values())
+        best = [suspect for suspect, score in scores.items() if score == highest]
         taken = [result for result in failing if best[0] in _route(result)]
         names = " or ".join(suspect.name for suspect in best)
         words = f"{len(taken)} of {self._reached[best[0]]} tests that go through {names} fail when they run"

@@ -32,11 +32,12 @@ def _words(result: TestResult) -> list[str]:
         return ["ir", "--all"] if result.outcome == Outcome.MISMATCH else []
     if result.outcome == Outcome.CRASHED and is_compiler and not result.identity.pins:
         return ["bisect"]
+    # The verb ir knows no link.
+    if step == "link" or step.startswith("run/"):
+        return ["ir", "--all"]
     # Other actions than those of steps have names with a slash.
     if step and "/" not in step and (is_compiler or result.verdict is None):
         return ["ir", "--before", step]
-    if step.startswith("run/"):
-        return ["ir", "--all"]
     if result.outcome != Outcome.MISMATCH or result.verdict is None:
         return []
     if result.tested_property:

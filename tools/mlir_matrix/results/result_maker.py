@@ -127,7 +127,7 @@ class ResultMaker:
         self._failed |= set() if done.result.ok else {action}
         failed = "" if done.result.ok else inherited.failed if inherited else action
         steps = inherited.steps if inherited else max((before.steps for before in sources), key=len, default=())
-        is_step = "/" not in spec.label and spec.tool != "link"
+        is_step = "/" not in spec.label and spec.tool not in ("compile_jit", "link")
         if is_step and inherited is None:
             steps = (*steps, spec.label)
         poison = min(poisons, default=0)

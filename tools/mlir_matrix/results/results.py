@@ -153,7 +153,7 @@ class TestResult:
             entry["verdict"] = self.verdict
         if self.compile_only:
             entry["compile_only"] = True
-        more = {name: value for name in _OPTIONAL if (value := getattr(self, name))}
+        more = {name: getattr(self, name) for name in _OPTIONAL if getattr(self, name)}
         return entry | more  # type: ignore[return-value] # a TypedDict takes no dict
 
 

@@ -129,7 +129,8 @@ def _functions(generic: str) -> Iterator[dict[str, str]]:
 def _attributes(text: str) -> dict[str, str]:
     """Read ``{NAME = VALUE, …}`` from the start of a text, without names in quotes or without values."""
     inside = _until(text[1:], "}") if text.startswith("{") else ""
-    return {found[1]: found[2] for each in split(inside) if (found := _ATTRIBUTE.fullmatch(each))}
+    matches = map(_ATTRIBUTE.fullmatch, split(inside))
+    return {found[1]: found[2] for found in matches if found}
 
 
 def _function_type(text: str) -> tuple[list[Written], list[Written]]:

@@ -136,6 +136,18 @@ def find(fault: Fault, folder: Path) -> Localized | None:
     return found if found.result.outcome == "mismatch" else None
 
 
+def _certainty(found: Localized) -> str:
+    if found.conclusion.certain:
+        return "certain"
+    return "probable" if len(found.suspects) == 1 else "several"
+
+
+def _rightness(found: Localized) -> str:
+    if found.suspects == ["planted"]:
+        return "right"
+    return "among" if "planted" in found.suspects else "wrong"
+
+
 def main() -> int:
     """Print how many steps are named; exit code 1 where too few are, or a wrong one for certain."""
     counts, seconds = Counter[str](), list[float]()
@@ -151,8 +163,7 @@ def main() -> int:
             continue
         by_step[fault.step] += 1
         seconds.append(time.monotonic() - began)
-        certain = "certain" if found.conclusion.certain else "probable" if len(found.suspects) == 1 else "several"
-        right = "right" if found.suspects == ["planted"] else "among" if "planted" in found.suspects else "wrong"
+        certain, right = _certainty(found), _rightness(found)
         counts[f"{certain} {right}"] += 1
         if right != "right":
             print(f"     {certain} {right}: {fault} -> {found.suspects}")

@@ -65,8 +65,12 @@ def _promises(catalog: Catalog, kind: Entry[Kind]) -> Iterator[tuple[str, str]]:
         yield "extends", " → ".join(f"[{entry.name}](#{entry.name})" for entry in lineage(catalog, kind.name)[-2::-1])
     if document.ops:
         allow, forbid = _codes(document.ops.allow), _codes(document.ops.forbid)
-        also = "also " if document.extends and allow else ""
-        yield "operations", f"{also}{allow}{' ' if allow and forbid else ''}{f'none of {forbid}' if forbid else ''}"
+        parts = ["also"] if document.extends and allow else []
+        if allow:
+            parts.append(allow)
+        if forbid:
+            parts.append(f"none of {forbid}")
+        yield "operations", " ".join(parts)
     if document.types.forbid:
         yield "types", f"none of {_codes(document.types.forbid)}"
     if document.main:

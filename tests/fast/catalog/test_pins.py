@@ -170,7 +170,7 @@ def test_a_step_has_pins_of_its_own_and_a_reference_names_what_differs_from_the_
     pins = Pins(STEPS, {"llvm": "22.1.8"}, steps=read_step_pins(STEPS, ["lower:llvm=19"]))
     assert pins.of_step("other") is pins
     assert names(pins.of_step("lower"), "e")["llvm"] == "19.1.7"
-    # The default release has to be named, too: whoever resolves the reference has llvm 22 by default.
+    # The default release has to be named, too, because the reference is resolved with llvm 22 as the default.
     assert pins.of_step("lower").reference("e") == "e@llvm=19.1.7"
     assert pins.step_words == ["lower:llvm=19.1.7"]
 

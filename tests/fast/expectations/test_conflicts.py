@@ -17,7 +17,6 @@ from mlir_matrix.expectations.conflicts import (
     contradict,
     found,
     in_common,
-    passes_in,
     repeat,
     sharing,
 )
@@ -84,12 +83,6 @@ def test_all_of_it() -> None:
     (turn,), _ = found([PAIR], turns)
     assert (turn["how"], turn["where"]) == ("releases", ["x", "y"])
     assert turn["alone"] == {A: ["x"], B: ["y"]}
-
-
-def test_passes_of_a_pipeline() -> None:
-    text = "func.func(one{a=b,c options={d e=f}}, two),canonicalize, any(three) ,cse,\n  four-5"
-    assert passes_in(text) == {"one", "two", "three", "four-5"}
-    assert passes_in("") == frozenset()
 
 
 def test_steps_that_share_a_pass_wherever_both_were_seen() -> None:

@@ -12,7 +12,7 @@ from mlir_matrix.execute.action_cache import Result
 from mlir_matrix.execute.job import Done
 from mlir_matrix.plan.graph import Graph, Produced
 from mlir_matrix.plan.planner import PlannedTests
-from mlir_matrix.results.reproducer import Commands, commands_of, passes_of
+from mlir_matrix.results.reproducer import Commands, commands_of, pass_names, passes_of
 from support.catalogs import catalog
 
 TEXT = "module {}\n"
@@ -96,3 +96,9 @@ def test_steps_after_the_last_one_that_is_wanted_are_left_out() -> None:
 def test_passes_are_those_of_options() -> None:
     commands = [["mlir-opt", "--pass-pipeline=builtin.module(convert-math-to-llvm,cse)", 7, "a-file"], "no command"]
     assert of(commands)[1] == {"convert-math-to-llvm", "pass-pipeline", "cse"}
+
+
+def test_passes_of_a_pipeline() -> None:
+    text = "func.func(one{a=b,c options={d e=f}}, two),canonicalize, any(three) ,cse,\n  four-5"
+    assert pass_names(text) == {"one", "two", "three", "four-5"}
+    assert pass_names("") == frozenset()

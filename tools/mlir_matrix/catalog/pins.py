@@ -75,7 +75,7 @@ class Pins:
     def of_step(self, step: str) -> Pins:
         """Return the pins of one step."""
         own = self.steps.get(step)
-        # A reference names what differs from the other steps: whoever resolves it has their pins.
+        # A reference names what differs from the other steps, because it is resolved with their pins.
         return replace(self, overrides={**self.overrides, **own}, steps={}, _unnamed=self.overrides) if own else self
 
     @property

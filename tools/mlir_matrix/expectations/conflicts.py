@@ -8,7 +8,6 @@ the same one; their steps lead between the same kinds, or have a pass in common.
 from __future__ import annotations
 
 import json
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +30,7 @@ from mlir_matrix.expand.select import choose
 from mlir_matrix.expand.tolerances import ToleranceResolver
 from mlir_matrix.plan.planner import Planner
 from mlir_matrix.plan.request import Limits
+from mlir_matrix.results.reproducer import pass_names
 from mlir_matrix.results.results import SCHEMA as RESULTS
 from mlir_matrix.results.run_plan import run_graph
 
@@ -41,11 +41,6 @@ if TYPE_CHECKING:
 _UNKNOWN = frozenset({Outcome.SKIPPED, Outcome.TIMED_OUT, Outcome.INFRA_ERROR, Outcome.UNSUPPORTED})
 #: Whether an output satisfies directives, by the test that made the output and the test that has the directives.
 Held = Mapping[tuple[str, str], bool]
-#: The options of a pass, which may hold options; and a pass, which has no list of passes behind it, as ``func.func(…)`` has.
-_OPTIONS = re.compile(r"\{[^{}]*\}")
-_PASS = re.compile(r"[\w-]+(?=\s*(?:[,)]|$))", re.ASCII)
-#: Passes of most steps. They have no wish of their own.
-_USUAL_PASSES = frozenset({"canonicalize", "cse"})
 
 
 @dataclass(frozen=True)
@@ -66,14 +61,6 @@ def candidates(steps: Mapping[str, Step]) -> list[tuple[str, str]]:
     """Return the pairs of tests whose steps lead from a kind to a kind in common; ``steps`` has the step of each test."""
     routes = {test: {(kind, step.gives or kind) for kind in step.accepts} for test, step in steps.items()}
     return [pair for pair in combinations(sorted(steps), 2) if not routes[pair[0]].isdisjoint(routes[pair[1]])]
-
-
-def passes_in(pipeline: str) -> frozenset[str]:
-    """Return the names of the passes of a pipeline, without those that most steps have."""
-    before = ""
-    while before != pipeline:
-        before, pipeline = pipeline, _OPTIONS.sub("", pipeline)
-    return frozenset(_PASS.findall(pipeline)) - _USUAL_PASSES
 
 
 def in_common(pair: tuple[str, str], seen: Mapping[str, Seen]) -> list[str]:
@@ -174,7 +161,7 @@ def observe(current: Session, arguments: Sequence[str], pins: Pins, limits: Limi
     made = {name for name, test in tests.items() if done[planner.alone(test).action].result.ok}
     passed = {name: each for (name, checked), each in held.items() if name == checked}
     passes = {
-        name: passes_in(test.resolved_step.passes or "")
+        name: pass_names(test.resolved_step.passes or "")
         for name, test in tests.items()
         if test.resolved_step is not None
     }
@@ -220,7 +207,7 @@ def _passes_of(catalog: Catalog, step: str, releases: Mapping[str, str]) -> froz
         and any(each.release == release for each in catalog.components[name].document.releases)
     }
     resolved = resolve_step(catalog, step, Pins(catalog, known))
-    return frozenset() if known != releases or isinstance(resolved, Unsupported) else passes_in(resolved.passes or "")
+    return frozenset() if known != releases or isinstance(resolved, Unsupported) else pass_names(resolved.passes or "")
 
 
 def by_releases(seen: Mapping[str, Seen]) -> dict[str, Seen]:

@@ -282,15 +282,16 @@ def today_command(chosen: ChosenRuns, pin: str, addresses: tuple[str, ...], form
     from mlir_matrix.history import mail, today_report
 
     lines = today_report.text(document)
-    message = mail.make_mail(f"matrix: {today_report.summary(document)}", "\n".join(lines), addresses)
     if form == "markdown":
         click.echo(today_report.markdown(document), nl=False)
-    elif form == "mail":
-        click.echo(message, nl=False)
-    else:
+    elif form != "mail":
         show(form, document, lines)
-    if addresses:
-        mail.send(message)
+    if form == "mail" or addresses:
+        message = mail.make_mail(f"matrix: {today_report.summary(document)}", "\n".join(lines), addresses)
+        if form == "mail":
+            click.echo(message, nl=False)
+        if addresses:
+            mail.send(message)
     return 1 if document["new"] else 0
 
 

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from mlir_matrix.history.checked import BAD, GOOD, UNKNOWN
 from mlir_matrix.history.questions import MOST_TESTS, Questions
 from mlir_matrix.history.store import among, causes, results, sets, tests
+from mlir_matrix.results.cause_changes import differing
 from mlir_matrix.results.cause_globs import RanTests
 
 if TYPE_CHECKING:
@@ -138,9 +139,7 @@ def details(
         }
         pins = {run: json.loads(text) for run, (_, text) in at.items()}
         before = pins.get(row.good or 0, {})
-        moved = {
-            name: [before[name], now] for name, now in pins[row.bad].items() if name in before and before[name] != now
-        }
+        moved = differing(before, pins[row.bad])
         # The first catalog is the program's own.
         folders = [each["folder"] for each in recorded[row.bad]["catalogs"][1:]]
         command, notes = commands.command(row.id, before, pins[row.bad], folders) if moved else ("", [])

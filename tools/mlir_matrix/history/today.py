@@ -68,6 +68,14 @@ class _Failing:
     row: Any
     tests: dict[Series, list[str]] = field(default_factory=lambda: defaultdict(list))
 
+    @property
+    def title(self) -> str:
+        return str(self.row.title) if self.row else self.words
+
+    @property
+    def file(self) -> str:
+        return str(self.row.file) if self.row else ""
+
     def example(self, *series: Series) -> str:
         """Return the test to look at first, of these series or of all."""
         found = sorted(test for each in series or self.tests for test in self.tests[each])
@@ -153,7 +161,8 @@ class Morning:
                 "flaky": len(flaky), "slower": len(slower),
             },
             "machines": machines, "flaky": flaky, "slower": slower, "notes": notes,
-            **found,  # type: ignore[typeddict-item] # kinds are keys
+            "new": found["new"], "changed": found["changed"], "fixed": found["fixed"], "still": found["still"],
+            "trouble": found["trouble"],
         }  # fmt: skip
 
     def _ends_before(self, series: Series) -> Mapping[str, _End]:
@@ -267,7 +276,7 @@ class Morning:
             proposed = row.next.replace(row.example, group.example()) if row and row.example else ""
             bisections = [place["first_bad"]["bisect"] for place in places if place["first_bad"]]
             documents.append({
-                "key": group.key, "title": row.title if row else group.words, "file": row.file if row else "",
+                "key": group.key, "title": group.title, "file": group.file,
                 "tests": failing, "globs": globs.globs(failing), "example": group.example(),
                 "flaky": len(set(failing).intersection(flaky)),
                 "next": next(filter(None, bisections), proposed), "places": places,

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from mlir_matrix.base.text import counted, harmless, minute, shortened
 from mlir_matrix.history.documents import FirstBadTest, Today, TodayCause, TodayMachine
+from mlir_matrix.history.today import Series
 from mlir_matrix.results.report.markdown import code, escaped, one_line
 
 #: How many new causes show all they have, and the most entries of each section: the first that fits on the screen is taken.
@@ -105,13 +106,9 @@ def _sections(document: Today, whole: int) -> list[tuple[str, list[_Entry]]]:
 
 def _machine(machine: TodayMachine) -> _Entry:
     runs, tests = counted(machine["runs"], "run"), counted(machine["tests"], "test")
-    where, last = _where(machine["host"], machine["pins"]), minute(machine["last_run"])
+    where, last = Series(machine["host"], machine["pins"]).words, minute(machine["last_run"])
     counts = f"{tests}, {machine['unexpected']} unexpected, {machine['new']} new"
     return _Entry(f"{where}: {runs}, the last {last}; {counts}")
-
-
-def _where(host: str, pins: str) -> str:
-    return f"{host} ({pins})" if pins else host
 
 
 def _first(cause: TodayCause) -> FirstBadTest | None:
@@ -123,7 +120,9 @@ def _first(cause: TodayCause) -> FirstBadTest | None:
 def _heading(cause: TodayCause, *, where: bool = True) -> str:
     first = _first(cause)
     since = f", since {minute(first['first_bad']['started'])}" if first else ""
-    places = shortened(", ".join(_where(place["host"], place["pins"]) for place in cause["places"]), _LONGEST_PLACES)
+    places = shortened(
+        ", ".join(Series(place["host"], place["pins"]).words for place in cause["places"]), _LONGEST_PLACES
+    )
     on = f" on {places}" if where else ""
     return f"{counted(len(cause['tests']), 'test')}{on}{since}: {cause['title']}"
 
@@ -134,7 +133,10 @@ def _details(cause: TodayCause) -> Iterator[tuple[str, str]]:
     yield "tests", shortened(", ".join(cause["globs"]), _LONGEST)
     if len(cause["tests"]) > 1:
         yield "example", cause["example"]
-    yield "on", ", ".join(f"{_where(place['host'], place['pins'])}: {place['tests']}" for place in cause["places"])
+    yield (
+        "on",
+        ", ".join(f"{Series(place['host'], place['pins']).words}: {place['tests']}" for place in cause["places"]),
+    )
     first = _first(cause)
     if first:
         yield from _changes(first, cause["file"])

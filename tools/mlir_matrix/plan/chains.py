@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from mlir_matrix.actions.contract import fill
+from mlir_matrix.actions.contract import Role, fill
 from mlir_matrix.actions.outcomes import Stage
-from mlir_matrix.actions.params import Contract, ImportParams, NoParams, PassesParams, StepParams
-from mlir_matrix.actions.runtime.prepared import INTERFACE
+from mlir_matrix.actions.params import Contract, ImportParams, NoParams, PassesParams, RelateParams, StepParams
+from mlir_matrix.actions.runtime.prepared import EXPECTED, INTERFACE, RESULTS
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import COMMAND, PYTHON_FILE, ParameterValue, Step, Workload
 from mlir_matrix.catalog.pins import Pins
@@ -23,6 +23,7 @@ from mlir_matrix.expand.recipes import KEEPS_IR, ResolvedStep
 from mlir_matrix.expand.routes import Route, RouteStep
 from mlir_matrix.plan.graph import Graph, Input, Produced, cached
 from mlir_matrix.plan.parameters import (
+    VERDICT,
     choose_backend,
     file_of,
     json_value,
@@ -88,6 +89,28 @@ class Chains(Kernels):
         contract = contract_of(self._catalog, gives, resolved_step, alone=True) if held else None
         make = partial(self._new_step, name, takes, gives, resolved_step, values, contract)
         return cached(self._alone, (resolved_step, given, held), make)(artifact)
+
+    def relate(self, test: Test, related: Mapping[Role, str], params: RelateParams) -> str:
+        """Add the action that compares runs of a test, by their roles. Return its identifier."""
+        workload = self._catalog.workloads[test.workload]
+        if is_prepared(self._catalog, workload):
+            prepared = self.prepare(test, workload)
+            inputs: dict[str, Input] = {name: Produced(prepared, name) for name in (INTERFACE, EXPECTED)}
+            inputs |= {role: Produced(run, RESULTS) for role, run in related.items()}
+        else:
+            names = workload.document.outputs
+            inputs = {
+                role.of(name): Produced(run, Role.RESULT.of(name)) for role, run in related.items() for name in names
+            }
+        return self.graph.add(
+            f"relate/{label(workload)}",
+            tool="relate",
+            stage=Stage.JUDGE,
+            environment=self._numpy,
+            params=params,
+            inputs=inputs,
+            outputs=VERDICT,
+        )
 
     def _new_import(self, test: Test, route: Route, workload: Entry[Workload]) -> Input:
         framework = test.framework

@@ -20,7 +20,6 @@ from mlir_matrix.actions.params import (
     TransformInput,
     TransformParams,
 )
-from mlir_matrix.actions.runtime.prepared import EXPECTED, INTERFACE, RESULTS
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import FLOATS, Output, TensorInput, Workload
 from mlir_matrix.catalog.models.suites import Agreement, Batch, Permutation, SameIr, Scaling
@@ -28,7 +27,7 @@ from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.properties import axes, in_words, place, reader
 from mlir_matrix.expand.tolerances import Resolved
 from mlir_matrix.plan.chains import Chains
-from mlir_matrix.plan.graph import Input, Produced
+from mlir_matrix.plan.graph import Produced
 from mlir_matrix.plan.parameters import VERDICT, add_inputs, bounds_of, choose_backend, judged, label
 from mlir_matrix.plan.programs import is_prepared
 
@@ -127,11 +126,6 @@ class PropertyPlanner:
     ) -> str:
         assert test.tested_property is not None
         workload = self._catalog.workloads[test.workload]
-        names = workload.document.outputs
-        related = {Role.OTHER: base, **dict(zip(PARTS, runs, strict=False))}
-        inputs: dict[str, Input] = {
-            role.of(name): Produced(run, Role.RESULT.of(name)) for role, run in related.items() for name in names
-        }
         params: RelateParams = {
             "relation": in_words(test.tested_property),
             "outputs": self._specs(test, other or test, ops),
@@ -141,19 +135,9 @@ class PropertyPlanner:
             "same": list(runs) == [base],
         }
         if is_prepared(self._catalog, workload):
-            prepared = self._chains.prepare(test, workload)
-            inputs = {name: Produced(prepared, name) for name in (INTERFACE, EXPECTED)}
-            inputs |= {role: Produced(run, RESULTS) for role, run in related.items()}
             params["bounds"] = self._program_bounds(test, other or test)
-        return self._chains.graph.add(
-            f"relate/{label(workload)}",
-            tool="relate",
-            stage=Stage.JUDGE,
-            environment=self._numpy,
-            params=params,
-            inputs=inputs,
-            outputs=VERDICT,
-        )
+        related = {Role.OTHER: base, **dict(zip(PARTS, runs, strict=False))}
+        return self._chains.relate(test, related, params)
 
     def _program_bounds(self, test: Test, other: Test) -> dict[str, Bounds]:
         """Return the bounds of a program in a foreign form, by dtype; none if all of its outputs must be equal."""

@@ -49,6 +49,11 @@ def named_by_changes(
     return sorted((_joined(group, ran) for group in groups.values()), key=order)
 
 
+def differing(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the values before and now of each key that both have with different values."""
+    return {name: [before[name], value] for name, value in now.items() if before.get(name, value) != value}
+
+
 def _only_file(changed: ChangedSince) -> str:
     """Return the file of a catalog that alone changed; nothing if other things did, or if several files did."""
     others = changed["pins"] or changed["environments"] or "version" in changed

@@ -209,8 +209,8 @@ class _UnderTest:
         self.left = [each for each in failing if suspect_of(each).kind not in ("infrastructure", "expectation")]
         #: How many tests reached each step, importer and target, how many of them failed, and how many failed there.
         passing = [each for each in results if each.outcome == Outcome.PASS and each.expected]
-        self._failed = Counter(suspect for each in self.left for suspect in _route(each))
-        self._reached = self._failed + Counter(suspect for each in passing for suspect in _route(each))
+        self._failed = Counter(suspect for each in self.left for suspect in route(each))
+        self._reached = self._failed + Counter(suspect for each in passing for suspect in route(each))
         on_target = (each for each in (*passing, *self.left) if suspect_of(each).kind in ("target", "workload"))
         self._reached += Counter(Suspect("target", each.target) for each in on_target)
         self._there = Counter(map(suspect_of, self.left))
@@ -235,7 +235,7 @@ class _UnderTest:
         for result in self.left:
             suspect = suspect_of(result)
             if suspect not in self._checked:
-                suspect = next(filter(self._is_checked, reversed(_route(result))), suspect)
+                suspect = next(filter(self._is_checked, reversed(route(result))), suspect)
             if suspect in self._checked:
                 self._take(result, suspect, f"its IR test {self._checked[suspect].workload} fails")
             elif suspect.kind != "workload" and self._are_most(self._there[suspect], suspect):
@@ -278,7 +278,7 @@ class _UnderTest:
         failing = [result for result in self.left if suspect_of(result).kind == "workload"]
         failed, workloads = Counter[Suspect](), defaultdict[Suspect, set[str]](set)
         for result in failing:
-            for suspect in _route(result):
+            for suspect in route(result):
                 failed[suspect] += 1
                 workloads[suspect].add(result.workload)
         scores = {
@@ -290,7 +290,7 @@ class _UnderTest:
             return False
         highest = max(scores.values())
         best = [suspect for suspect, score in scores.items() if score == highest]
-        taken = [result for result in failing if best[0] in _route(result)]
+        taken = [result for result in failing if best[0] in route(result)]
         names = " or ".join(suspect.name for suspect in best)
         words = f"{len(taken)} of {self._reached[best[0]]} tests that go through {names} fail when they run"
         self._found[best[0]] = _Evidence(words, taken)
@@ -299,7 +299,7 @@ class _UnderTest:
         return True
 
 
-def _route(result: TestResult) -> list[Suspect]:
+def route(result: TestResult) -> list[Suspect]:
     """Return what a test went through: its workload, its importer, and its steps up to the one that decided."""
     route = (
         [] if result.identity.is_ir else [Suspect("workload", result.workload), Suspect("importer", result.framework)]

@@ -20,9 +20,12 @@ from mlir_matrix.plan.graph import ActionId, File, Input, PlannedAction, Produce
 from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.results.checks import Checks, call_and_compare, compare_files
 
-#: In a pipeline or an option.
-_PASS = re.compile(r"[a-z][\w]*(?:-[\w]+)+|cse|canonicalize")
-_OPTIONS, _CLEANING = re.compile(r"\{[^}]*\}"), {"canonicalize", "cse"}
+#: In an option of a program.
+_WORD = re.compile(r"[a-z][\w]*(?:-[\w]+)+|cse|canonicalize")
+#: The options of a pass, which may hold options; and a pass, which has no list of passes behind it, as ``func.func(…)`` has.
+_OPTIONS = re.compile(r"\{[^{}]*\}")
+_PASS = re.compile(r"[\w-]+(?=\s*(?:[,)]|$))", re.ASCII)
+_CLEANING = frozenset({"canonicalize", "cse"})
 #: The copy of a step's schedule into which the tool ``passes`` fills parameters.
 SCHEDULE = "schedule.mlir"
 #: What surrounds a path in a word is part of no name.
@@ -184,7 +187,7 @@ def passes_of(plan: PlannedTests, done: Mapping[str, Done], test: str, step: str
     for name in plan.needed_by(test):
         if name in done and ActionId.parse(name).label == step.partition(" ")[0]:
             for line in _recorded(done[name]):
-                words |= {each for word in line[1:] if word.startswith("-") for each in _PASS.findall(word)}
+                words |= {each for word in line[1:] if word.startswith("-") for each in _WORD.findall(word)}
     return frozenset(words)
 
 
@@ -197,4 +200,7 @@ def pass_of(plan: PlannedTests, test: str, step: str) -> str:
 
 def pass_names(pipeline: str) -> frozenset[str]:
     """Return the names of the passes of a pipeline, without those that clean up."""
-    return frozenset(_PASS.findall(_OPTIONS.sub("", pipeline))) - _CLEANING
+    before = ""
+    while before != pipeline:
+        before, pipeline = pipeline, _OPTIONS.sub("", pipeline)
+    return frozenset(_PASS.findall(pipeline)) - _CLEANING

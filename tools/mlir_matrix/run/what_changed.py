@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING
 from mlir_matrix.base.errors import MatrixError
 from mlir_matrix.base.names import MEMBER
 from mlir_matrix.environments.source.repository import Repository, local_folder
+from mlir_matrix.results.cause_changes import differing
+from mlir_matrix.results.causes import Suspect, route
 from mlir_matrix.results.results import Run, TestResult
 
 if TYPE_CHECKING:
@@ -53,8 +56,8 @@ def _changed(
     files_since: Callable[[str, str], Sequence[str]],
 ) -> ChangedSince:
     """Return what differs between the run of a last pass and now. ``latest``: the result of its test now."""
-    pins = _differing(before.pins, latest.pins)
-    environments = sorted(_differing(before.environments, latest.environments))
+    pins = differing(before.pins, latest.pins)
+    environments = sorted(differing(before.environments, latest.environments))
     is_used = _uses(tests, environments=bool(environments or pins))
     folders = {each["folder"]: each for each in before.catalogs}
     files: list[str] = []
@@ -72,11 +75,6 @@ def _changed(
     if before.version != about["version"]:
         found["version"] = [before.version, about["version"]]
     return found
-
-
-def _differing(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the values of both for each key that both have with different values."""
-    return {name: [before[name], value] for name, value in now.items() if before.get(name, value) != value}
 
 
 def _files_since(folder: str, commit: str) -> Sequence[str]:
@@ -99,16 +97,14 @@ def _uses(tests: Iterable[TestResult], *, environments: bool) -> Callable[[str],
 
 def _folders(test: TestResult) -> Iterable[str]:
     """Yield how the paths of the files begin that define a test."""
-    yield from (f"recipes/steps/{step}/" for step in test.steps)
+    suspects = route(test)
+    if not test.identity.is_ir:
+        suspects.append(Suspect("target", test.target))
+    yield from (f"{os.path.dirname(suspect.file)}/" for suspect in suspects)
     if test.identity.is_ir:
         return
     yield from (f"recipes/pipelines/{test.pipeline}.", f"recipes/pipelines/{test.pipeline}/")
-    yield f"matrix/frameworks/{test.framework}/"
-    yield f"matrix/targets/{test.target.partition('+')[0]}/"
-    corpus, member, _ = test.workload.partition(MEMBER)
-    if member:
-        yield f"matrix/corpora/{corpus}/"
-    else:
-        yield from (f"matrix/workloads/{corpus}/", f"golden/{corpus}/")
+    if MEMBER not in test.workload:
+        yield f"golden/{test.workload}/"
     if test.expectation is not None:
         yield test.expectation["position"].partition(":")[0]

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mlir_matrix.actions.contract import Role
-from mlir_matrix.actions.outcomes import Outcome, Stage
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.actions.params import RelateParams
-from mlir_matrix.actions.runtime.prepared import EXPECTED, INTERFACE, RESULTS
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.events import Listener, ignore
 from mlir_matrix.base.names import split_pins
@@ -19,7 +18,6 @@ from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.routes import RouteStep
 from mlir_matrix.expand.tolerances import ToleranceResolver
 from mlir_matrix.plan.graph import Input, PlannedAction, Produced
-from mlir_matrix.plan.parameters import VERDICT, label
 from mlir_matrix.plan.planner import PlannedTests, Planner
 from mlir_matrix.plan.programs import is_prepared
 from mlir_matrix.plan.request import Limits
@@ -64,7 +62,6 @@ class LevelPlanner:
     def __init__(self, session: Session, test: Test) -> None:
         self.planner = Planner(session.catalog, ToleranceResolver(session.catalog).of, session.pins)
         self._catalog, self._test = session.catalog, test
-        self._numpy = session.pins.reference("numpy")
         self._source = self.planner.chains.enter(test)
         self._own = self.planner.chains.run(test, self.planner.chains.compile(test))
         self.tests = [test]
@@ -109,7 +106,6 @@ class LevelPlanner:
     def _compare(self, run: str) -> str:
         """Add the action that compares a run with that of the failing test, within its bounds."""
         workload = self._catalog.workloads[self._test.workload]
-        related = {Role.OTHER: self._own, Role.FIRST_PART: run}
         params: RelateParams = {
             "relation": "both compute the same",
             "outputs": [],
@@ -119,27 +115,11 @@ class LevelPlanner:
             "same": run == self._own,
         }
         if is_prepared(self._catalog, workload):
-            prepared = self.planner.chains.prepare(self._test, workload)
-            inputs: dict[str, Input] = {name: Produced(prepared, name) for name in (INTERFACE, EXPECTED)}
-            inputs |= {role: Produced(made, RESULTS) for role, made in related.items()}
             params["bounds"] = self.planner.judging_program(self._test)["bounds"]
         else:
             params["outputs"] = self.planner.judging(self._test)["outputs"]
-            outputs = workload.document.outputs
-            inputs = {
-                role.of(name): Produced(made, Role.RESULT.of(name))
-                for role, made in related.items()
-                for name in outputs
-            }
-        return self.planner.graph.add(
-            f"relate/{label(workload)}",
-            tool="relate",
-            stage=Stage.JUDGE,
-            environment=self._numpy,
-            params=params,
-            inputs=inputs,
-            outputs=VERDICT,
-        )
+        related = {Role.OTHER: self._own, Role.FIRST_PART: run}
+        return self.planner.chains.relate(self._test, related, params)
 
     def plan(self) -> PlannedTests:
         return PlannedTests(tests=tuple(self.tests), graph=self.planner.graph, verdicts=self.verdicts)

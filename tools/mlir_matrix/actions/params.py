@@ -6,7 +6,7 @@ This module holds types alone and runs nothing: it is part of no action's key (`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 #: A value of a step's parameter, as JSON has it.
 Scalar = bool | int | float | str
@@ -86,6 +86,16 @@ class ErrorParams(SignatureParams):
 
     #: Whether sums count as by :func:`roundings_of_sum`, and an unknown operation gives infinite bounds instead of a failure.
     likely: NotRequired[bool]
+
+
+class DisagreeParams(SignatureParams):
+    """Of ``disagree``."""
+
+    #: The number of draws of the inputs.
+    draws: int
+    #: How far results may be from those of a good compiler, where there is no reference: twice the bounds of the test.
+    atol: NotRequired[float]
+    rtol: NotRequired[float]
 
 
 class ImportParams(SignatureParams, BackendParams):
@@ -337,3 +347,9 @@ class MutateParams(TypedDict):
     bindings: NotRequired[str]
     mutation: NotRequired[str]
     site: NotRequired[int]
+
+
+class FusedParams(TypedDict):
+    """``fused``: requests of actions, to run one after the other."""
+
+    actions: list[dict[str, Any]]

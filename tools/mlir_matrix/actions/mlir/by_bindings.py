@@ -200,4 +200,6 @@ def printed(action: Action[BackendParams], names: Mapping[str, str]) -> list[Pri
 
 
 def _text(module: Any, *, generic: bool) -> str:
-    return str(module.operation.get_asm(enable_debug_info=False, print_generic_op_form=generic)).rstrip("\n") + "\n"
+    # Without aliases, which only a parser of MLIR resolves.
+    text = module.operation.get_asm(enable_debug_info=False, print_generic_op_form=generic, use_local_scope=generic)
+    return str(text).rstrip("\n") + "\n"

@@ -221,7 +221,9 @@ def take_in(action: Action[BackendParams]) -> tuple[Sequence[Written], Sequence[
 
 def printed(action: Action[BackendParams], names: Mapping[str, str]) -> list[Printed]:
     """See ``Backend``."""
-    return [Printed(_text(action, name, _GENERIC), _text(action, name)) for name in names]
+    # Without aliases, which only a parser of MLIR resolves.
+    generic = (_GENERIC, "--mlir-print-local-scope")
+    return [Printed(_text(action, name, *generic), _text(action, name)) for name in names]
 
 
 def _text(action: Action[BackendParams], name: str, *form: str) -> str:

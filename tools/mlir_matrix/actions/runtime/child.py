@@ -274,6 +274,11 @@ def _silence(line: int, log: int | None = None) -> None:
     os.closerange(max(line + 1, 3), os.sysconf("SC_OPEN_MAX"))
 
 
+def tool_named(name: str) -> Any:
+    """Import and return one of our tools, a module with the function ``run``."""
+    return importlib.import_module(f"mlir_matrix.actions.tools.{name}")
+
+
 def perform(request: Mapping[str, Any]) -> dict[str, str]:
     """Run the tool that the request names, in the current folder, and return the outcome."""
     stage, name = str(request["stage"]), str(request["tool"])
@@ -284,8 +289,7 @@ def perform(request: Mapping[str, Any]) -> dict[str, str]:
     try:
         # A reserve that is freed when memory runs out, so that the failure can be reported. No page of it is ever touched.
         spare.append(mmap.mmap(-1, 8 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
-        tool = importlib.import_module(f"mlir_matrix.actions.tools.{name}")
-        tool.run(action)
+        tool_named(name).run(action)
     except BaseException as error:  # noqa: BLE001 - any exception of a source is its outcome
         spare.clear()
         if isinstance(error, OSError) and not is_verdict(error) and _is_damaged(error, action):

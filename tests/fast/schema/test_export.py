@@ -46,7 +46,8 @@ def test_every_top_level_model_has_a_schema() -> None:
         "cache-gc", "calibration", "comparison", "conflicts", "container-images", "doctor", "durations",
         "entry", "events", "expect", "explanation", "fetched", "fleet", "gc", "golden-explanation", "golden-update", "history",
         "history-diff", "history-error-growing", "history-first-bad", "history-flaky", "history-runs", "history-slower",
-        "history-today", "inputs", "listing", "locked", "machine-check", "machines", "oracles", "plan", "probe", "results", "roll",
+        "history-today", "inputs", "listing", "locked", "machine-check", "machines", "oracles", "plan", "probe", "reduce",
+        "results", "roll",
         "support", "toolchain", "verified-containers", "verified-toolchain",
     }  # fmt: skip
     assert set(export.DOCUMENTS) == documents

@@ -121,6 +121,10 @@ class Past:
 
     path: Path
     arguments: Sequence[str]
+    component: str = ""
+    #: The names of the points, in order, and the tests.
+    releases: Sequence[str] = ()
+    tests: Sequence[str] = ()
     observed: list[dict[str, Any]] = field(default_factory=list)
     skipped: set[str] = field(default_factory=set)
     #: The working folder of its last start.
@@ -194,6 +198,7 @@ def _take(past: Past | None, path: Path, event: Mapping[str, Any]) -> Past:
             raise ValueError(f"expected the event begin of {SCHEMA}")
         past = past or Past(path=path, arguments=())
         past.arguments, past.folder = event["arguments"], event["folder"]
+        past.component, past.releases, past.tests = event["component"], event["releases"], event["tests"]
         return past
     if kind == "observed":
         _restored(event, 0)

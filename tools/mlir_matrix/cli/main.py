@@ -23,6 +23,9 @@ VERBS: Mapping[str, LazyVerb | LazyGroup] = {
     "bisect": LazyVerb(
         "Find what changed the result of tests: a release, a commit, or pins.", "bisect.commands:bisect_command"
     ),
+    "reduce": LazyVerb(
+        "Reduce a failing test to the smallest program that fails alike.", "reduce.commands:reduce_command"
+    ),
     "expect": LazyVerb(
         "Propose which tests are expected to fail, by what fails now.", "expectations.commands:expect_command"
     ),

@@ -34,6 +34,7 @@ from mlir_matrix.fleet import documents as fleet
 from mlir_matrix.golden import documents as golden
 from mlir_matrix.history import documents as history
 from mlir_matrix.plan import documents as plan
+from mlir_matrix.reduce import documents as reduce
 from mlir_matrix.results import documents as results
 from mlir_matrix.support import documents as support
 from mlir_matrix.toolchain import documents as toolchain
@@ -97,6 +98,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "oracles": explain.Oracles,
     "plan": plan.Plan,
     "probe": fleet.Probe,
+    "reduce": reduce.Reductions,
     "results": results.Results,
     "roll": toolchain.RolledToolchain,
     "support": support.Support,
@@ -118,6 +120,7 @@ _OF_DOCUMENTS = (
     golden,
     history,
     plan,
+    reduce,
     results,
     support,
     toolchain,

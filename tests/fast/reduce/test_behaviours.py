@@ -1,0 +1,76 @@
+"""A candidate shows a failure only if it fails at the same place for the same reason."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from mlir_matrix.actions.outcomes import Outcome
+from mlir_matrix.reduce.behaviours import SameFailure, signature_of
+from mlir_matrix.reduce.documents import By
+from mlir_matrix.reduce.sides import Side
+from mlir_matrix.reduce.workers import Ended, Workers
+
+
+def ended(label: str = "loops", reason: str = "'scf.for' op expected 3 blocks", **more: str) -> Ended:
+    outcome = {"outcome": Outcome.LOWER_FAILED, "stage": "lower", "reason": reason, "diagnostics": "", **more}
+    return Ended(outcome=outcome, label=label)
+
+
+class OneSide:
+    """Has no actions and no files."""
+
+    runs = False
+    files: dict[str, bytes] = {}  # noqa: RUF012 - stands for a field
+
+    def requests(self, _interface: object, **_more: object) -> list[Any]:
+        return []
+
+
+class Answer:
+    """Workers that give one answer."""
+
+    def __init__(self, answer: Ended) -> None:
+        self.answer = answer
+
+    def run(self, *_arguments: object, **_more: object) -> Ended:
+        return self.answer
+
+
+def refusal(wanted: Ended, found: Ended, by: By = "behaviour") -> str:
+    behaviour = SameFailure(side=cast(Side, OneSide()), wanted=signature_of(wanted), timeout_s=1.0, by=by)
+    return behaviour.refusal(None, "", cast(Workers, Answer(found)))
+
+
+def test_sizes_and_names_of_values_do_not_matter() -> None:
+    found = ended(reason="'scf.for' op expected 7 blocks")
+    assert refusal(ended(), found) == ""
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        ended(label="canonical"),
+        ended(reason="'scf.if' op expected 3 blocks"),
+        ended(outcome=Outcome.TIMED_OUT),
+        Ended(outcome={"outcome": "ok", "stage": "", "reason": ""}, label="loops"),
+    ],
+)
+def test_another_failure_is_refused(found: Ended) -> None:
+    assert refusal(ended(), found) != ""
+
+
+def test_a_crash_elsewhere_in_the_same_step_is_refused() -> None:
+    def crash(frame: str) -> Ended:
+        text = f"#  {frame}\n" if frame else ""
+        reason = "SIGSEGV while at stage lower"
+        return ended(outcome=Outcome.CRASHED, reason=reason, signal="SIGSEGV", diagnostics=text)
+
+    here = crash("mlir::fold(mlir::Operation*)")
+    assert signature_of(here).frame
+    assert refusal(here, here) == ""
+    # One release has symbols or none, so that a missing frame is another crash.
+    assert refusal(here, crash("")) != ""
+    assert refusal(here, crash("mlir::other()")) != ""
+    assert refusal(here, crash("mlir::other()"), by="outcome") == ""

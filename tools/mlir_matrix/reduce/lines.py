@@ -1,0 +1,46 @@
+"""Reduce IR that the release cannot read as a tree, because its parser or verifier fails: line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A text, and what was done to it."""
+
+    text: str
+    edit: str
+
+
+class LineTester(Protocol):
+    """What tells whether a text shows the behaviour."""
+
+    def first_text(self, candidates: Iterable[Lines]) -> Lines | None:
+        """Return the first candidate, in their order, that shows it; None if none does, or time is up."""
+
+
+def reduce_lines(text: str, tester: LineTester) -> Lines:
+    """Return the text without the lines that the behaviour does not need: halves of it, quarters, down to single lines."""
+    current = Lines(text, "")
+    before = None
+    while before is not current:
+        before = current
+        size = max(1, text.count("\n") // 2)
+        while size:
+            found = tester.first_text(_without(current.text.splitlines(), size))
+            if found is None:
+                size //= 2
+            else:
+                current = found
+    return current
+
+
+def _without(lines: Sequence[str], size: int) -> Iterator[Lines]:
+    """Yield the text without some lines in a row, the last ones first, as what is defined later is used less."""
+    for start in range(max(0, len(lines) - size), -1, -size):
+        kept = [*lines[:start], *lines[start + size :]]
+        if kept:
+            yield Lines("\n".join(kept) + "\n", f"lines {start + 1} to {start + size}")

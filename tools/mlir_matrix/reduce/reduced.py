@@ -1,0 +1,86 @@
+"""What a reduction finds, and the folder that it is written into, which one process has at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.files import unwritable
+from mlir_matrix.base.paths import find_home
+from mlir_matrix.reduce.subject import Subject
+from mlir_matrix.reduction.search import Candidate
+
+LOG, REDUCED = "log.ndjson", "reduced.mlir"
+_ODD = re.compile(r"[^\w.+=,-]", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """How large a program is: its operations, without functions and what ends a block, and lines as the release prints them."""
+
+    #: None for a text that is no module.
+    operations: int | None
+    lines: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reduced:
+    """The result of a reduction."""
+
+    subject: Subject
+    #: None for a text that is no module.
+    best: Candidate | None
+    #: The reduced IR as the release prints it.
+    text: str
+    before: Size
+    after: Size
+    candidates: int
+    seconds: float
+    search_seconds: float
+    complete: bool
+    verified: bool
+    #: The passes that suffice; empty if they were not reduced. Whether a program of the release has them.
+    passes: Sequence[str]
+    by_programs: bool
+    folder: Path
+    #: The text of the reference of a program that is right by it.
+    reference: str
+    #: The name of the workload in ``folder``, and its test; empty if it could not be written as one.
+    workload: str = ""
+    test: str = ""
+    #: The script of the compiler's own programs, if there is one.
+    script: Path | None = None
+
+
+def folder_of(subject: Subject) -> Path:
+    """Return the folder of a test's reduction, which another process continues if this one is killed."""
+    return find_home().state / "reduce" / _ODD.sub("-", subject.test.id)[:200]
+
+
+@contextmanager
+def own_folder(folder: Path) -> Iterator[None]:
+    """Make a folder, and keep other reductions from it.
+
+    Raise UsageError if another process has it, or if it has files of something else, which the result would replace.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise unwritable(f"the folder {folder} cannot be made", error) from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        names = os.listdir(folder)
+        if names and LOG not in names:
+            raise UsageError(f"{folder} has files, but no {LOG} of a reduction; name a new folder with --out")
+        yield
+    except BlockingIOError:
+        raise UsageError(f"another process reduces this test; its log is {folder / LOG}") from None
+    finally:
+        os.close(descriptor)

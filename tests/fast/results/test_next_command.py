@@ -23,9 +23,9 @@ def result(outcome: str, stage: str = "judge", framework: str = "jax", pipeline:
     ("failed", "command"),
     [
         (result("mismatch", verdict=VERDICT), "bisect --over steps jax/p/t/w"),
-        (result("mismatch", step={"name": "no-loops", "action": ""}), "ir --before no-loops jax/p/t/w"),
+        (result("mismatch", step={"name": "no-loops", "action": ""}), "reduce jax/p/t/w"),
         (result("mismatch", id="mlir/p/ir/w", target="ir", framework="mlir"), "ir --all mlir/p/ir/w"),
-        (result("lower-failed", "lower", step={"name": "s", "action": ""}), "ir --before s jax/p/t/w"),
+        (result("lower-failed", "lower", step={"name": "s", "action": ""}), "reduce jax/p/t/w"),
         (result("timed-out", "run", step={"name": "run/w", "action": ""}), "ir --all jax/p/t/w"),
         (result("codegen-failed", "codegen", step={"name": "link", "action": ""}), "ir --all jax/p/t/w"),
         (result("crashed", "lower", step={"name": "s", "action": ""}), "bisect jax/p/t/w"),

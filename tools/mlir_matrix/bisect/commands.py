@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.errors import InfrastructureError, MatrixError, UsageError
 from mlir_matrix.base.files import is_held
 from mlir_matrix.base.layout import print_lines
 from mlir_matrix.base.names import check_known
@@ -35,7 +35,7 @@ from mlir_matrix.catalog.pins import read_pins
 from mlir_matrix.catalog.releases import find
 from mlir_matrix.cli import options
 from mlir_matrix.cli.output import note, show, warn
-from mlir_matrix.cli.verbs import ARGUMENTS, Verb, option_words
+from mlir_matrix.cli.verbs import ARGUMENTS, Verb, call_verb, option_words
 from mlir_matrix.environments.source.repository import Repository, open_repository
 
 if TYPE_CHECKING:
@@ -220,6 +220,9 @@ _NOT_OVER = {each.name for each in (*fields(BisectEnds), *fields(BisectOptions))
     type=click.Choice(get_args(Over)),
     help="In one version: find the step of a failing test that is wrong, and its pass.",
 )
+@click.option(
+    "--reduce", "reducing", is_flag=True, help="Then reduce the program of each test that changed: matrix reduce."
+)
 @click.option("--installed", is_flag=True, help="With --over: fetch nothing; use what is installed.")
 @click.option("--bindings", is_flag=True, help="Also use releases that come as Python bindings.")
 @click.option("--repo", default="", metavar="DIR|URL", help="Bisect the commits of this repository of the component.")
@@ -274,6 +277,7 @@ def bisect_command(
     how: BisectOptions,
     ends: BisectEnds,
     over: Over | None,
+    reducing: bool,
     installed: bool,
     form: str,
 ) -> int:
@@ -284,19 +288,15 @@ def bisect_command(
     ends, find the smallest set of them that makes a test bad, and then the release. Each report is also written as
     Markdown, ready for an issue, and as HTML.
 
+    With --reduce, what a test did in the bad release is reduced to a small program.
+
     With --over steps, no other release is needed: other pipelines, other releases and oracles execute the IR after each step of a
     failing test. The first level that they find wrong names the step.
 
-    Exit code: 0 each test has a known result at two points or more, or a wrong step; 3 some test has not.
+    Exit code: 0 each test has a known result at two points or more, or a wrong step; 3 some test has not, or cannot be reduced.
     """
     if over is not None:
-        arguments = context.meta[ARGUMENTS]
-        idle = option_words(bisect_command, arguments, only=_NOT_OVER)
-        if context.obj is not None or idle:
-            given = idle[0] if idle else "--resume"
-            raise UsageError(f"--over {over} looks at one version; leave out {given}")
-        words = [*options.project_words(context, without=()), *option_words(bisect_command, arguments, only=OF_RUN)]
-        return bisect_steps(current, tests, words, how.limits, fetching=not installed, form=form, quiet=how.quiet)
+        return _over_steps(context, current, tests, over, how, fetching=not installed, reducing=reducing, form=form)
     if installed or form == "line":
         raise UsageError(f"{'--installed' if installed else '--format line'} goes with --over steps")
     past = context.obj if isinstance(context.obj, Past) else None
@@ -305,21 +305,62 @@ def bisect_command(
         # The report repeats a bisection anywhere, also where no project is.
         words = options.project_words(context, without=_bisected(asked))
         asked = replace(asked, arguments=[*words, *asked.arguments])
-    if "=" in ends.good + ends.bad:
-        found = _bisect_pins(asked)
-    elif not (component := _component_of_commits(asked)):
-        found = _bisect_releases(asked)
-    elif ends.dry_run:
-        source = find_source(current.catalog, component, repo=ends.repo, build=ends.build)
-        show("text", None, plan_of_commands(current, source, *_older_first(asked)))
+    if reducing and ("=" in ends.good + ends.bad or _component_of_commits(asked)):
+        raise UsageError("--reduce needs two releases of one component, which pins can name; leave it out here")
+    found = _bisect(asked)
+    if ends.dry_run:
         return 0
-    else:
-        found = _bisect_commits(asked, component)
     if form == "json":
         click.echo(json.dumps(bisection_document(found), indent=1))
     else:
         print_lines(_text(found), stderr=str(how.events) == "-")
-    return 0 if all(sum(point.known is not None for point in each.bisection.points) > 1 for each in found) else 3
+    is_known = all(sum(point.known is not None for point in each.bisection.points) > 1 for each in found)
+    if reducing:
+        words = option_words(bisect_command, context.meta[ARGUMENTS], only=OF_RUN)
+        reports = [str(each.report) for each in found if each.bisection.changes]
+        is_known = _reduce(context, reports, words, form) and is_known
+    return 0 if is_known else 3
+
+
+def _over_steps(
+    context: click.Context,
+    current: Session,
+    tests: Sequence[str],
+    over: Over,
+    how: BisectOptions,
+    *,
+    fetching: bool,
+    reducing: bool,
+    form: str,
+) -> int:
+    """Bisect tests over their steps. Raise UsageError for options of a bisection over releases."""
+    arguments = context.meta[ARGUMENTS]
+    idle = option_words(bisect_command, arguments, only=_NOT_OVER)
+    if context.obj is not None or idle:
+        given = idle[0] if idle else "--resume"
+        raise UsageError(f"--over {over} looks at one version; leave out {given}")
+    words = [*options.project_words(context, without=()), *option_words(bisect_command, arguments, only=OF_RUN)]
+    code = bisect_steps(current, tests, words, how.limits, fetching=fetching, form=form, quiet=how.quiet)
+    if reducing and not _reduce(context, tests, words, form):
+        return 3
+    return code
+
+
+def _reduce(context: click.Context, subjects: Sequence[str], words: Sequence[str], form: str) -> bool:
+    """Call the verb reduce for reports or tests. Return whether none was refused; a refused one does not end the others.
+
+    JSON has a document for each, after that of the bisection.
+    """
+    problems: list[MatrixError] = []
+    for subject in subjects:
+        if form != "json":
+            click.echo()
+        try:
+            call_verb(context, "reduce", [subject, *words, "--format", "json" if form == "json" else "text"])
+        except (UsageError, InfrastructureError) as problem:
+            problems.append(problem)
+    warn(*problems)
+    return not problems
 
 
 @dataclass(frozen=True)
@@ -335,6 +376,21 @@ class _Asked:
 
     def run(self, ground: Ground) -> list[Reported]:
         return BisectionRun(self.session, ground, self.how, self.arguments, self.past, bisect_command).run()
+
+
+def _bisect(asked: _Asked) -> list[Reported]:
+    """Bisect pins, releases or commits, by what the ends name; with --dry-run, print commands and return nothing."""
+    ends = asked.ends
+    if "=" in ends.good + ends.bad:
+        return _bisect_pins(asked)
+    component = _component_of_commits(asked)
+    if not component:
+        return _bisect_releases(asked)
+    if ends.dry_run:
+        source = find_source(asked.session.catalog, component, repo=ends.repo, build=ends.build)
+        show("text", None, plan_of_commands(asked.session, source, *_older_first(asked)))
+        return []
+    return _bisect_commits(asked, component)
 
 
 def _bisected(asked: _Asked) -> set[str]:

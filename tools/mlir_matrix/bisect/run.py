@@ -78,7 +78,20 @@ OF_RUN = ("catalogs", "cache_dir", "pins", "swaps", "timeout", "memory")
 
 
 #: Those that say where to look.
-_OF_ENDS = ("component", "good", "bad", "find", "skip", "bindings", "scan", "events", "form", "quiet", "dry_run")
+_OF_ENDS = (
+    "reducing",
+    "component",
+    "good",
+    "bad",
+    "find",
+    "skip",
+    "bindings",
+    "scan",
+    "events",
+    "form",
+    "quiet",
+    "dry_run",
+)
 
 
 #: Repeats that confirm the answer of a search.

@@ -37,6 +37,16 @@ def verb(name: str, *examples: str) -> Callable[[Callable[..., object]], Verb]:
     return click.command(name, cls=Verb, examples=examples)
 
 
+def call_verb(context: click.Context, name: str, arguments: Sequence[str]) -> int:
+    """Call another verb of the program's table, so that no verb imports another. Return its exit code."""
+    root = context.find_root()
+    assert isinstance(root.command, click.Group)
+    command = root.command.get_command(root, name)
+    assert command is not None, name
+    with command.make_context(name, list(arguments), parent=root) as inner:
+        return int(command.invoke(inner) or 0)
+
+
 class LazyVerb:
     """An entry in a table of verbs: its help, and the module and function that define it."""
 

@@ -37,7 +37,7 @@ def _words(result: TestResult) -> list[str]:
         return ["ir", "--all"]
     # Other actions than those of steps have names with a slash.
     if step and "/" not in step and (is_compiler or result.verdict is None):
-        return ["ir", "--before", step]
+        return ["reduce"]
     if result.outcome != Outcome.MISMATCH or result.verdict is None:
         return []
     if result.tested_property:

@@ -1,4 +1,4 @@
-"""Compose programs of two to four operations from a seed, and write them as a catalog with the suite ``pairs``.
+"""Compose programs of two to four operations, or more, from a seed, and write them as a catalog with the suite ``pairs``.
 
 An operation reads the newest value; its second operand is any value of the same shape, so that operands are shared.
 Some programs return an earlier value as well. The tolerance of an output is the largest a-priori bound of the forward
@@ -11,7 +11,7 @@ import json
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -284,8 +284,13 @@ class Program:
         return None
 
 
-def compose(count: int, seed: int) -> Iterator[Program]:
-    """Yield programs, each with the pairs of successive operations that were used least so far."""
+def compose(
+    count: int, seed: int, lengths: tuple[int, int] = (2, 4), operations: Sequence[Operation] = OPERATIONS
+) -> Iterator[Program]:
+    """Yield programs, each with the pairs of successive operations that were used least so far.
+
+    ``lengths``: the least and the largest number of operations.
+    """
     draw = random.Random(seed)
     pairs: Counter[tuple[str, str]] = Counter()
     singles: Counter[str] = Counter()
@@ -293,7 +298,7 @@ def compose(count: int, seed: int) -> Iterator[Program]:
         source = Path(folder, "reference.py")
         done = 0
         while done < count:
-            program = _one(draw, pairs, singles)
+            program = _one(draw, pairs, singles, lengths, operations)
             source.write_text(program.source("reference.py"))
             names = program.name.split("-")
             pairs.update(pairwise(names))
@@ -305,15 +310,21 @@ def compose(count: int, seed: int) -> Iterator[Program]:
             yield program
 
 
-def _one(draw: random.Random, pairs: Counter[tuple[str, str]], singles: Counter[str]) -> Program:
+def _one(
+    draw: random.Random,
+    pairs: Counter[tuple[str, str]],
+    singles: Counter[str],
+    lengths: tuple[int, int],
+    operations: Sequence[Operation],
+) -> Program:
     program = Program()
     shape = (draw.choice(_SIZES), draw.choice(_SIZES))
     program.values[program.input("x", shape, "normal(0, 1)")] = shape
     names: list[str] = []
-    length = draw.randint(2, 4)
+    length = draw.randint(*lengths)
     while len(names) < length:
         last = names[-1] if names else ""
-        rarest = sorted(OPERATIONS, key=lambda each: (pairs[last, each.name], singles[each.name], draw.random()))
+        rarest = sorted(operations, key=lambda each: (pairs[last, each.name], singles[each.name], draw.random()))
         applied = next(each for each in rarest if program.apply(each, draw))
         names.append(applied.name)
     program.name = "-".join(names)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 
@@ -12,9 +14,13 @@ from mlir_matrix.base.paths import launcher
 from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.results.results import TestResult
+from mlir_matrix.results.signature import behaviour
 
 #: The name of the workload whose source the reducer changes.
 _NAME = "reduced"
+#: What separates the pieces of a reason: names, what a signature leaves out, and what JSON escapes; and how short a piece may be.
+_ODD = re.compile(r"'[^']*'|[^ -~]|[\"\\]")
+_LEAST = 4
 
 
 def script_of(session: Session, test: Test, result: TestResult, options: Sequence[str]) -> Iterator[str]:
@@ -32,6 +38,8 @@ def script_of(session: Session, test: Test, result: TestResult, options: Sequenc
     identifier = with_pins(f"{test.framework}/{test.pipeline}/{test.target}/{_NAME}", test.pins)
     run = shlex.join([launcher(), "run", identifier, *options, "--quiet", "--format", "json"])
     step = result.step["name"] if result.step else ""
+    if step.endswith(f"/{test.workload}"):
+        step = f"{step.removesuffix(test.workload)}{_NAME}"
     yield "#!/bin/sh"
     yield f"# Exit code 0 if {source} in this folder makes {test.id} end with {result.outcome} at {step}."
     yield f"# For example: cvise THIS_FILE {source}"
@@ -42,8 +50,17 @@ def script_of(session: Session, test: Test, result: TestResult, options: Sequenc
     yield 'mkdir -p "$(dirname "$workload")"'
     yield f'cp -R {shlex.quote(folder)} "$workload"'
     yield f'cp {shlex.quote(source)} "$workload/"'
-    yield f'{run} --catalog "$catalog" > "$catalog/results.json" || true'
+    # A reducer runs the script in folders of its own.
+    yield f'(cd {shlex.quote(os.getcwd())} && {run} --catalog "$catalog") > "$catalog/results.json" || true'
     yield f'grep -q \'"outcome": "{result.outcome}"\' "$catalog/results.json"'
     yield f'grep -q \'"name": "{step}"\' "$catalog/results.json"'
+    for words in _reason(result):
+        yield f'grep -qF {shlex.quote(words)} "$catalog/results.json"'
     if result.frame:
         yield f'grep -qF {shlex.quote(result.frame)} "$catalog/results.json"'
+
+
+def _reason(result: TestResult) -> Iterator[str]:
+    """Yield what a failure says but for names and numbers, in pieces that JSON writes as they are."""
+    for each in behaviour(result).details:
+        yield from (words.strip() for words in _ODD.split(each) if len(words.strip()) >= _LEAST)

@@ -23,6 +23,12 @@ class Printed(NamedTuple):
     custom: str
 
 
+def printed_forms(generic: str, custom: str) -> Printed:
+    """Return both forms. MLIR leaves out the elements of resources where it prints without aliases: the custom form has them."""
+    begin = custom.rfind("\n{-#") + 1
+    return Printed(generic + custom[begin:] if begin else generic, custom)
+
+
 class Backend(Protocol):
     """What a module ``by_…`` defines. Each function raises ActionFailed with the compiler's diagnostics."""
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from mlir_matrix.actions.contract import Action, ActionFailed
 from mlir_matrix.actions.mlir import bindings, interface, kinds, reasons
-from mlir_matrix.actions.mlir.backend import Printed
+from mlir_matrix.actions.mlir.backend import Printed, printed_forms
 from mlir_matrix.actions.mlir.bindings import ReportingContext
 from mlir_matrix.actions.params import BackendParams, StepParams
 
@@ -196,7 +196,7 @@ def printed(action: Action[BackendParams], names: Mapping[str, str]) -> list[Pri
     """See ``Backend``."""
     with _session(action) as session:
         modules = [session.parse(action.inputs[name], what) for name, what in names.items()]
-        return [Printed(_text(module, generic=True), _text(module, generic=False)) for module in modules]
+        return [printed_forms(_text(module, generic=True), _text(module, generic=False)) for module in modules]
 
 
 def _text(module: Any, *, generic: bool) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from mlir_matrix.actions.contract import Action, ActionFailed, read_text
 from mlir_matrix.actions.mlir import interface, kinds, reasons
-from mlir_matrix.actions.mlir.backend import Printed
+from mlir_matrix.actions.mlir.backend import Printed, printed_forms
 from mlir_matrix.actions.mlir.generic_form import Written, signature
 from mlir_matrix.actions.params import BackendParams, Contract, StepParams, Value
 from mlir_matrix.actions.runtime import programs
@@ -223,7 +223,7 @@ def printed(action: Action[BackendParams], names: Mapping[str, str]) -> list[Pri
     """See ``Backend``."""
     # Without aliases, which only a parser of MLIR resolves.
     generic = (_GENERIC, "--mlir-print-local-scope")
-    return [Printed(_text(action, name, *generic), _text(action, name)) for name in names]
+    return [printed_forms(_text(action, name, *generic), _text(action, name)) for name in names]
 
 
 def _text(action: Action[BackendParams], name: str, *form: str) -> str:

@@ -61,6 +61,18 @@ def test_another_failure_is_refused(found: Ended) -> None:
     assert refusal(ended(), found) != ""
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("'math.log2' is not lowered", "'math.exp2' is not lowered", False),
+        ("no conversion of tensor<4x8xf32>", "no conversion of tensor<1x1xf32>", True),
+        ("expected 'i64', got 13x7xf32", "expected 'i32', got 1x1xf32", True),
+    ],
+)
+def test_names_of_operations_stay_and_types_do_not(one: str, other: str, same: bool) -> None:
+    assert (refusal(ended(reason=one), ended(reason=other)) == "") is same
+
+
 def test_a_crash_elsewhere_in_the_same_step_is_refused() -> None:
     def crash(frame: str) -> Ended:
         text = f"#  {frame}\n" if frame else ""

@@ -22,8 +22,8 @@ from mlir_matrix.results.result_maker import innermost_frame
 from mlir_matrix.results.results import TestResult
 from mlir_matrix.results.signature import Signature, behaviour
 
-#: In a reason: types and attributes, whose sizes a reduction changes.
-_SIZES = re.compile(r"<[^<>]*>|\b[\d?]+(?:x[\d?]+)*x(?=\w)|'[^'\s]*\d[^'\s]*'")
+#: In a reason: types and attributes, whose sizes a reduction changes. Names of operations have a dot, and stay.
+_SIZES = re.compile(r"<[^<>]*>|\b[\d?]+(?:x[\d?]+)*x(?=\w)|'[^'\s.]*\d[^'\s.]*'")
 #: Why a candidate cannot run.
 NO_KERNEL = "no kernel can have its @main"
 #: What tools say of IR that they cannot read.

@@ -48,7 +48,7 @@ def _budget(_context: click.Context, _parameter: click.Parameter, text: str) -> 
     "matrix reduce pytorch/linalg-loops/x86_64/gelu_tanh --budget 10m",
     "matrix reduce mlir/math-expand/x86_64/ceil --pin llvm=21 --good llvm=22",
     "matrix reduce ~/.local/state/mlir-matrix/bisect/2026-01-31T12-00-00Z@llvm=17..21",
-    "matrix reduce ir/bufferize/owned --write my-catalog",
+    "matrix reduce mlir/bufferize/ir/owned --write my-catalog",
 )
 @click.argument("test", metavar="ID|REPORT", shell_complete=complete_tests)
 @click.option(

@@ -13,6 +13,8 @@ class Progress:
     def __init__(self) -> None:
         self.operations = 0
         self.tested = 0
+        #: Those of them that an earlier process has tested.
+        self.known = 0
         self._began = 0.0
 
     def note(self, operations: int) -> None:
@@ -25,5 +27,5 @@ class Progress:
         if not self._began:
             return ""
         seconds = time.monotonic() - self._began
-        rate = f", {self.tested / seconds:.0f} a second" if seconds > 1 else ""
+        rate = f", {(self.tested - self.known) / seconds:.0f} a second" if seconds > 1 else ""
         return f"{counted(self.operations, 'operation')} left; {counted(self.tested, 'candidate')} tested{rate}"

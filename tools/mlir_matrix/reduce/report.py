@@ -133,7 +133,8 @@ def _markdown(reduced: Reduced, options: Sequence[str]) -> Iterator[str]:
     )
     yield from ("", *fenced("mlir", reduced.text.rstrip().splitlines()))
     if lines := plain_lines(reduced):
-        yield from ("", "With the compiler's own programs:", "", *fenced("sh", lines))
+        where = "" if reduced.passes and reduced.by_programs else ", in the folder `plain/commands` beside this report"
+        yield from ("", f"With the compiler's own programs{where}:", "", *fenced("sh", lines))
     if command := run_command(reduced, options):
         yield from ("", "With this program:", "", *fenced("sh", [shlex.join(command)]))
     yield from ("", "## Versions", "")

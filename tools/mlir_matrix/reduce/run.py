@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mlir_matrix import __version__
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.digest import digest_value
 from mlir_matrix.base.errors import UsageError
@@ -125,7 +126,7 @@ def _searched(
             tried,
             pool,
             log=log,
-            reduction=digest_value([_text(whole), tried.key])[:16],
+            reduction=digest_value([__version__, _text(whole), tried.key])[:16],
             until=until,
             accepted=accepted,
             progress=progress,

@@ -69,6 +69,7 @@ class ParallelTester:
         self._known = read_tried(log, reduction)
         _end_line(log)
         progress.tested += len(self._known)
+        progress.known += len(self._known)
 
     def first(self, candidates: Iterable[Candidate]) -> Candidate | None:
         """Return the first candidate that shows the behaviour; None if none does, or time is up. Raise InfrastructureError."""

@@ -391,16 +391,28 @@ def _good_side(
         side = side_of(good, others.graph, others.own_run(), others.source(begin), limits)
         name = ", ".join(f"{name} {release}" for name, release in good.pins.overrides.items())
         return name, side, others.to_linalg(good, passing[0], begin, begin, limits)
-    # Other pipelines first: another release is often one of programs, each of which takes a process.
-    for cell in sorted(
-        found.cells, key=lambda cell: cell.continuation.test.pins != test.pins or "@" in cell.continuation.name
-    ):
-        each = cell.continuation
-        if cell.answer == Answer.RIGHT and each.level == found.first + begin and not each.imports:
-            run = levels.run(each.test, begin)
-            side = side_of(session, levels.graph, run, levels.source(begin), limits)
-            return each.name, side, levels.to_linalg(session, each.test, begin, 0, limits)
-    return "", None, None
+    right = [
+        cell.continuation
+        for cell in found.cells
+        if cell.answer == Answer.RIGHT
+        and cell.continuation.level == found.first + begin
+        and not cell.continuation.imports
+    ]
+    if not right:
+        return "", None, None
+    best = min(right, key=lambda each: (not _has_linalg(each.test), "@" in each.name))
+    run = levels.run(best.test, begin)
+    side = side_of(session, levels.graph, run, levels.source(begin), limits)
+    return best.name, side, levels.to_linalg(session, best.test, begin, 0, limits)
+
+
+def _has_linalg(test: Test) -> bool:
+    """Return whether the route of a test has a level of which a reference can be made.
+
+    Of several continuations such a one is taken, of this release first: another one is often programs, each a process of its own.
+    """
+    assert test.route is not None
+    return _LINALG in (test.route.kind, *(step.gives for step in test.route.steps))
 
 
 def _kernel(session: Session, test: Test, module: Module) -> KernelSignature:

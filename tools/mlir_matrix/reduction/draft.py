@@ -10,7 +10,7 @@ from mlir_matrix.reduction.constants import constant_text
 from mlir_matrix.reduction.tree import Block, Module, Operation, Value, attribute, blocks_of, copy_of, walk
 from mlir_matrix.reduction.types import element_of, is_float, kind_of
 
-#: Operations that are kept although nobody uses their results: they may do more.
+#: Operations that are kept although their results are not used: they may do more.
 _ACTING = re.compile(r"call|atomic|rmw|asm|barrier|wait|launch")
 #: Operations whose regions see no value from outside of them, and those whose blocks end as they like.
 _ISOLATED = re.compile(r"(^|[._])(func|module|package|program)$")
@@ -125,7 +125,7 @@ class Draft:
         return value
 
     def finish(self) -> None:
-        """Do what replacements and erasures say, erase what nobody needs then, and write the types of functions anew."""
+        """Carry out replacements and erasures, erase what is then not used, and write the types of functions anew."""
         for one in walk(self.module.operation):
             one.operands = [self._new(value) for value in one.operands]
         self._sweep()

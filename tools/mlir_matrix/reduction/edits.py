@@ -125,7 +125,7 @@ def _cut(function: int, place: int, draft: Draft) -> None:
 
 
 def arguments(module: Module) -> list[Edit]:
-    """Drop arguments that nobody uses, all at once, then one at a time. A program keeps an input."""
+    """Drop arguments that are not used, all at once, then one at a time. A program keeps an input."""
     edits = []
     used = {value for one in walk(module.operation) for value in one.operands}
     for number, function in functions_of(module):

@@ -17,7 +17,7 @@ _CARRIED = {"scf.for": (3, 1), "scf.if": (1, 0)}
 
 
 def operands(module: Module) -> list[Edit]:
-    """Drop what a body does not read, and results that nobody uses."""
+    """Drop what a body does not read, and results that are not used."""
     uses = Counter(value for one in walk(module.operation) for value in one.operands)
     edits = []
     for number, one in enumerate(walk(module.operation)):
@@ -34,7 +34,7 @@ def operands(module: Module) -> list[Edit]:
 
 
 def _idle_operands(generic: Operation, uses: Counter[Value]) -> Iterator[int]:
-    """Yield the numbers of operands that the body does not read, and that no result needs that somebody uses."""
+    """Yield the numbers of operands that the body does not read, and that no used result needs."""
     block = generic.regions[0][0]
     inputs = len(block.arguments) - max(1, len(generic.results))
     for index, argument in enumerate(block.arguments):

@@ -16,8 +16,7 @@ import pytest
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.events import ignore
 from mlir_matrix.reduce.lines import Lines
-from mlir_matrix.reduce.progress import Progress
-from mlir_matrix.reduce.tester import ParallelTester, read_tried
+from mlir_matrix.reduce.tester import ParallelTester, Progress, read_tried
 
 
 class Threads:

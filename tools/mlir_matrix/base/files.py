@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import io
 import json
 import os
 import shutil
@@ -102,6 +103,28 @@ def write_file(path: Path, data: bytes) -> None:
     finally:
         with suppress(OSError):
             scratch.unlink()
+
+
+def append_line(log: Path, line: bytes) -> None:
+    """Append a line, which ends with a line feed, to a log. Before, remove one that a killed process has left incomplete.
+
+    Raise InfrastructureError.
+    """
+    try:
+        with open(log, "ab+", buffering=0) as file:
+            _remove_torn_line(file)
+            while line:
+                line = line[file.write(line) or 0 :]
+    except OSError as error:
+        raise unwritable(f"the log {log} cannot be written", error) from None
+
+
+def _remove_torn_line(file: io.FileIO) -> None:
+    """Remove an incomplete line at the end of a file."""
+    end = file.seek(0, os.SEEK_END)
+    if end and os.pread(file.fileno(), 1, end - 1) != b"\n":
+        text = os.pread(file.fileno(), end, 0)
+        file.truncate(text.rfind(b"\n") + 1)
 
 
 def write_output(path: Path, data: bytes) -> None:

@@ -5,7 +5,6 @@ Each line ends with its digest. The next writer removes an incomplete line of a 
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import shlex
@@ -18,7 +17,7 @@ from typing import Any
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.digest import digest_bytes
 from mlir_matrix.base.errors import UsageError
-from mlir_matrix.base.files import unwritable
+from mlir_matrix.base.files import append_line
 from mlir_matrix.base.paths import find_home, launcher
 from mlir_matrix.bisect.observations import Observation
 from mlir_matrix.bisect.releases import Axis
@@ -86,14 +85,7 @@ class Log:
 
     def _write(self, event: str, **values: Any) -> None:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        data = _sealed(json.dumps({"event": event, "time": stamp, **values}).encode())
-        try:
-            with open(self.path, "ab+", buffering=0) as file:
-                _remove_torn_line(file)
-                while data:
-                    data = data[file.write(data) or 0 :]
-        except OSError as error:
-            raise unwritable(f"the log {self.path} cannot be written", error) from None
+        append_line(self.path, _sealed(json.dumps({"event": event, "time": stamp, **values}).encode()))
 
 
 def _sealed(event: bytes) -> bytes:
@@ -105,14 +97,6 @@ def _opened(line: bytes) -> bytes | None:
     """Return the event of a line without its line feed; None if its digest is another one."""
     event = line.rpartition(_SEAL)[0] + b"}"
     return event if _sealed(event) == line + b"\n" else None
-
-
-def _remove_torn_line(file: io.FileIO) -> None:
-    """Remove an incomplete line at the end of a file."""
-    end = file.seek(0, os.SEEK_END)
-    if end and os.pread(file.fileno(), 1, end - 1) != b"\n":
-        text = os.pread(file.fileno(), end, 0)
-        file.truncate(text.rfind(b"\n") + 1)
 
 
 @dataclass(kw_only=True)

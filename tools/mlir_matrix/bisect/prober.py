@@ -16,7 +16,7 @@ from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import ActionDone, Done
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.plan.graph import Graph, PlannedAction, Produced
+from mlir_matrix.plan.graph import Graph, PlannedAction, Produced, add_print
 from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import plan_tests
@@ -194,28 +194,16 @@ def with_prints(
     """
     graph, added = Graph({**plan.graph.actions}), dict[tuple[Produced, Produced], tuple[str, str, str]]()
     # A catalog's command has no backend, because it may be any program.
-    backends = {
-        each.environment: {key: each.params[key] for key in ("backend", "bindings") if key in each.params}
-        for each in plan.graph.actions.values()
-        if "backend" in each.params
-    }
+    compilers = {each.environment: each for each in plan.graph.actions.values() if "backend" in each.params}
     steps = [
         each
         for pair in pairs
         for each in common_steps(plan, done, pair)
-        if all(of.environment in backends for of in each)
+        if all(of.environment in compilers for of in each)
     ]
 
     def printed(step: PlannedAction, ref: Produced) -> str:
-        return graph.add(
-            f"print/{step.id}",
-            tool="reprint",
-            stage=step.stage,
-            environment=step.environment,
-            params=backends[step.environment],
-            inputs={"ir": ref},
-            outputs={"generic": "generic.mlir", "custom": "custom.mlir"},
-        )
+        return add_print(graph, ref, compilers[step.environment], f"print/{step.id}")
 
     for older, newer in steps:
         outputs = [done[each.id].result.outputs.items() for each in (older, newer)]

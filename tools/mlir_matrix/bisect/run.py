@@ -13,7 +13,7 @@ import click
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.events import Event
-from mlir_matrix.base.files import unwritable, write_file, write_text
+from mlir_matrix.base.files import unwritable, write_file
 from mlir_matrix.base.paths import launcher
 from mlir_matrix.bisect.axes import Ground
 from mlir_matrix.bisect.bisection import Bisection, Repeat, explain
@@ -32,7 +32,7 @@ from mlir_matrix.cli.output import note
 from mlir_matrix.cli.verbs import option_words
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.results.event_log import EventLog
-from mlir_matrix.results.report.markdown import page
+from mlir_matrix.results.report.markdown import write_with_page
 from mlir_matrix.results.results import Run
 from mlir_matrix.results.run_folder import RunFolder
 from mlir_matrix.results.run_info import RunInfo
@@ -253,6 +253,5 @@ def _write_report(found: Bisection, folder: Path, line: str) -> Path:
     for name, data in (*found.commands.files.items(), *((f"{GOOD}/{name}", data) for name, data in good.items())):
         write_file(path.parent / name, data)
     text = markdown(found, line)
-    write_text(path, text)
-    write_text(path.with_suffix(".html"), page(text))
+    write_with_page(path, text)
     return path

@@ -165,5 +165,26 @@ class Graph:
         return order
 
 
+def compiler_params(action: PlannedAction) -> dict[str, Any]:
+    """Return the parameters of an action that choose its compiler: bindings or programs."""
+    return {key: action.params[key] for key in ("backend", "bindings") if key in action.params}
+
+
+def add_print(graph: Graph, ir: Input, by: PlannedAction, label: str = "print") -> str:
+    """Add the action that prints IR as the compiler of another action does, and return it.
+
+    Its outputs are ``generic``, which other releases read, and ``custom``.
+    """
+    return graph.add(
+        label,
+        tool="reprint",
+        stage=by.stage,
+        environment=by.environment,
+        params=compiler_params(by),
+        inputs={"ir": ir},
+        outputs={"generic": "generic.mlir", "custom": "custom.mlir"},
+    )
+
+
 #: Tools that build the program's own libraries. They have longer limits than tests, and their failures are infra-errors.
 BUILDING = frozenset({"link_kit"})

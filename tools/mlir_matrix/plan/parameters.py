@@ -89,6 +89,11 @@ def label(workload: Entry[Workload]) -> str:
 _DRAW = 1_000_003
 
 
+def seed_of_draw(seed: int, draw: int) -> int:
+    """Return the seed of an input in a draw. Draw 0 has the seed itself."""
+    return seed + draw * _DRAW
+
+
 def inputs_params(workload: Workload, draw: int = 0) -> InputsParams:
     """Return the parameters of the action that makes a workload's inputs. Draw 0 has the workload's own seeds."""
     made: list[InputTensor] = [
@@ -97,7 +102,7 @@ def inputs_params(workload: Workload, draw: int = 0) -> InputsParams:
             "shape": sizes(tensor.shape, workload.dims),
             "dtype": tensor.dtype,
             "formula": tensor.formula,
-            "seed": tensor.seed + draw * _DRAW,
+            "seed": seed_of_draw(tensor.seed, draw),
         }
         for name, tensor in workload.inputs.items()
     ]

@@ -102,6 +102,10 @@ class SameFailure:
             shows = _kind_of(found) == _kind_of(self.wanted)
         return "" if shows else f"other failure: {found}"
 
+    def reference(self, candidate: Candidate, _interface: Interface, _text: str, _workers: Workers) -> str:
+        """Return the reference of a candidate in NumPy. Raise Untranslatable."""
+        return numpy_text(candidate.module)
+
     def with_passes(self, action: str, passes: str) -> SameFailure:
         """Return the behaviour with another pipeline in an action."""
         return replace(self, side=self.side.with_passes(action, passes))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, get_args
 import click
 
 from mlir_matrix.base.errors import UsageError
+from mlir_matrix.bisect.run import OF_RUN
 from mlir_matrix.catalog.pins import read_pins
 from mlir_matrix.cli import options
 from mlir_matrix.cli.completion import complete_tests
@@ -19,11 +20,11 @@ from mlir_matrix.plan.request import Limits
 from mlir_matrix.reduce.bisected import bisected
 from mlir_matrix.reduce.documents import By
 from mlir_matrix.reduce.predicate import script_of
-from mlir_matrix.reduce.progress import Progress
 from mlir_matrix.reduce.reduced import folder_of
 from mlir_matrix.reduce.report import reduced_document, reductions, shown_progress, text_lines, write_report
 from mlir_matrix.reduce.run import reduce_test
 from mlir_matrix.reduce.subject import failing_test, find_subject
+from mlir_matrix.reduce.tester import Progress
 from mlir_matrix.reduce.written import add_to_catalog
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 
 _BUDGET = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|)", re.ASCII)
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
-#: The options that a command has that runs the result.
-_OF_RUN = ("catalogs", "cache_dir", "pins", "swaps", "timeout", "memory")
 
 
 def _budget(_context: click.Context, _parameter: click.Parameter, text: str) -> float:
@@ -118,7 +117,7 @@ def reduce_command(
 
     words = [
         *options.project_words(context, without=()),
-        *option_words(reduce_command, context.meta[ARGUMENTS], only=_OF_RUN),
+        *option_words(reduce_command, context.meta[ARGUMENTS], only=OF_RUN),
     ]
     name = test
     if Path(test).exists():

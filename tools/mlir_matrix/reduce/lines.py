@@ -30,7 +30,7 @@ def reduce_lines(text: str, tester: LineTester) -> Lines:
         before = current
         size = max(1, text.count("\n") // 2)
         while size:
-            found = tester.first_text(_without(current.text.splitlines(), size))
+            found = tester.first_text(_texts(current.text.splitlines(), size))
             if found is None:
                 size //= 2
             else:
@@ -38,9 +38,14 @@ def reduce_lines(text: str, tester: LineTester) -> Lines:
     return current
 
 
-def _without(lines: Sequence[str], size: int) -> Iterator[Lines]:
-    """Yield the text without some lines in a row, the last ones first, as what is defined later is used less."""
-    for start in range(max(0, len(lines) - size), -1, -size):
-        kept = [*lines[:start], *lines[start + size :]]
+def _texts(lines: Sequence[str], size: int) -> Iterator[Lines]:
+    for kept in shortened(lines, size):
+        yield Lines("\n".join(kept) + "\n", f"{size} lines fewer")
+
+
+def shortened(items: Sequence[str], size: int) -> Iterator[list[str]]:
+    """Yield items without so many in a row, the last ones first, as what comes later is used less; never none."""
+    for start in range(max(0, len(items) - size), -1, -size):
+        kept = [*items[:start], *items[start + size :]]
         if kept:
-            yield Lines("\n".join(kept) + "\n", f"lines {start + 1} to {start + size}")
+            yield kept

@@ -25,6 +25,8 @@ _DTYPES = {element: dtype for dtype, element in reversed(ELEMENTS.items())} | {
 }  # fmt: skip
 #: The distance between the seeds of inputs that a test does not have.
 _SEED = 7_001
+#: Their formulas.
+_NUMBERS, _INTEGERS = "normal(0, 1)", "integers(0, 2)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,8 +72,9 @@ def interface_of(candidate: Candidate, test: KernelSignature) -> Interface | Non
         name, dtype = value.input or found["name"], found["dtype"]
         if known and ELEMENTS[known["dtype"]] == ELEMENTS[dtype]:
             dtype = known["dtype"]
-        default = known["formula"] if known else "normal(0, 1)" if dtype in FLOATS else "integers(0, 2)"
-        seed = known["seed"] if known else _SEED + number
+        default, seed = _NUMBERS if dtype in FLOATS else _INTEGERS, _SEED + number
+        if known:
+            default, seed = known["formula"], known["seed"]
         formula = candidate.formulas.get(value.input, default)
         taken.append({"name": name, "shape": found["shape"], "dtype": dtype, "formula": formula, "seed": seed})
     given: list[Tensor] = []

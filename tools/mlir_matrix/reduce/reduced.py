@@ -57,6 +57,11 @@ class Reduced:
     #: The script of the compiler's own programs, if there is one.
     script: Path | None = None
 
+    @property
+    def fails_in_one_command(self) -> bool:
+        """Whether one program of the release shows the failure, by the passes that suffice."""
+        return self.by_programs and bool(self.passes)
+
 
 def folder_of(subject: Subject) -> Path:
     """Return the folder of a test's reduction, which another process continues if this one is killed."""
@@ -75,12 +80,23 @@ def own_folder(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise unwritable(f"the folder {folder} cannot be made", error) from None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        names = os.listdir(folder)
-        if names and LOG not in names:
-            raise UsageError(f"{folder} has files, but no {LOG} of a reduction; name a new folder with --out")
+        _claim(folder, descriptor)
         yield
-    except BlockingIOError:
-        raise UsageError(f"another process reduces this test; its log is {folder / LOG}") from None
     finally:
         os.close(descriptor)
+
+
+def _claim(folder: Path, descriptor: int) -> None:
+    """Lock a folder, and mark it by an empty log. Raise UsageError or InfrastructureError."""
+    log = folder / LOG
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise UsageError(f"another process reduces this test; its log is {log}") from None
+    names = os.listdir(folder)
+    if names and LOG not in names:
+        raise UsageError(f"{folder} has files, but no {LOG} of a reduction; name a new folder with --out")
+    try:
+        log.touch()
+    except OSError as error:
+        raise unwritable(f"the log {log} cannot be written", error) from None

@@ -6,15 +6,14 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from mlir_matrix.base.files import write_text
 from mlir_matrix.base.paths import launcher
 from mlir_matrix.base.text import counted, harmless, shortened
 from mlir_matrix.execute.progress import LiveProgress, PlainProgress
 from mlir_matrix.reduce.behaviours import SameFailure
 from mlir_matrix.reduce.documents import ReducedTest, Reductions
-from mlir_matrix.reduce.progress import Progress
 from mlir_matrix.reduce.reduced import LOG, REDUCED, Reduced
-from mlir_matrix.results.report.markdown import code, escaped, fenced, page
+from mlir_matrix.reduce.tester import Progress
+from mlir_matrix.results.report.markdown import code, escaped, fenced, write_with_page
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -57,7 +56,7 @@ def run_command(reduced: Reduced, options: Sequence[str]) -> list[str]:
 
 def plain_lines(reduced: Reduced) -> list[str]:
     """Return the command lines of the compiler's own programs."""
-    if reduced.passes and reduced.by_programs:
+    if reduced.fails_in_one_command:
         pipeline = ",".join(reduced.passes)
         return [shlex.join(["mlir-opt", REDUCED, f"--pass-pipeline=builtin.module({pipeline})"])]
     if reduced.script is None:
@@ -119,8 +118,7 @@ def notes(reduced: Reduced) -> Iterator[str]:
 def write_report(reduced: Reduced, options: Sequence[str]) -> None:
     """Write the report for an issue as Markdown and HTML. Raise InfrastructureError."""
     text = "\n".join(map(harmless, _markdown(reduced, options))) + "\n"
-    write_text(reduced.folder / "report.md", text)
-    write_text(reduced.folder / "report.html", page(text))
+    write_with_page(reduced.folder / "report.md", text)
 
 
 def _markdown(reduced: Reduced, options: Sequence[str]) -> Iterator[str]:
@@ -133,7 +131,7 @@ def _markdown(reduced: Reduced, options: Sequence[str]) -> Iterator[str]:
     )
     yield from ("", *fenced("mlir", reduced.text.rstrip().splitlines()))
     if lines := plain_lines(reduced):
-        where = "" if reduced.passes and reduced.by_programs else ", in the folder `plain/commands` beside this report"
+        where = "" if reduced.fails_in_one_command else ", in the folder `plain/commands` beside this report"
         yield from ("", f"With the compiler's own programs{where}:", "", *fenced("sh", lines))
     if command := run_command(reduced, options):
         yield from ("", "With this program:", "", *fenced("sh", [shlex.join(command)]))

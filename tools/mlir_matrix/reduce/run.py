@@ -18,14 +18,13 @@ from mlir_matrix.bisect.steps.passes import split_passes
 from mlir_matrix.environments.session import Session
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.reduce.behaviours import NO_KERNEL, Behaviour, SameFailure, WrongNumbers, signature_of
-from mlir_matrix.reduce.lines import Lines, reduce_lines
+from mlir_matrix.reduce.lines import Lines, reduce_lines, shortened
 from mlir_matrix.reduce.program import interface_of
-from mlir_matrix.reduce.progress import Progress
 from mlir_matrix.reduce.reduced import LOG, REDUCED, Reduced, Size, own_folder
 from mlir_matrix.reduce.subject import Subject
-from mlir_matrix.reduce.tester import ParallelTester, WorkerThreads, worker_threads
+from mlir_matrix.reduce.tester import ParallelTester, Progress, WorkerThreads, worker_threads
 from mlir_matrix.reduce.written import no_reference, write_result
-from mlir_matrix.reduction.numpy_text import Untranslatable, numpy_text
+from mlir_matrix.reduction.numpy_text import Untranslatable
 from mlir_matrix.reduction.search import Candidate, reduce
 from mlir_matrix.reduction.tree import Module, text_of, walk
 from mlir_matrix.results.signature import Signature
@@ -252,11 +251,11 @@ def _fewest(passes: Sequence[str], fails: Callable[[Sequence[str]], bool]) -> li
     """Return passes of which none can be left out, by halves, quarters and so on."""
     kept, size = list(passes), len(passes) // 2
     while size:
-        for start in range(len(kept) - size, -1, -size):
-            fewer = kept[:start] + kept[start + size :]
-            if fewer and fails(fewer):
-                kept = fewer
-        size //= 2
+        fewer = next(filter(fails, shortened(kept, size)), None)
+        if fewer is None:
+            size //= 2
+        else:
+            kept = fewer
     return kept
 
 
@@ -271,15 +270,14 @@ def _printed(candidate: Candidate | Lines, pool: WorkerThreads, behaviour: Behav
 
 def _reference(behaviour: Behaviour, best: Candidate | Lines, pool: WorkerThreads) -> str:
     """Return the text of the reference of a program; one that raises if none is known; empty for what is no program."""
-    interface = interface_of(best, behaviour.kernel) if behaviour.kernel and isinstance(best, Candidate) else None
-    if interface is None or not isinstance(best, Candidate):
+    if behaviour.kernel is None or isinstance(best, Lines):
         return ""
-    program, text = best, text_of(best.module)
+    interface = interface_of(best, behaviour.kernel)
+    if interface is None:
+        return ""
+    program, taken, text = best, interface, _text(best)
     try:
-        if isinstance(behaviour, SameFailure):
-            return numpy_text(program.module)
-        wrong = behaviour
-        return pool.call(lambda workers: wrong.reference(program, interface, text, workers))
+        return pool.call(lambda workers: behaviour.reference(program, taken, text, workers))
     except Untranslatable as error:
         return no_reference(interface, str(error))
 

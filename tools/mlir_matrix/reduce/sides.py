@@ -18,7 +18,8 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import Done
-from mlir_matrix.plan.graph import File, Graph, Input, PlannedAction, Produced
+from mlir_matrix.plan.graph import File, Graph, Input, PlannedAction, Produced, compiler_params
+from mlir_matrix.plan.parameters import seed_of_draw
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.reduce.program import Interface
 from mlir_matrix.reduce.workers import Request, Workers, composed
@@ -32,8 +33,6 @@ DRAWS = (0, 1, 2)
 #: The release of LLVM from which on inherent attributes stand apart, and names that changed then.
 _PROPERTIES = 17
 _OLDER_NAMES = {"operandSegmentSizes": "operand_segment_sizes", "resultSegmentSizes": "result_segment_sizes"}
-#: The distance between the seeds of two draws, as workloads have it.
-_DRAW = 1_000_003
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +100,7 @@ class Side:
             tool="reprint",
             stage=Stage.LOWER,
             environment=self._warm,
-            params={key: taker.params[key] for key in ("backend", "bindings") if key in taker.params},
+            params=compiler_params(taker),
             inputs={"ir": CANDIDATE},
             outputs={"generic": "out/generic.mlir", "custom": "out/custom.mlir"},
         )
@@ -175,7 +174,7 @@ class Side:
         params = {**action.params, "arguments": arguments, "results": list(interface.results)}
         found = []
         for draw in draws:
-            made = [{**each, "seed": each["seed"] + draw * _DRAW} for each in interface.inputs]
+            made = [{**each, "seed": seed_of_draw(each["seed"], draw)} for each in interface.inputs]
             paths = {each["name"]: _argument(each["name"], draw) for each in interface.inputs}
             inputs = Request(
                 label="inputs",

@@ -14,11 +14,10 @@ from mlir_matrix.bisect.steps.evidence import Answer
 from mlir_matrix.bisect.steps.localize import Localized, localize
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.environments.session import Session
-from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.recipes import READS_IR, ResolvedStep, resolve_step
 from mlir_matrix.expand.tolerances import ToleranceResolver
-from mlir_matrix.plan.graph import Graph, Input, PlannedAction, Produced
+from mlir_matrix.plan.graph import Graph, Input, PlannedAction, Produced, add_print
 from mlir_matrix.plan.parameters import inputs_params
 from mlir_matrix.plan.planner import Planner
 from mlir_matrix.plan.programs import is_prepared
@@ -31,7 +30,7 @@ from mlir_matrix.reduce.sides import Bounds, Side, side_of
 from mlir_matrix.reduction.numpy_text import Untranslatable, numpy_text
 from mlir_matrix.reduction.tree import Module, ParseError, parse
 from mlir_matrix.results.results import NOT_RUN, TestResult
-from mlir_matrix.results.run_plan import run_graph, run_plan
+from mlir_matrix.results.run_plan import outputs_of, run_plan
 from mlir_matrix.results.signature import Signature
 
 #: The kind of IR that has a reference in NumPy.
@@ -149,7 +148,7 @@ class Levels:
         last = kinds.index(_LINALG, done)
         given = self._planner.chains.lower(test, done, self._sources[begin], last)
         assert isinstance(given, Produced)
-        printed = self._printed(given, self.graph.actions[given.action], self.graph)
+        printed = add_print(self.graph, given, self.graph.actions[given.action])
         return side_of(session, self.graph, printed, self._sources[begin], limits)
 
     def own_run(self) -> str:
@@ -170,9 +169,9 @@ class Levels:
         """Return the IR of a level as it is. Raise UsageError if it is not text, or InfrastructureError."""
         source = self._sources[number]
         if isinstance(source, Produced):
-            needed = {each: self.graph.actions[each] for each in self.graph.needed_by(source.action)}
-            result = run_graph(self._session, Graph(needed), limits=limits)[source.action].result
-            data = ActionCache(self._session.home.actions).read_blob(result.outputs[source.output])
+            data = self._outputs(self.graph, source.action, f"the level after {self.names[number]}", limits)[
+                source.output
+            ]
         else:
             data = (self._session.catalog.roots[source.root] / source.path).read_bytes()
         try:
@@ -181,18 +180,6 @@ class Levels:
             raise UsageError(
                 f"{self._test.id}: what {self.names[number]} gives is {self.kinds[number]}, neither MLIR nor text"
             ) from None
-
-    def _printed(self, source: Input, by: PlannedAction, graph: Graph) -> str:
-        """Add the action that prints IR in the generic form, by the compiler of an action. Return it."""
-        return graph.add(
-            "print",
-            tool="reprint",
-            stage=Stage.LOWER,
-            environment=by.environment,
-            params={key: by.params[key] for key in ("backend", "bindings") if key in by.params},
-            inputs={"ir": source},
-            outputs={"generic": "generic.mlir", "custom": "custom.mlir"},
-        )
 
     def _printer(self, number: int, taker: PlannedAction) -> PlannedAction:
         """Return an action whose compiler prints a level: the step that takes it, or, if that is any program, another one.
@@ -221,14 +208,14 @@ class Levels:
             raise UsageError(f"{self._test.id}: what {self.names[number]} gives is {kind}, which is not MLIR")
         printer = self._printer(number, taker)
         graph = Graph(dict(self.graph.actions))
-        name = self._printed(self._sources[number], printer, graph)
-        needed = {each: graph.actions[each] for each in graph.needed_by(name)}
-        result = run_graph(self._session, Graph(needed), limits=limits)[name].result
-        if not result.ok:
-            raise UsageError(
-                f"the IR after {self.names[number]} cannot be printed for {taker.label}: {result.outcome['reason']}"
-            )
-        return parse(ActionCache(self._session.home.actions).read_blob(result.outputs["generic"]).decode())
+        name = add_print(graph, self._sources[number], printer)
+        what = f"the IR after {self.names[number]}, printed for {taker.label}"
+        return parse(self._outputs(graph, name, what, limits)["generic"].decode())
+
+    def _outputs(self, graph: Graph, action: str, what: str, limits: Limits) -> dict[str, bytes]:
+        """Return the outputs of an action of a graph by name. Raise UsageError if it fails, or InfrastructureError."""
+        needed = Graph({each: graph.actions[each] for each in graph.needed_by(action)})
+        return outputs_of(self._session, needed, action, what, limits)
 
 
 def find_subject(

@@ -16,13 +16,13 @@ from typing import TypeVar
 from mlir_matrix.actions.runtime.collect import remove_folder
 from mlir_matrix.base.digest import digest_value
 from mlir_matrix.base.events import Listener, Tick
-from mlir_matrix.base.files import unwritable
+from mlir_matrix.base.files import append_line, unwritable
 from mlir_matrix.base.paths import Home
+from mlir_matrix.base.text import counted
 from mlir_matrix.execute.folders import make_scratch, new_scratch
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.reduce.behaviours import Predicate
 from mlir_matrix.reduce.lines import Lines
-from mlir_matrix.reduce.progress import Progress
 from mlir_matrix.reduce.workers import Workers
 from mlir_matrix.reduction.search import Candidate
 from mlir_matrix.reduction.tree import text_of
@@ -31,6 +31,30 @@ from mlir_matrix.reduction.tree import text_of
 _LONGEST = 300
 R = TypeVar("R")
 T = TypeVar("T", Candidate, Lines)
+
+
+class Progress:
+    """The size of the best candidate so far, and how many were tested."""
+
+    def __init__(self) -> None:
+        self.operations = 0
+        self.tested = 0
+        #: Those of them that an earlier process has tested.
+        self.known = 0
+        self._began = 0.0
+
+    def note(self, operations: int) -> None:
+        """Take the size of the best candidate so far."""
+        self._began = self._began or time.monotonic()
+        self.operations = operations
+
+    def words(self) -> str:
+        """Return the progress in a line; empty before it begins."""
+        if not self._began:
+            return ""
+        seconds = time.monotonic() - self._began
+        rate = f", {(self.tested - self.known) / seconds:.0f} a second" if seconds > 1 else ""
+        return f"{counted(self.operations, 'operation')} left; {counted(self.tested, 'candidate')} tested{rate}"
 
 
 class Tried:
@@ -67,7 +91,6 @@ class ParallelTester:
         #: Whether time was up before all candidates were tested.
         self.stopped = False
         self._known = read_tried(log, reduction)
-        _end_line(log)
         progress.tested += len(self._known)
         progress.known += len(self._known)
 
@@ -125,11 +148,7 @@ class ParallelTester:
         self._listener(Tick(waiting=0))
         self._known[tried.key] = refusal
         line = {"reduction": self._reduction, "candidate": tried.key, "edit": edit, "refusal": refusal[:_LONGEST]}
-        try:
-            with open(self._log, "ab") as file:
-                file.write(json.dumps(line).encode() + b"\n")
-        except OSError as error:
-            raise unwritable(f"the log {self._log} cannot be written", error) from None
+        append_line(self._log, json.dumps(line).encode() + b"\n")
 
 
 def read_tried(log: Path, reduction: str) -> dict[str, str]:
@@ -150,19 +169,9 @@ def read_tried(log: Path, reduction: str) -> dict[str, str]:
             if tried["reduction"] == reduction:
                 found[str(tried["candidate"])] = str(tried["refusal"])
         except (ValueError, LookupError, TypeError):
-            # A line that a killed process began, and the next one continued.
+            # A line that a killed process began.
             continue
     return found
-
-
-def _end_line(log: Path) -> None:
-    """End a line that a killed process began, so that the next one is whole."""
-    try:
-        with open(log, "ab+") as file:
-            if file.tell() and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n":
-                file.write(b"\n")
-    except OSError as error:
-        raise unwritable(f"the log {log} cannot be written", error) from None
 
 
 class WorkerThreads:

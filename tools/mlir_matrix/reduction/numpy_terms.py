@@ -203,8 +203,10 @@ def literal(number: float, element: str) -> str:
     """Return the text of a number as its type holds it: MLIR has only as many digits as the type needs."""
     if element not in DIGITS:
         return str(bool(number) if element == "i1" else int(number))
-    if not math.isfinite(number):
-        return "np.nan" if math.isnan(number) else f"{'-' if number < 0 else ''}np.inf"
+    if math.isnan(number):
+        return "np.nan"
+    if math.isinf(number):
+        return "np.inf" if number > 0 else "-np.inf"
     mantissa, exponent = math.frexp(number)
     # Of a subnormal number, MLIR's text has digits that its type has not. Their effect is below all bounds.
     scale = 2.0 ** DIGITS[element]

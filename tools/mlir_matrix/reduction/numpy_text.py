@@ -147,8 +147,11 @@ class _Translator:
         dims = tuple(next(dynamic).text if size == "?" else size for size in sizes)
         if element == "i1":
             text = _UNINITIALISED
+        elif element in DIGITS:
+            text = "np.nan"
         else:
-            text = "np.nan" if element in DIGITS else str(-(2 ** (63 if element == "index" else int(element[1:]) - 1)))
+            bits = 64 if element == "index" else int(element[1:])
+            text = str(-(2 ** (bits - 1)))
         return [Term(text=text, element=element, dims=dims, literal=True, splat=True)]
 
     def _reshape(self, one: Operation, given: list[Term]) -> Sequence[Term]:

@@ -52,7 +52,11 @@ def sizes_of(text: str) -> list[int]:
 
 def resized(text: str, new_size: Callable[[int], int]) -> str:
     """Return a text with types in which each known size is another one."""
-    return _SIZES.sub(lambda found: _SIZE.sub(lambda size: str(new_size(int(size[0]))), found[0]), text)
+
+    def renewed(size: re.Match[str]) -> str:
+        return str(new_size(int(size[0])))
+
+    return _SIZES.sub(lambda found: _SIZE.sub(renewed, found[0]), text)
 
 
 def cost_of(text: str) -> int:

@@ -17,7 +17,7 @@ from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.routes import RouteStep
 from mlir_matrix.expand.tolerances import ToleranceResolver
-from mlir_matrix.plan.graph import Input, PlannedAction, Produced
+from mlir_matrix.plan.graph import Input, PlannedAction, Produced, add_print
 from mlir_matrix.plan.planner import PlannedTests, Planner
 from mlir_matrix.plan.programs import is_prepared
 from mlir_matrix.plan.request import Limits
@@ -73,16 +73,7 @@ class LevelPlanner:
 
     def printed(self, ir: Input, form: str, action: PlannedAction) -> Produced:
         """Return IR as the release of an action prints it: ``generic``, which other releases can read, or ``custom``."""
-        made = self.planner.graph.add(
-            "print",
-            tool="reprint",
-            stage=action.stage,
-            environment=action.environment,
-            params={key: action.params[key] for key in ("backend", "bindings") if key in action.params},
-            inputs={"ir": ir},
-            outputs={"generic": "generic.mlir", "custom": "custom.mlir"},
-        )
-        return Produced(made, form)
+        return Produced(add_print(self.planner.graph, ir, action), form)
 
     def handed(self, artifact: Input, environment: str) -> Input:
         """Return an artifact for a step in an environment: IR for another release of its environment in the generic form."""

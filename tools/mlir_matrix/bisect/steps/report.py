@@ -12,7 +12,7 @@ from string import ascii_uppercase
 from rich.markup import escape
 from rich.text import Text
 
-from mlir_matrix.base.files import write_file, write_text
+from mlir_matrix.base.files import write_file
 from mlir_matrix.base.layout import columns
 from mlir_matrix.base.paths import launcher
 from mlir_matrix.base.text import harmless, shortened
@@ -21,7 +21,7 @@ from mlir_matrix.bisect.steps.evidence import WRONG, Answer
 from mlir_matrix.bisect.steps.localize import Cell, Localized
 from mlir_matrix.bisect.steps.passes import PATTERNS, FoundPass
 from mlir_matrix.expand.routes import alternatives, word_list
-from mlir_matrix.results.report.markdown import code, escaped, fenced, page
+from mlir_matrix.results.report.markdown import code, escaped, fenced, write_with_page
 
 _REASON, _DIFFERENCE = 160, 14
 #: How many continuations a table shows. The JSON has all.
@@ -199,8 +199,7 @@ def write_report(report: Report) -> None:
         if data:
             write_file(report.path.parent / name, data)
     text = "\n".join(map(harmless, _markdown(report))) + "\n"
-    write_text(report.path, text)
-    write_text(report.path.with_suffix(".html"), page(text))
+    write_with_page(report.path, text)
 
 
 def stepped_document(reports: Sequence[Report]) -> SteppedBisections:

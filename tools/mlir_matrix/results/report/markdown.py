@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from html import escape
+from pathlib import Path
 
 from markdown_it import MarkdownIt
+
+from mlir_matrix.base.files import write_text
 
 _STYLE = """\
 :root { color-scheme: light dark; --line: #8884; --soft: #8881; }
@@ -22,6 +25,12 @@ ins, del { text-decoration: none; } ins { background: #2a43; } del { background:
 """
 #: Characters that CommonMark and GitHub may interpret as markup.
 _MARKUP = re.compile(r"[\\`*_\[\]<>|#!&~$]")
+
+
+def write_with_page(path: Path, markdown: str) -> None:
+    """Write a report as Markdown, and as HTML beside it. Raise InfrastructureError."""
+    write_text(path, markdown)
+    write_text(path.with_suffix(".html"), page(markdown))
 
 
 def page(markdown: str) -> str:

@@ -387,7 +387,7 @@ def _good_side(
     ]
     if not right:
         return "", None, None
-    best = min(right, key=lambda each: (not _has_linalg(each.test), "@" in each.name))
+    best = min(right, key=lambda each: (not _has_linalg(each.test), "@" in each.name, each.test.target != test.target))
     run = levels.run(best.test, begin)
     side = side_of(session, levels.graph, run, levels.source(begin), limits)
     return best.name, side, levels.to_linalg(session, best.test, begin, 0, limits)
@@ -397,6 +397,7 @@ def _has_linalg(test: Test) -> bool:
     """Return whether the route of a test has a level of which a reference can be made.
 
     Of several continuations such a one is taken, of this release first: another one is often programs, each a process of its own.
+    Then one of the test's target: another one may be emulated.
     """
     assert test.route is not None
     return _LINALG in (test.route.kind, *(step.gives for step in test.route.steps))

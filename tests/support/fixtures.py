@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.base.paths import Home
+from mlir_matrix.base.paths import Home, repository
 from mlir_matrix.environments.fetch.apt_sources import find_mirrors
 from mlir_matrix.environments.install import debian
+from mlir_matrix.plan.run_kernels import DRIVER_SOURCES
 from support.clock import Clock
 from support.fake_bazel import Fakes
 from support.fake_containers import Fake
@@ -21,13 +22,11 @@ from support.wheelhouse import wheels
 
 __all__ = ["clock", "driver_sources", "fake", "fakes", "home", "homes", "make_tree", "tree", "wheels", "without_mirror"]
 
-_DRIVER = Path(__file__).parents[2] / "tools" / "driver"
-
 
 @pytest.fixture(scope="session")
 def driver_sources() -> dict[str, str]:
     """The C files of the driver, by name."""
-    return {path.name: str(path) for path in sorted(_DRIVER.iterdir())}
+    return {Path(path).name: str(repository() / path) for path in DRIVER_SOURCES}
 
 
 @pytest.fixture

@@ -35,7 +35,8 @@ _GROUPS = {
         "system/test_installed",
     ),
     "kit": tuple(
-        f"toolchain/actions/tools/test_{name}" for name in ("link", "link_kit", "object", "object_by_programs", "run")
+        f"toolchain/actions/tools/test_{name}"
+        for name in ("bench", "link", "link_kit", "object", "object_by_programs", "run")
     ),
 }
 _BY_FILE = {f"tests/{file}.py": group for group, files in _GROUPS.items() for file in files}

@@ -25,7 +25,7 @@ from mlir_matrix.plan.graph import File, Graph, PlannedAction, Produced
 from mlir_matrix.plan.parameters import judged
 from mlir_matrix.plan.planner import PlannedTests, Planner
 from mlir_matrix.plan.references import add_reference
-from mlir_matrix.plan.run_kernels import DRIVER_SOURCES
+from mlir_matrix.plan.run_kernels import BENCH_SOURCES, DRIVER_SOURCES
 from mlir_matrix.plan.session import plan_tests
 
 
@@ -278,7 +278,7 @@ def test_what_is_compiled_in_memory_is_linked_with_nothing(current: Session) -> 
 def test_every_driver_source_is_listed(current: Session) -> None:
     folder = current.catalog.roots[0] / "tools" / "driver"
     found = {path.name for path in folder.iterdir() if path.suffix in (".c", ".h")}
-    assert found == {path.rsplit("/", 1)[1] for path in DRIVER_SOURCES}
+    assert found == {path.rsplit("/", 1)[1] for path in (*DRIVER_SOURCES, *BENCH_SOURCES)}
 
 
 def test_an_environment_that_stands_in_changes_no_name(current: Session) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from mlir_matrix.actions.contract import Role
@@ -36,20 +37,40 @@ from mlir_matrix.plan.parameters import (
 )
 from mlir_matrix.plan.programs import add_prepared, is_prepared
 
+_DRIVER = "tools/driver/"
+_COMMON_SOURCES = (
+    "call.c", "call.h", "fail.c", "fail.h", "memref.c", "memref.h", "missing.c", "npy.c", "npy.h", "spec.c", "spec.h",
+)  # fmt: skip
 #: The driver, relative to this repository. Kernels of every catalog are linked with it.
 DRIVER_SOURCES = tuple(
-    f"tools/driver/{name}"
-    for name in (
-        "call.c", "call.h", "driver.c", "driver.h", "fail.c", "fail.h", "jit.c", "main.c", "memory.c", "memory.h",
-        "memref.c", "memref.h", "missing.c", "npy.c", "npy.h", "spec.c", "spec.h", "system.c", "system.h",
+    f"{_DRIVER}{name}"
+    for name in sorted(
+        (*_COMMON_SOURCES, "driver.c", "driver.h", "jit.c", "main.c", "memory.c", "memory.h", "system.c", "system.h")
     )
-)  # fmt: skip
+)
+#: The driver that measures kernels. The other forms do not read it, so that their keys stay where it changes.
+BENCH_SOURCES = tuple(f"{_DRIVER}{name}" for name in sorted((*_COMMON_SOURCES, "arena.c", "arena.h", "bench.c")))
+_KIT_SOURCES = {"runtime": (), "driver": DRIVER_SOURCES, "library": DRIVER_SOURCES, "bench": BENCH_SOURCES}
 #: The tool of targets that compile a kernel in memory and call it there.
 JIT = "run_jit"
 _NO_PARAMS: NoParams = {}
 _KERNEL = {"kernel": "kernel"}
 #: Files of arguments, parameters, outputs.
 _Shared = tuple[dict[str, Input], RunParams, dict[str, str]]
+#: The tool of a :class:`TimedProgram` that is an executable, linked with ``tools/driver/bench.c``.
+BENCH = "bench"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimedProgram:
+    """What a run calls, to be timed: :data:`BENCH`, or the tool of the run, which then times itself."""
+
+    tool: str
+    environment: str
+    params: RunParams
+    #: ``kernel`` or ``artifact``, and arguments, by the names that the tool reads.
+    inputs: Mapping[str, Input]
+    outputs: Mapping[str, str]
 
 
 class Kernels:
@@ -67,7 +88,7 @@ class Kernels:
         self._tool_params: dict[tuple[object, ...], RunParams] = {}
         #: Parameters and files of a target's own tool, by target, kind and a pipeline's values.
         self._own: dict[tuple[object, ...], tuple[ToolParams, dict[str, Input]]] = {}
-        self._links: dict[tuple[Input, str, str], Produced] = {}
+        self._links: dict[tuple[Input, str, str, str], Produced] = {}
         #: Parts of the driver, by name, triple and environment.
         self._kits: dict[tuple[str, str, str], Produced] = {}
 
@@ -85,38 +106,25 @@ class Kernels:
         ``workload``: that of the test with other sizes of dimensions. ``arguments``: by input, instead of those of the draw.
         Tests with equal parameters and inputs share the action.
         """
-        route, target = test.route, self._catalog.targets[test.target].document
+        route = test.route
         assert route is not None
-        entry, tool = workload or self._catalog.workloads[test.workload], route.runner.tool
+        entry = workload or self._catalog.workloads[test.workload]
         # Only a target that generates code when it runs a kernel reads these.
         values = self._catalog.pipelines[test.pipeline].document.codegen
-        settings = tuple(values.items())
         given = (draw, *entry.document.dims.values(), *(arguments or {}).items())
-        key = (artifact, test.target, test.workload, route.linker, route.runner, settings, given)
+        key = (artifact, test.target, test.workload, route.linker, route.runner, tuple(values.items()), given)
         if key in self._runs:
             return self._runs[key]
-        if is_prepared(self._catalog, entry):
-            files, params, outputs = self._prepared_inputs(test, entry, target, draw)
+        files, params, outputs = self._shared_parts(test, entry, draw, arguments)
+        kernel: dict[str, Input]
+        if route.runner.tool == "run":
+            kernel = {"kernel": self._linked(artifact, test.target, route)}
+            native = bool(self._catalog.targets[test.target].document.devices)
         else:
-            files, params, outputs = self._inputs(entry, target, draw, arguments)
-        native, common = bool(target.devices), params
-        if tool == "run":
-            kernel: dict[str, Input] = {"kernel": self._linked(artifact, test.target, route)}
-        elif tool == JIT:
-            library = self._kit(str(target.triple), route.linker, "library", "driver.so")
-            codegen: CodegenParams = {"parameters": {name: json_value(value) for name, value in values.items()}}
-            compiled = self._compile(artifact, library, route.runner.environment, codegen)
-            kernel, native = {"ir": compiled, "driver": library}, True
-            # One object for all runs: its digest is computed once.
-            params = cached(self._tool_params, (id(common), settings), lambda: RunParams(**common, **codegen))
-        else:
-            native = native or target.native
-            own, extra = cached(self._own, (test.target, route.ends, settings), lambda: self._new_own(test, route))
-            kernel = {"artifact": self._linked(artifact, test.target, route) if route.linker else artifact, **extra}
-            params = cached(self._tool_params, (id(common), id(own)), lambda: RunToolParams(**common, **own))
+            kernel, params, native = self._own_parts(test, artifact, params)
         self._runs[key] = self.graph.add(
             f"run/{label(entry)}",
-            tool=tool,
+            tool=route.runner.tool,
             stage=Stage.RUN,
             environment=route.runner.environment,
             params=params,
@@ -125,6 +133,51 @@ class Kernels:
             native=native,
         )
         return self._runs[key]
+
+    def bench(self, test: Test, artifact: Input) -> TimedProgram:
+        """Add the actions that make a kernel which can be timed, on the inputs of draw 0, and return how to call it."""
+        route, entry = test.route, self._catalog.workloads[test.workload]
+        assert route is not None
+        files, params, outputs = self._shared_parts(test, entry, 0, None)
+        kernel: dict[str, Input]
+        if route.runner.tool == "run":
+            tool, kernel = BENCH, {"kernel": self._linked(artifact, test.target, route, "bench")}
+        else:
+            tool = route.runner.tool
+            kernel, params, _ = self._own_parts(test, artifact, params)
+        return TimedProgram(
+            tool=tool,
+            environment=route.runner.environment,
+            params=params,
+            inputs={**kernel, **files},
+            outputs=outputs,
+        )
+
+    def _shared_parts(
+        self, test: Test, entry: Entry[Workload], draw: int, arguments: Mapping[str, Produced] | None
+    ) -> _Shared:
+        target = self._catalog.targets[test.target].document
+        if is_prepared(self._catalog, entry):
+            return self._prepared_inputs(test, entry, target, draw)
+        return self._inputs(entry, target, draw, arguments)
+
+    def _own_parts(self, test: Test, artifact: Input, common: RunParams) -> tuple[dict[str, Input], RunParams, bool]:
+        """Return the kernel, the parameters and whether it is native, of a run that does not use the linked driver."""
+        route, target = test.route, self._catalog.targets[test.target].document
+        assert route is not None
+        values = self._catalog.pipelines[test.pipeline].document.codegen
+        settings = tuple(values.items())
+        if route.runner.tool == JIT:
+            library = self._kit(str(target.triple), route.linker, "library", "driver.so")
+            codegen: CodegenParams = {"parameters": {name: json_value(value) for name, value in values.items()}}
+            compiled = self._compile(artifact, library, route.runner.environment, codegen)
+            # One object for all runs: its digest is computed once.
+            params = cached(self._tool_params, (id(common), settings), lambda: RunParams(**common, **codegen))
+            return {"ir": compiled, "driver": library}, params, True
+        own, extra = cached(self._own, (test.target, route.ends, settings), lambda: self._new_own(test, route))
+        linked = self._linked(artifact, test.target, route) if route.linker else artifact
+        params = cached(self._tool_params, (id(common), id(own)), lambda: RunToolParams(**common, **own))
+        return {"artifact": linked, **extra}, params, bool(target.devices) or target.native
 
     def prepare(self, test: Test, workload: Entry[Workload], draw: int = 0) -> str:
         """Add the action that prepares a program in a foreign form (:mod:`mlir_matrix.actions.runtime.prepared`)."""
@@ -250,12 +303,16 @@ class Kernels:
         )
         return Produced(action, "ir")
 
-    def _linked(self, artifact: Input, target: str, route: Route) -> Produced:
-        key = (artifact, target, route.linker)
+    def _linked(self, artifact: Input, target: str, route: Route, driver: str = "driver") -> Produced:
+        """Link a kernel with a form of the driver, one that is an object."""
+        key = (artifact, target, route.linker, driver)
         if key not in self._links:
             triple = str(self._catalog.targets[target].document.triple)
             # Two parts: the code of the driver changes often, the C library does not.
-            kit = {name: self._kit(triple, route.linker, name, f"{name}.o") for name in ("runtime", "driver")}
+            kit = {
+                "runtime": self._kit(triple, route.linker, "runtime", "runtime.o"),
+                "driver": self._kit(triple, route.linker, driver, f"{driver}.o"),
+            }
             action = self.graph.add(
                 "link",
                 tool="link",
@@ -272,7 +329,7 @@ class Kernels:
         """Return a part of the driver of a target."""
         key = (name, triple, environment)
         if key not in self._kits:
-            sources = {} if name == "runtime" else {Path(path).name: File(0, path) for path in DRIVER_SOURCES}
+            sources = {Path(path).name: File(0, path) for path in _KIT_SOURCES[name]}
             action = self.graph.add(
                 f"{name}/{triple}",
                 tool="link_kit",

@@ -3,7 +3,8 @@
 params   ``triple``: the target, as Zig names it (``x86_64-linux-musl``)
 inputs   the driver's sources, each under its file name (``driver.c``, ``npy.h``, …); needed but for ``runtime``
 outputs  ``driver``: the driver, one relocatable object; ``library``: the driver as a shared library, for what compiles
-         kernels in memory; ``runtime``: start-up code, all of musl with libm, and compiler-rt, one relocatable object.
+         kernels in memory; ``bench``: the driver that measures a kernel, one relocatable object; ``runtime``: start-up
+         code, all of musl with libm, and compiler-rt, one relocatable object.
          Each may be asked for alone: the runtime takes Zig half a minute to build, the others a second
 
 The runtime is one object, because archives contain the path of the cache in which they were made, and debug information contains
@@ -31,7 +32,7 @@ _FLAGS = (
     "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror",
 )  # fmt: skip
 #: The source file with the entry point of each form of the driver.
-_MAINS = {"driver": "main.c", "library": "jit.c"}
+_MAINS = {"driver": "main.c", "library": "jit.c", "bench": "bench.c"}
 #: The symbols that the library exports: functions that kernels call, and its entry point. Other symbols stay local, so they
 #: cannot conflict with symbols of the process.
 _SHOWN = (
@@ -115,7 +116,7 @@ def _driver(scratch: Path, target: str, sources: Mapping[str, str], form: str) -
             scratch, ["cc", "-target", target, *flags, "-c", f"{form}/{name}", "-o", objects[-1]],
             failure=f"{name} of the driver does not compile",
         )  # fmt: skip
-    return _share(scratch, target, objects) if form == "library" else _merge(scratch, target, "driver.o", objects)
+    return _share(scratch, target, objects) if form == "library" else _merge(scratch, target, f"{form}.o", objects)
 
 
 def _share(scratch: Path, target: str, objects: Sequence[str]) -> Path:

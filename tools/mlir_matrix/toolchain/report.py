@@ -208,7 +208,9 @@ def damage_lines(found: Damage) -> Iterator[str]:
 def fetched_document(current: Session, environments: Iterable[ResolvedEnvironment], errors: Iterable[str]) -> Fetched:
     def entries() -> Iterator[FetchedEnvironment]:
         for environment in environments:
-            named = split_pins(environment.name)[0] in current.catalog.environments
+            name, pins = split_pins(environment.name)
+            # A release of a component may have the name of an environment: clang@22.1.8, beside clang@clang=22.1.8.
+            named = name in current.catalog.environments and (not pins or "=" in pins)
             yield {
                 "name": environment.name,
                 "digest": environment.digest,

@@ -28,12 +28,12 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache, Result
 from mlir_matrix.execute.keys import action_key
+from mlir_matrix.execute.run_graph import run_graph
 from mlir_matrix.expand.select import choose
 from mlir_matrix.plan.graph import BUILDING, Graph
 from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import open_session, plan_tests
-from mlir_matrix.results.run_plan import run_graph
 
 RUNS = 3
 SAMPLE = 12

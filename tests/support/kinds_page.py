@@ -15,11 +15,11 @@ from typing import cast
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import Conditions, Kind
 from mlir_matrix.environments.session import Session
+from mlir_matrix.execute.run_graph import run_graph
 from mlir_matrix.expand.kinds import lineage
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import open_session, plan_tests, select_tests
-from mlir_matrix.results.run_plan import run_graph
 from support.kind_graph import draw
 
 _HEADER = """\

@@ -9,11 +9,11 @@ from mlir_matrix.actions.runtime.collect import remove_folder
 from mlir_matrix.base.files import locked
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.eviction import evict
+from mlir_matrix.execute.run_graph import run_graph
 from mlir_matrix.expand.select import choose
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import plan_tests
-from mlir_matrix.results.run_plan import run_graph
 from support.workspace import results
 
 #: Bytes that may be left of former drivers.

@@ -12,12 +12,12 @@ import pytest
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
+from mlir_matrix.execute.run_graph import run_graph
 from mlir_matrix.expand.select import choose
 from mlir_matrix.expand.tolerances import ToleranceResolver
 from mlir_matrix.plan.planner import Planner
 from mlir_matrix.plan.references import add_reference
 from mlir_matrix.plan.request import Limits
-from mlir_matrix.results.run_plan import run_graph
 
 WORKLOADS = sorted(path.parent.name for path in Path(__file__).parents[2].glob("matrix/workloads/*/workload.yaml"))
 #: MLIR's own loops, and C where there is no program in linalg.

@@ -15,6 +15,7 @@ from mlir_matrix.base.events import Event, Listener, Tick, ignore
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import ActionDone, ActionStarted
+from mlir_matrix.execute.run_graph import run_graph
 from mlir_matrix.execute.scheduler import Scheduler
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
@@ -24,7 +25,7 @@ from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.request import ExecutorOptions, Limits
 from mlir_matrix.plan.session import open_session, plan_tests
 from mlir_matrix.results.results import Run, TestDone
-from mlir_matrix.results.run_plan import run_graph, run_plan
+from mlir_matrix.results.run_plan import run_plan
 
 LIMITS = Limits(jobs=2)
 #: IR tests need neither a framework nor the C library.

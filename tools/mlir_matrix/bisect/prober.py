@@ -15,6 +15,7 @@ from mlir_matrix.bisect.signature import By, signature
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import ActionDone, Done
+from mlir_matrix.execute.run_graph import run_graph
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.plan.graph import Graph, PlannedAction, Produced, add_print
 from mlir_matrix.plan.planner import PlannedTests
@@ -22,7 +23,7 @@ from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import plan_tests
 from mlir_matrix.results.repeats import Made, note_outputs, with_repeats, without_copy
 from mlir_matrix.results.results import TestDone, TestResult
-from mlir_matrix.results.run_plan import run_graph, run_plan
+from mlir_matrix.results.run_plan import run_plan
 from mlir_matrix.results.signature import PASS
 
 #: How often to call a kernel to measure its time.

@@ -24,6 +24,7 @@ from mlir_matrix.catalog.models.base import Step
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.job import Done
+from mlir_matrix.execute.run_graph import run_graph
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.recipes import Unsupported, resolve_step
 from mlir_matrix.expand.select import choose
@@ -32,7 +33,6 @@ from mlir_matrix.plan.planner import Planner
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.results.reproducer import pass_names
 from mlir_matrix.results.results import SCHEMA as RESULTS
-from mlir_matrix.results.run_plan import run_graph
 
 if TYPE_CHECKING:
     from mlir_matrix.expectations.documents import ConflictPair, Conflicts, KnownConflict, RepeatedPair, StaleConflict

@@ -18,12 +18,12 @@ from mlir_matrix.catalog.corpora import LIST, MOST_MEMBERS, names_in
 from mlir_matrix.catalog.models.base import Corpus
 from mlir_matrix.catalog.models.suites import Expectations, Suite
 from mlir_matrix.environments.session import Session
+from mlir_matrix.execute.run_graph import outputs_of
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.programs import add_members
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.results.results import NOT_RUN, TestResult
-from mlir_matrix.results.run_plan import outputs_of
 from mlir_matrix.results.signature import mismatch_words, shape, wrong_outputs
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ from mlir_matrix.base.text import counted
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import Done
+from mlir_matrix.execute.run_graph import run_graph
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.tolerances import ToleranceResolver
 from mlir_matrix.golden.mutants import OUTPUTS, Auditor, Mutant, plan_sites
@@ -28,7 +29,6 @@ from mlir_matrix.plan.parameters import found_place
 from mlir_matrix.plan.planner import Planner
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.results.result_maker import reference_failure
-from mlir_matrix.results.run_plan import run_graph
 
 if TYPE_CHECKING:
     from mlir_matrix.golden.documents import (

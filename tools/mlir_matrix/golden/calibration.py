@@ -19,6 +19,7 @@ from mlir_matrix.catalog.yaml_reader import read_text
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import Done
+from mlir_matrix.execute.run_graph import run_graph
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.tolerances import Resolved, ToleranceResolver
 from mlir_matrix.golden.gumbel import CONFIDENCE, ErrorObservation, LayerCalibration, calibrate, usual_gap
@@ -29,7 +30,6 @@ from mlir_matrix.plan.programs import has_draws, is_prepared
 from mlir_matrix.plan.properties import Tolerate
 from mlir_matrix.plan.references import add_expected
 from mlir_matrix.plan.request import Limits
-from mlir_matrix.results.run_plan import run_graph
 
 if TYPE_CHECKING:
     from mlir_matrix.golden.documents import CalibratedFailure, CalibratedLayer, NotCalibrated

@@ -23,6 +23,7 @@ from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache, LostBlob
 from mlir_matrix.execute.lookup import cached_result
 from mlir_matrix.execute.progress import Counting
+from mlir_matrix.execute.run_graph import run_graph
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import find_test, identifiers, whole_catalog
 from mlir_matrix.expand.tolerances import ToleranceResolver
@@ -38,7 +39,6 @@ from mlir_matrix.plan.parameters import bounds_of
 from mlir_matrix.plan.programs import is_prepared
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import plan_tests, select_tests
-from mlir_matrix.results.run_plan import run_graph
 
 if TYPE_CHECKING:
     from mlir_matrix.compare.documents import Verdict

@@ -16,11 +16,11 @@ from mlir_matrix.base.names import is_name, printable, why_not_a_name
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.base import Workload
 from mlir_matrix.environments.session import Session
+from mlir_matrix.execute.run_graph import outputs_of
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.parameters import add_inputs, inputs_params
 from mlir_matrix.plan.programs import add_prepared, is_prepared
 from mlir_matrix.plan.request import Limits
-from mlir_matrix.results.run_plan import outputs_of
 
 if TYPE_CHECKING:
     from mlir_matrix.golden.documents import Inputs, WrittenInput

@@ -13,13 +13,13 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache, Result
 from mlir_matrix.execute.kept_answers import covers
+from mlir_matrix.execute.run_graph import run_graph
 from mlir_matrix.ir.level_file import LevelFile
 from mlir_matrix.plan.graph import Graph, PlannedAction
 from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import plan_tests, select_tests
 from mlir_matrix.results.locations import locations_of
-from mlir_matrix.results.run_plan import run_graph
 
 #: The input of a step.
 _IR = "ir"

@@ -18,13 +18,13 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import Done
+from mlir_matrix.execute.run_graph import run_graph
 from mlir_matrix.plan.graph import File, Graph, Input, PlannedAction, Produced, compiler_params
 from mlir_matrix.plan.parameters import seed_of_draw
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.reduce.program import Interface
 from mlir_matrix.reduce.workers import Request, Workers, composed
 from mlir_matrix.reduction.tree import Module, copy_of, text_of, walk
-from mlir_matrix.results.run_plan import run_graph
 
 #: Where the candidate is in its folder, and what judges its results.
 CANDIDATE, REFERENCE, VERDICT = "in/candidate.mlir", "in/reference.py", "out/verdict.json"

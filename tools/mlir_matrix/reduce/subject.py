@@ -14,6 +14,7 @@ from mlir_matrix.bisect.steps.evidence import Answer
 from mlir_matrix.bisect.steps.localize import Localized, localize
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.environments.session import Session
+from mlir_matrix.execute.run_graph import outputs_of
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.recipes import READS_IR, ResolvedStep, resolve_step
 from mlir_matrix.expand.tolerances import ToleranceResolver
@@ -30,7 +31,7 @@ from mlir_matrix.reduce.sides import Bounds, Side, side_of
 from mlir_matrix.reduction.numpy_text import Untranslatable, numpy_text
 from mlir_matrix.reduction.tree import Module, ParseError, parse
 from mlir_matrix.results.results import NOT_RUN, TestResult
-from mlir_matrix.results.run_plan import outputs_of, run_plan
+from mlir_matrix.results.run_plan import run_plan
 from mlir_matrix.results.signature import Signature
 
 #: The kind of IR that has a reference in NumPy.

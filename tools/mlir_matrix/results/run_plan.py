@@ -7,18 +7,17 @@ from functools import partial
 from typing import Protocol
 
 from mlir_matrix.actions.outcomes import Outcome
-from mlir_matrix.base.errors import DiskFullError, InfrastructureError, UsageError
+from mlir_matrix.base.errors import DiskFullError
 from mlir_matrix.base.events import Event, Listener, ignore
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Environment, Session, remember
-from mlir_matrix.execute.action_cache import ActionCache, LostBlob
+from mlir_matrix.execute.action_cache import LostBlob
 from mlir_matrix.execute.job import ActionDone, Done
 from mlir_matrix.execute.local_pool import LocalPool
 from mlir_matrix.execute.scheduler import Scheduler
 from mlir_matrix.execute.worker_pool import PoolFactory
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.quarantine import ActiveQuarantine, today
-from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.request import LOCAL, ExecutorOptions, Limits
 from mlir_matrix.results.repeats import without_copy
@@ -97,32 +96,6 @@ class _Collector:
             self._ends[action].remove(test)
             if self._fail_fast and result.fails:
                 self.surprise = self.surprise or without_copy(test.id)
-
-
-def run_graph(session: Session, graph: Graph, *, limits: Limits, listener: Listener = ignore) -> dict[str, Done]:
-    """Execute a graph without tests."""
-    return Scheduler(
-        graph,
-        roots=session.catalog.roots,
-        environments=session.environments(action.environment for action in graph.actions.values()),
-        home=session.home,
-        limits=limits,
-        make_pool=LocalPool,
-    ).run(listener)
-
-
-def outputs_of(session: Session, graph: Graph, action: str, what: str, limits: Limits) -> dict[str, bytes]:
-    """Execute a graph without tests; return the outputs of one action by name.
-
-    Raise UsageError if it fails, and InfrastructureError. ``what``: the outputs, for messages.
-    """
-    result = run_graph(session, graph, limits=limits)[action].result
-    if not result.ok:
-        outcome = result.outcome["outcome"]
-        kind = InfrastructureError if outcome == Outcome.INFRA_ERROR else UsageError
-        raise kind(f"{what}: {outcome}: {result.outcome['reason']}")
-    cache = ActionCache(session.home.actions)
-    return {name: cache.read_blob(digest) for name, digest in result.outputs.items()}
 
 
 def _executor(

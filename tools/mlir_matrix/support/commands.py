@@ -19,13 +19,14 @@ from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.eviction import trim_cache
 from mlir_matrix.execute.progress import shown
+from mlir_matrix.execute.run_graph import run_graph
 from mlir_matrix.expand.select import is_suite
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.request import ExecutorOptions, Limits
 from mlir_matrix.plan.session import plan_tests, select_tests
 from mlir_matrix.results.merge import read_results, result_of
-from mlir_matrix.results.run_plan import run_all, run_graph
+from mlir_matrix.results.run_plan import run_all
 from mlir_matrix.support.report import markdown, text
 from mlir_matrix.support.support import operators, report, select_operators
 

@@ -17,10 +17,11 @@ from mlir_matrix.bisect.steps.localize import LevelPlanner, Localized, alike, an
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import Done
+from mlir_matrix.execute.run_graph import run_graph
 from mlir_matrix.plan.graph import Graph, Input, PlannedAction, Produced
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.results.reproducer import SCHEDULE
-from mlir_matrix.results.run_plan import run_graph, run_plan
+from mlir_matrix.results.run_plan import run_plan
 
 _OPTIONS = re.compile(r"\{[^{}]*\}")
 #: How many lines of a difference are kept.

@@ -59,9 +59,10 @@ def test_examples_are_taken_by_the_verb(name: str, tmp_path: Path, monkeypatch: 
         assert words[:2] == ["matrix", *name.split(maxsplit=1)[:1]]
         command: click.Command | None = matrix.get_command(click.Context(matrix), words[1])
         if isinstance(command, VerbGroup):
-            below = command.get_command(click.Context(command), words[2])
+            called = command.with_default(words[2:])
+            below = command.get_command(click.Context(command), called[0])
             assert below is not None
-            below.make_context(words[2], words[3:])
+            below.make_context(called[0], called[1:])
         else:
             command.make_context(words[1], words[2:])
 

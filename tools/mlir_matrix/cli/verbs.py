@@ -65,23 +65,43 @@ class LazyVerb:
 class LazyGroup:
     """An entry in a table of verbs: a group, which has another table."""
 
-    def __init__(self, help: str, verbs: Mapping[str, LazyVerb], *examples: str, about: str = "") -> None:
-        """Define a group. ``about`` is the beginning of its ``--help``, if that is more than ``help``."""
+    def __init__(
+        self, help: str, verbs: Mapping[str, LazyVerb], *examples: str, about: str = "", default: str = ""
+    ) -> None:
+        """Define a group.
+
+        ``about`` is the beginning of its ``--help``, if that is more than ``help``. ``default``: the verb that is called where the
+        first word is none of the group's.
+        """
         self.help, self.verbs, self._examples, self._about = help, verbs, examples, about or help
+        self._default = default
 
     def load(self, name: str) -> click.Command:
         """Make the group without importing its verbs."""
-        return VerbGroup(name, verbs=self.verbs, help=self._about, examples=self._examples, callback=lambda: None)
+        return VerbGroup(
+            name,
+            verbs=self.verbs,
+            help=self._about,
+            examples=self._examples,
+            callback=lambda: None,
+            default=self._default,
+        )
 
 
 class VerbGroup(click.Group):
     """A group that imports a verb when it is called; its help ends with examples, if any."""
 
     def __init__(
-        self, *arguments: Any, verbs: Mapping[str, LazyVerb | LazyGroup], examples: Sequence[str] = (), **more: Any
+        self,
+        *arguments: Any,
+        verbs: Mapping[str, LazyVerb | LazyGroup],
+        examples: Sequence[str] = (),
+        default: str = "",
+        **more: Any,
     ) -> None:
         super().__init__(*arguments, **{"subcommand_metavar": "VERB [ARGUMENTS]...", **more})
         self._verbs = verbs
+        self._default = default
         self.examples = tuple(examples)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -103,7 +123,14 @@ class VerbGroup(click.Group):
         """Read ``help VERB`` as ``VERB --help``."""
         if args[:1] == ["help"]:
             args = [*args[1:], "--help"]
-        return super().parse_args(ctx, args)
+        is_help = args[:1] and args[0] in self.get_help_option_names(ctx)
+        return super().parse_args(ctx, args if is_help else self.with_default(args))
+
+    def with_default(self, args: list[str]) -> list[str]:
+        """Return the words of a call with the verb that is meant where they name none."""
+        if self._default and args and args[0] not in self._verbs:
+            return [self._default, *args]
+        return args
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

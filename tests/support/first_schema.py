@@ -18,26 +18,27 @@ _SERVER = "ALTER TABLE {} ALTER COLUMN {} TYPE {}"
 
 def make_old_database(url: str, runs: Iterable[Checked], folder: Path) -> None:
     shutil.copytree(module.MIGRATIONS, folder)
-    for later in ("v2.py", "v3.py"):
+    for later in ("v2.py", "v3.py", "v4.py"):
         (folder / "versions" / later).unlink()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "MIGRATIONS", folder)
         patch.setattr(module, "REVISION", "1")
         store = Store(url)
-        _change(store, "bigint", "ADD COLUMN cause integer")
+        _change(store, "bigint", "ADD COLUMN cause integer", "ADD COLUMN costs integer")
         for number, run in enumerate(runs, 1):
             store.add(run, TIMES[300])
             with store.writing() as connection:
                 connection.exec_driver_sql(f"UPDATE results SET run = {number} WHERE run >= {number}")
                 connection.exec_driver_sql(f"UPDATE runs SET key = {number} WHERE key >= {number}")
-        _change(store, "integer", "DROP COLUMN cause")
+        _change(store, "integer", "DROP COLUMN cause", "DROP COLUMN costs")
         store.close()
 
 
-def _change(store: Store, kind: str, column_change: str) -> None:
-    """Set the size of keys, and the columns of results: the program of today writes larger keys and one more column."""
+def _change(store: Store, kind: str, *column_changes: str) -> None:
+    """Set the size of keys, and the columns of results: the program of today writes larger keys and more columns."""
     with store.writing() as connection:
-        connection.exec_driver_sql(f"ALTER TABLE results {column_change}")
+        for column_change in column_changes:
+            connection.exec_driver_sql(f"ALTER TABLE results {column_change}")
         if store.is_server:
             for column in (("runs", "key"), ("results", "run")):
                 connection.exec_driver_sql(_SERVER.format(*column, kind))

@@ -38,7 +38,7 @@ MEMBERS = {
 ONNXRUNTIME = "onnx/onnxruntime/onnxruntime-cpu/onnx-nodes:test_"
 RIGHT = ("castlike_FLOAT_to_BFLOAT16", "bitcast_scalar_float32_to_int32", "scan_sum")
 #: On a target with a command: two inputs, none, a size that only the program knows.
-BY_COMMAND = ("add_uint8", "constant", "nonzero_example")
+BY_PROGRAMS = ("add_uint8", "constant", "nonzero_example")
 
 
 def test_outcomes_and_reasons(workspace: Workspace) -> None:
@@ -59,9 +59,9 @@ def test_outcomes_and_reasons(workspace: Workspace) -> None:
     assert found.keys() == MEMBERS.keys()
 
 
-def test_a_target_with_a_command_gets_the_inputs(workspace: Workspace) -> None:
-    report = workspace.run(f"onnx/iree-vmvx/iree-local/onnx-nodes:test_{{{','.join(BY_COMMAND)}}}")
-    assert list(report.outcomes.values()) == ["pass"] * len(BY_COMMAND)
+def test_a_target_that_calls_programs_gets_the_inputs(workspace: Workspace) -> None:
+    report = workspace.run(f"onnx/iree-vmvx/iree-local/onnx-nodes:test_{{{','.join(BY_PROGRAMS)}}}")
+    assert list(report.outcomes.values()) == ["pass"] * len(BY_PROGRAMS)
 
 
 def test_members_are_those_of_onnx(environments: Any, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 import onnxruntime
 
-from mlir_matrix.actions.api import Action, under_test
+from mlir_matrix.actions.api import Action, timed, under_test
 
 #: ``TensorProto.BFLOAT16``, which NumPy has no type for.
 BF16 = 16
@@ -29,7 +29,7 @@ def run(action: Action) -> None:
         arguments[each["name"]] = make(array, BF16) if bf16 else onnxruntime.OrtValue.ortvalue_from_numpy(array)
     names = [each["name"] for each in action.params["results"]]
     with under_test():
-        values = session.run_with_ort_values(names, arguments)
+        values = timed(action, lambda: session.run_with_ort_values(names, arguments))
     for each, value in zip(action.params["results"], values, strict=True):
         numpy.save(action.outputs[f"out-{each['name']}"], _bits(value) if each["dtype"] == "bf16" else value.numpy())
 

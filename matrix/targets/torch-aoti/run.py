@@ -8,7 +8,7 @@ import numpy
 import torch
 from torch._inductor import aoti_load_package
 
-from mlir_matrix.actions.api import Action, under_test
+from mlir_matrix.actions.api import Action, timed, under_test
 
 
 def run(action: Action) -> None:
@@ -20,7 +20,8 @@ def run(action: Action) -> None:
         tensor = torch.from_numpy(numpy.load(action.inputs[f"arg-{each['name']}"]))
         arguments.append(tensor.view(torch.bfloat16) if each["dtype"] == "bf16" else tensor)
     with under_test(), torch.no_grad():
-        returned = aoti_load_package(action.inputs["artifact"], run_single_threaded=True)(*arguments)
+        program = aoti_load_package(action.inputs["artifact"], run_single_threaded=True)
+        returned = timed(action, lambda: program(*arguments))
     values = [returned] if isinstance(returned, torch.Tensor) else returned
     for each, value in zip(action.params["results"], values, strict=True):
         array = (value.view(torch.uint16) if each["dtype"] == "bf16" else value).contiguous().numpy()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 import torch
 
-from mlir_matrix.actions.api import Action, under_test
+from mlir_matrix.actions.api import Action, timed, under_test
 
 
 def run(action: Action) -> None:
@@ -18,7 +18,8 @@ def run(action: Action) -> None:
         tensor = torch.from_numpy(numpy.load(action.inputs[f"arg-{each['name']}"]))
         arguments.append(tensor.view(torch.bfloat16) if each["dtype"] == "bf16" else tensor)
     with under_test(), torch.no_grad():
-        returned: Any = torch.export.load(action.inputs["artifact"]).module()(*arguments)
+        program: Any = torch.export.load(action.inputs["artifact"]).module()
+        returned = timed(action, lambda: program(*arguments))
     values = [returned] if isinstance(returned, torch.Tensor) else returned
     for each, value in zip(action.params["results"], values, strict=True):
         array = (value.view(torch.uint16) if each["dtype"] == "bf16" else value).contiguous().numpy()

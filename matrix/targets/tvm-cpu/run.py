@@ -10,7 +10,7 @@ import numpy
 import tvm
 from tvm import relax
 
-from mlir_matrix.actions.api import Action, under_test
+from mlir_matrix.actions.api import Action, timed, under_test
 
 
 def run(action: Action) -> None:
@@ -22,7 +22,8 @@ def run(action: Action) -> None:
         arguments.append(tvm.runtime.tensor(array.view(ml_dtypes.bfloat16) if each["dtype"] == "bf16" else array))
     with under_test():
         library = tvm.runtime.load_module(action.inputs["artifact"])
-        returned: Any = relax.VirtualMachine(library, tvm.cpu())["main"](*arguments)
+        program: Any = relax.VirtualMachine(library, tvm.cpu())["main"]
+        returned = timed(action, lambda: program(*arguments))
     values = [returned] if isinstance(returned, tvm.runtime.Tensor) else returned
     for each, value in zip(action.params["results"], values, strict=True):
         array = value.numpy()

@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy
 from jaxlib import lapack, xla_client
 
-from mlir_matrix.actions.api import Action, under_test
+from mlir_matrix.actions.api import Action, timed, under_test
 
 
 def run(action: Action) -> None:
@@ -19,6 +19,8 @@ def run(action: Action) -> None:
     os.environ["NPROC"] = "1"
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_enable_x64", True)
+    # In this thread: the switch to another one takes longer than many programs.
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
     (device,) = jax.devices("cpu")
     # Up to jaxlib 0.5 an executable is loaded for all devices.
     devices = [xla_client.DeviceList((device,))] if hasattr(device.client, "compile_and_load") else []
@@ -37,7 +39,9 @@ def run(action: Action) -> None:
         array = numpy.load(action.inputs[f"arg-{each['name']}"])
         arguments.append(jax.device_put(array.view(ml_dtypes.bfloat16) if each["dtype"] == "bf16" else array, device))
     with under_test():
-        values = [numpy.asarray(value) for value in executable.execute(arguments)]
+        # A call returns before its results are there.
+        returned = timed(action, lambda: [value.block_until_ready() for value in executable.execute(arguments)])
+        values = [numpy.asarray(value) for value in returned]
     for each, value in zip(action.params["results"], values, strict=True):
         numpy.save(
             action.outputs[f"out-{each['name']}"], value.view(numpy.uint16) if each["dtype"] == "bf16" else value

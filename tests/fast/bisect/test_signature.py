@@ -8,13 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from mlir_matrix.actions.numerics.census import CensusCounter
 from mlir_matrix.actions.numerics.criteria import Criteria
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.actions.tools import judge
 from mlir_matrix.base.errors import UsageError
+from mlir_matrix.bisect.driver import verdict
+from mlir_matrix.bisect.search.search import ProbeVerdict
 from mlir_matrix.bisect.signature import METRICS, By, signature
+from mlir_matrix.expand.costs import CostBound
 from mlir_matrix.results.results import TestResult
 from mlir_matrix.results.signature import PASS, Signature, alike
 
@@ -241,3 +246,55 @@ def test_ir_after_a_step_counts_whatever_becomes_of_it() -> None:
     after = {"ir after bufferize": "ab" * 8}
     assert signature(result("pass"), "ir:bufferize", after) == signature(result("crashed"), "ir:bufferize", after)
     assert signature(result("crashed"), "ir:bufferize", {}) == signature(result("crashed"))
+
+
+def cost_of(
+    value: float | None, outcome: str = "pass", by: str = "instructions", bound: str = "1 %"
+) -> Signature | None:
+    exact = {} if value is None else {"instructions": value}
+    costs = {"exact": exact, "absent": {}, "operations": {}, "compile": []}
+    return signature(result(outcome, stage="judge", costs=costs), by, bound=CostBound(text=bound))
+
+
+def test_costs_differ_beyond_their_bound() -> None:
+    first, near, far = (cost_of(value) for value in (1_000_000, 1_009_999, 1_010_001))
+    assert first
+    assert near
+    assert far
+    assert str(first) == "pass, instructions 1,000,000"
+    assert first.alike(near)
+    assert near.alike(first)
+    assert near.alike(far)
+    assert not first.alike(far)
+    assert not far.alike(first)
+    assert cost_of(None) is None
+    failed = cost_of(5, "mismatch")
+    assert failed is not None
+    assert failed.outcome == "mismatch"
+    assert failed.amount is None
+
+
+def test_a_cost_may_have_a_bound_of_its_own() -> None:
+    assert cost_of(100, by="instructions<=100") == PASS
+    above = cost_of(101, by="instructions<=100")
+    assert above is not None
+    assert str(above) == "mismatch, instructions > 100"
+    with pytest.raises(UsageError, match="did you mean 'instructions'"):
+        By.parse("instruction")
+
+
+COUNTS = st.integers(1, 10**9)
+
+
+@given(COUNTS, COUNTS, COUNTS)
+def test_in_a_search_a_cost_is_old_or_has_moved_to_the_new_one(old: int, new: int, seen: int) -> None:
+    behaviours = [cost_of(value) for value in (old, new, seen)]
+    first, last, between = (each for each in behaviours if each is not None)
+    assume(not first.alike(last))
+    found = verdict(between, first, last)
+    if between.alike(first):
+        assert found == ProbeVerdict.GOOD
+    else:
+        assert found == (ProbeVerdict.BAD if (seen > old) == (new > old) else ProbeVerdict.CANNOT_TELL)
+    assert verdict(first, first, last) == ProbeVerdict.GOOD
+    assert verdict(last, first, last) == ProbeVerdict.BAD

@@ -111,7 +111,7 @@ def said(model: str, text: str) -> list[str]:
         ]),
         ("Suite", "description: x\nexpect: [{tests: [a], outcome: failed, reason: x}]", [
             "2:23: 'expect[0].outcome': 'failed' is none of unsupported, skipped, import-failed, lower-failed, codegen-failed, "
-            "run-failed, mismatch, pass, crashed, timed-out, infra-error; did you mean 'run-failed'?",
+            "run-failed, mismatch, slower, pass, crashed, timed-out, infra-error; did you mean 'run-failed'?",
         ]),
         ("Tolerances", "layers: [{match: {workload: 3, dtype: [f31]}, atol: [1], rtol: true}, 4]", [
             "1:10: the key 'rationale' is missing; it takes text",

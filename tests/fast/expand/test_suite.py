@@ -14,7 +14,7 @@ from mlir_matrix.base.errors import CatalogError, UsageError
 from mlir_matrix.base.names import TestGlob
 from mlir_matrix.catalog.models.suites import Expectations
 from mlir_matrix.catalog.pins import Pins
-from mlir_matrix.expand.expansion import Expansion
+from mlir_matrix.expand.expansion import CostRule, Expansion
 from mlir_matrix.expand.recipes import Unsupported
 from mlir_matrix.expand.routes import Connector
 from mlir_matrix.expand.suite import everything, expand
@@ -272,6 +272,20 @@ def test_a_suite_has_the_tests_and_rules_of_those_that_it_includes_once() -> Non
     assert test.expectation is not None
     assert (test.reason, test.expectation.reason) == ("in by suites/other.yaml:3:10", "known")
     assert list(expand(catalogs, catalogs.suites["other"]).ids()) == list(found.ids())
+
+
+def test_a_suite_asks_for_costs_as_strictly_as_any_that_it_includes() -> None:
+    suites = {
+        "note": f"blocks: [{{{ONE}}}]\ncost: note\n",
+        "strict": "suites: [note, fails]\n",
+        "fails": f"blocks: [{{{ONE}}}]\ncost: fail\n",
+        "silent": f"blocks: [{{{ONE}}}]\n",
+    }
+    catalogs = catalog(suites)
+    found = {name: {test.cost for test in expand(catalogs, catalogs.suites[name]).tests()} for name in suites}
+    assert found["silent"] == {None}
+    assert found["note"] == {CostRule(False, "suites/note.yaml:3:1")}
+    assert found["fails"] == found["strict"] == {CostRule(True, "suites/fails.yaml:3:1")}
 
 
 def test_ir_tests_of_steps_are_tests() -> None:

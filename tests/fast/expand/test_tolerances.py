@@ -14,7 +14,8 @@ from mlir_matrix.base.errors import CatalogError
 from mlir_matrix.catalog.catalog import LocatedLayer
 from mlir_matrix.catalog.models.base import Tolerances
 from mlir_matrix.catalog.yaml_reader import parse
-from mlir_matrix.expand.tolerances import KEYS, Resolved, resolve
+from mlir_matrix.expand.layers import KEYS
+from mlir_matrix.expand.tolerances import Resolved, resolve
 
 QUERY: dict[str, Any] = {
     "workload": "matmul",
@@ -193,17 +194,17 @@ def test_a_wrong_bound_is_reported_at_its_place() -> None:
 
 def test_a_hundred_thousand_tests_are_resolved_with_few_matches_of_globs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Globs are matched once per value of a key, not once per test."""
-    from mlir_matrix.expand import tolerances as tolerance
+    from mlir_matrix.expand.layers import RankedLayer
 
     calls = 0
-    original = tolerance.RankedLayer.matches
+    original = RankedLayer.matches
 
     def counted(self: Any, key: int, value: str) -> bool:
         nonlocal calls
         calls += 1
         return original(self, key, value)
 
-    monkeypatch.setattr(tolerance.RankedLayer, "matches", counted)
+    monkeypatch.setattr(RankedLayer, "matches", counted)
     candidates = matching({}, *({"workload": f"w{number}*"} for number in range(20)), {"framework": "f1"})
     for number in range(2000):
         found(candidates, workload=f"w{number % 20}", framework=f"f{number % 10}", pipeline=f"p{number % 100}")

@@ -18,7 +18,7 @@ GOOD_RUN = recording([result("a", metrics={"error_used": "inf"}), result("b", "c
 
 
 def test_columns_of_a_run() -> None:
-    names, behaviour, states, executed, ms, used, _, pins, _, _ = check(GOOD_RUN).columns
+    names, behaviour, states, executed, ms, used, _, pins, *_ = check(GOOD_RUN).columns
     assert names == ["jax/p/t/a", "jax/p/t/b", "jax/p/t/c"]
     assert list(behaviour) == [0, 1, 2]
     assert states == [GOOD, BAD, UNKNOWN]

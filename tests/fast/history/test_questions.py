@@ -6,6 +6,7 @@ import json
 import random
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from mlir_matrix.history.store import Store
 from mlir_matrix.history.transfer import prune
 from mlir_matrix.history.trends import Trends
 from mlir_matrix.results.causes import causes_of
+from mlir_matrix.results.documents import Costs
 from mlir_matrix.results.results import TestResult
 from mlir_matrix.schema.export import adapter
 from support.recordings import TIMES, first_bad, recording, result
@@ -132,6 +134,30 @@ def test_some_runs(store: Store) -> None:
         assert list(text.runs_text(*Questions(store, connection).runs(most=2)))[-1] == (
             "the newest 2 of 3 runs; older ones: --limit 3, or --since DATE"
         )
+
+
+def counted(name: str, **exact: float) -> TestResult:
+    return result(name, costs={"exact": exact, "absent": {}, "operations": {}, "compile": []})
+
+
+def test_exact_costs_are_kept_and_their_changes_shown(store: Store) -> None:
+    results = [
+        [counted("a", instructions=1000, vector_share=0.5)], [result("a")],
+        [counted("a", instructions=1000, vector_share=0.5)], [counted("a", instructions=1500, vector_share=0.5, d1_misses=3)],
+    ]  # fmt: skip
+    ids = add(store, [recording(each, day) for day, each in enumerate(results)])
+    with store.reading() as connection:
+        tests, matched = Questions(store, connection).show([A])
+        (rows,) = connection.exec_driver_sql("SELECT count(*) FROM costs").one()
+    # Equal costs are one row.
+    assert rows == 2
+    assert [each.get("costs", {}).get("instructions") for each in tests[0]["recent"]] == [1000, None, 1000, 1500]
+    summary = {"matched": matched, "shown": 1, "unexpected": 0}
+    valid("history", summary=summary, tests=tests)
+    lines = list(text.shown_text(tests, summary))
+    place = next(number for number, line in enumerate(lines) if "costs that changed" in line)
+    assert lines[place + 1] == f"  {ids[3][:12]} 2026-01-04 12:00: instructions 1,000 → 1,500 (+50.0 %)"
+    assert lines[place + 2] == ""
 
 
 def test_a_pattern_that_matches_nothing(store: Store) -> None:
@@ -282,7 +308,24 @@ def test_slower_is_decided_for_each_host(store: Store) -> None:
         assert Trends(Questions(store, connection)).slower([B]) == []
     assert (found["id"], found["host"], found["before"], found["after"]) == (A, "one", 1.01, 2.0)
     valid("history-slower", summary={"tests": 1, "shown": 1}, tests=[found])
-    assert any("one" in line and "1.98" in line for line in text.slower_text([found], 1))
+    assert found["cost"] == "seconds"
+    assert found["interval"][0] > 1.7
+    assert any("one" in line and f"{found['factor']:.2f}" in line for line in text.slower_text([found], 1))
+
+
+def test_more_instructions_are_found_by_one_count(store: Store) -> None:
+    counts = {"a": [100, 100, 100, 103], "b": [100, 100, 100, 101], "c": [100, 150, 150, 150, 150, 150, 150]}
+    for name, series in counts.items():
+        for day, count in enumerate(series):
+            counted = replace(
+                result(name), costs=Costs(exact={"instructions": count}, absent={}, operations={}, compile=[])
+            )
+            add(store, [recording([counted], day)])
+    with store.reading() as connection:
+        (found,) = Trends(Questions(store, connection)).slower([])
+    assert (found["id"], found["cost"], found["before"], found["after"]) == (A, "instructions", 100, 103)
+    valid("history-slower", summary={"tests": 1, "shown": 1}, tests=[found])
+    assert any("103" in line and "1.03" in line for line in text.slower_text([found], 1))
 
 
 def test_an_error_that_grows(store: Store) -> None:

@@ -10,11 +10,13 @@ import pytest
 
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.history.checked import check
+from mlir_matrix.history.questions import Questions
 from mlir_matrix.history.spool import Spool
 from mlir_matrix.history.store import Store
 from mlir_matrix.history.transfer import ingest, prune, push
 from support.recordings import TIMES, recording, result
 
+COSTS = {"exact": {"instructions": 5}, "absent": {}, "operations": {}, "compile": []}
 ALL = "SELECT r.id, t.id, nr, b.digest, state, results.executed, ms, error_used, max_ulp, s.digest, inputs FROM results"
 JOINS = (
     "JOIN runs r ON r.key = run JOIN tests t ON t.key = test JOIN behaviours b ON b.key = behaviour "
@@ -106,7 +108,11 @@ def test_a_start_in_the_future_is_reported(tmp_path: Path, store: Store) -> None
 def test_a_push_copies_what_is_there(tmp_path: Path, store: Store) -> None:
     server = Store(f"sqlite:///{tmp_path / 'server.sqlite'}")
     first = recording(
-        [result("a", pins={"llvm": "22"}), result("b", "crashed", metrics={"error_used": 0.5}), result("a")]
+        [
+            result("a", pins={"llvm": "22"}),
+            result("b", "crashed", metrics={"error_used": 0.5}),
+            result("a", costs=COSTS),
+        ]
     )
     for each in (first, recording([result("a", cached=True)], 1, host="two"), recording([], 2, same_as=first["id"])):
         store.add(check(each), TIMES[3])
@@ -114,6 +120,10 @@ def test_a_push_copies_what_is_there(tmp_path: Path, store: Store) -> None:
     assert push(store, server, TIMES[4]) == (2, 1)
     assert rows(server) == rows(store)
     assert push(store, server, TIMES[4]) == (0, 0)
+    for each in (server, store):
+        with each.reading() as connection:
+            (shown,), _ = Questions(each, connection).show(["jax/p/t/a"])
+        assert [ended.get("costs") for ended in shown["recent"]] == [None, COSTS["exact"], None]
     with server.reading() as connection:
         query = "SELECT id, same_as, host, version, command, arguments, catalogs, started, ended, total FROM runs ORDER BY id"
         there = connection.exec_driver_sql(query).all()

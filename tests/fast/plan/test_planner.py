@@ -278,7 +278,8 @@ def test_what_is_compiled_in_memory_is_linked_with_nothing(current: Session) -> 
 def test_every_driver_source_is_listed(current: Session) -> None:
     folder = current.catalog.roots[0] / "tools" / "driver"
     found = {path.name for path in folder.iterdir() if path.suffix in (".c", ".h")}
-    assert found == {path.rsplit("/", 1)[1] for path in (*DRIVER_SOURCES, *BENCH_SOURCES)}
+    # No kernel is linked with the one that measures the machine.
+    assert found - {"peaks.c"} == {path.rsplit("/", 1)[1] for path in (*DRIVER_SOURCES, *BENCH_SOURCES)}
 
 
 def test_an_environment_that_stands_in_changes_no_name(current: Session) -> None:

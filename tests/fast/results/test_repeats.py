@@ -11,6 +11,7 @@ from mlir_matrix.base.events import Event
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import Result
 from mlir_matrix.execute.job import Done
+from mlir_matrix.expand.costs import with_costs
 from mlir_matrix.plan.graph import BUILDING, Produced
 from mlir_matrix.plan.session import open_session, plan_tests, select_tests
 from mlir_matrix.results.repeats import COPY, Made, fold, folding, note_outputs, unstable, with_repeats
@@ -129,3 +130,14 @@ def test_copies_are_folded(outcomes: list[str]) -> None:
     for copy in copies:
         listen(TestDone(copy))
     assert told == [TestDone(folded)]
+
+
+def test_each_copy_has_costs_of_its_own(session: Session) -> None:
+    test = "mlir/linalg-loops/x86_64-v3/dot"
+    plan = plan_tests(session, with_costs(select_tests(session, [test])))
+    made = with_repeats(plan, {test}, {test: 2})
+    assert made.costs.keys() == {test, f"{test}#0", f"{test}#1"}
+    assert made.costs[test] == plan.costs[test]
+    for name in (f"{test}#0", f"{test}#1"):
+        assert made.verdicts[name] in made.graph.needed_by(made.costs[name].action)
+        assert set(made.costs[name].compiled_by) <= made.graph.actions.keys()

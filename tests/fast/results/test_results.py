@@ -14,10 +14,10 @@ from pydantic import ValidationError
 
 from mlir_matrix.execute.action_cache import LostBlob, Result
 from mlir_matrix.execute.job import Done
-from mlir_matrix.expand.expansion import Test
+from mlir_matrix.expand.expansion import CostRule, Test
 from mlir_matrix.expand.test_sets import Rule
 from mlir_matrix.plan.graph import File, Graph, Produced
-from mlir_matrix.results.documents import FinishedRun
+from mlir_matrix.results.documents import Costs, FinishedRun, JudgedCost
 from mlir_matrix.results.report.failure_text import failure_text
 from mlir_matrix.results.result_maker import ResultMaker, innermost_frame
 from mlir_matrix.results.results import Run, TestResult, exit_code, outcomes_digest, summarise, to_document
@@ -111,11 +111,11 @@ class Made:
             raise LostBlob(digest, "is gone")
         return json.dumps(VERDICTS[digest]).encode()
 
-    def result(self, test: Test, *steps: Done) -> TestResult:
+    def result(self, test: Test, *steps: Done, costs: Costs | None = None) -> TestResult:
         """The result of a test whose three actions came to this."""
         for name, step in zip(self.names, steps, strict=True):
             self.maker.note(name, step)
-        return self.maker.finished(test, self.names[-1], steps[-1])
+        return self.maker.finished(test, self.names[-1], steps[-1], costs)
 
 
 @pytest.fixture
@@ -142,6 +142,33 @@ def test_a_weak_pass_is_told_and_fails_where_the_suite_says_so(made: Made) -> No
     assert [each["outcome"] for each in result.to_json()["verdict"]["outputs"]] == ["mismatch", "pass"]
     # The verdict itself is nobody's suite's.
     assert made.result(case(), done(), done(), done(verdict="weak")).outcome == "pass"
+
+
+def test_a_pass_that_costs_more_is_slower_where_the_suite_says_so(made: Made) -> None:
+    golden: JudgedCost = {
+        "cost": "instructions", "value": 2, "golden": 1, "bound": 0, "position": "c.yaml:1:1", "verdict": "worse",
+    }  # fmt: skip
+    costs: Costs = {"exact": {"instructions": 2}, "absent": {}, "operations": {}, "compile": [], "judged": [golden]}
+    steps = done(), done(), done(verdict="good")
+    noted = made.result(replace(case(), cost=CostRule(False, "s.yaml:2:7")), *steps, costs=costs)
+    assert (noted.outcome, noted.expected, noted.to_json()["costs"]) == ("pass", True, costs)
+    strict = replace(case(), cost=CostRule(True, "s.yaml:2:7"))
+    slower = made.result(strict, *steps, costs=costs)
+    assert (slower.outcome, slower.stage, slower.expected) == ("slower", "judge", False)
+    assert slower.reason == "instructions 2, golden 1 (+100.0 %), bound 0 (c.yaml:1:1)"
+    assert "verdict" not in slower.to_json()
+    # A wrong result is no better for being slow.
+    assert made.result(strict, done(), done(), done(verdict="bad"), costs=costs).outcome == "mismatch"
+    assert made.result(strict, *steps, costs={**costs, "judged": []}).outcome == "pass"
+
+
+def test_a_pass_that_cannot_be_counted_is_not_judged(made: Made) -> None:
+    absent = {"instructions": "counting failed: timeout: after 60 s"}
+    costs: Costs = {"exact": {}, "absent": absent, "operations": {}, "compile": [], "judged": []}
+    steps = done(), done(), done(verdict="good")
+    strict = made.result(replace(case(), cost=CostRule(True, "s.yaml:2:7")), *steps, costs=costs)
+    assert (strict.outcome, strict.reason) == ("infra-error", absent["instructions"])
+    assert made.result(replace(case(), cost=CostRule(False, "s.yaml:2:7")), *steps, costs=costs).outcome == "pass"
 
 
 def test_a_weak_pass_with_a_reason_is_a_pass(made: Made) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mlir_matrix.base.errors import UsageError
-from mlir_matrix.catalog.models import base, machines, project, suites, toolchains
+from mlir_matrix.catalog.models import base, costs, machines, project, suites, toolchains
 from mlir_matrix.schema import export
 
 REPOSITORY = Path(__file__).parents[3]
@@ -34,21 +34,21 @@ def test_every_top_level_model_has_a_schema() -> None:
         "TensorInput", "Output", "Parameter", "StepUse", "Block", "Exclusion", "Expectation", "Match", "Layer", "Requirement",
         "Conditions", "Tool", "Build", "Release", "Passed", "Property", "Scaling", "Permutation", "Batch", "Agreement", "SameIr",
         "Conflict", "Cpu", "Has", "LeaveOut", "Mode", "Quarantined", "Wants", "ExpectedTests", "ProjectLimits", "Operations",
-        "Types",
+        "Types", "CostMatch", "CostLayer", "Peaks",
     }  # fmt: skip
-    modules = tuple(each.__name__ for each in (base, machines, project, suites, toolchains))
+    modules = tuple(each.__name__ for each in (base, costs, machines, project, suites, toolchains))
     models = [*base.Document.__subclasses__(), *base.Tool.__subclasses__()]
     found = {model.__name__ for model in models if model.__module__ in modules}
     assert inner < found
     assert {name.lower() for name in found - inner} == {name.replace("-", "") for name in export.FILES}
     documents = {
-        "audit", "bisect", "bisect-steps",
-        "cache-gc", "calibration", "comparison", "conflicts", "container-images", "doctor", "durations",
-        "entry", "events", "expect", "explanation", "fetched", "fleet", "gc", "golden-explanation", "golden-update", "history",
-        "history-diff", "history-error-growing", "history-first-bad", "history-flaky", "history-runs", "history-slower",
-        "history-today", "inputs", "listing", "locked", "machine-check", "machines", "oracles", "plan", "probe", "reduce",
-        "results", "roll",
-        "support", "toolchain", "verified-containers", "verified-toolchain",
+        "audit", "best", "bisect", "bisect-steps", "cache-gc", "calibration", "comparison", "conflicts",
+        "container-images", "cost-audit", "cost-comparison", "cost-update", "costs", "doctor", "durations", "entry",
+        "events", "expect", "explanation", "fetched", "fleet", "gc", "golden-explanation", "golden-update", "history",
+        "history-diff", "history-error-growing", "history-first-bad", "history-flaky", "history-runs",
+        "history-slower", "history-today", "inputs", "listing", "locked", "machine-check", "machines", "oracles",
+        "plan", "probe", "reduce", "results", "roll", "support", "toolchain", "verified-containers",
+        "verified-toolchain",
     }  # fmt: skip
     assert set(export.DOCUMENTS) == documents
     assert set(export.NAMES) == {*export.FILES, *documents}
@@ -107,8 +107,8 @@ def test_comments_describe_keys_of_documents() -> None:
 
 def test_keys_are_those_of_the_files() -> None:
     assert set(export.schema("workload")["properties"]) == {
-        "description", "source", "program", "with", "dims", "dynamic", "inputs", "outputs", "golden", "sources", "absent",
-        "requires", "numerics", "environment",
+        "description", "source", "program", "with", "dims", "sizes", "flops", "dynamic", "inputs", "outputs", "golden", "sources",
+        "absent", "requires", "numerics", "environment",
     }  # fmt: skip
     assert export.schema("workload")["required"] == ["description"]
 
@@ -137,6 +137,7 @@ def _yaml_files() -> list[Any]:
         "framework": "matrix/frameworks/*/framework.yaml", "workload": "matrix/workloads/*/workload.yaml",
         "target": "matrix/targets/*/target.yaml", "suite": "matrix/suites/*.yaml",
         "expectations": "matrix/expectations/*.yaml", "tolerances": "golden/**/tolerances.yaml",
+        "cost-goldens": "golden/**/costs.yaml",
         "environment": "toolchains/environments/*.yaml", "component": "toolchains/components/*.yaml",
         "known-good": "toolchains/known-good.yaml",
     }  # fmt: skip

@@ -38,6 +38,7 @@ from mlir_matrix.actions.runtime.source import (
     name_of,
     text_of,
 )
+from mlir_matrix.actions.runtime.timing import timed, timed_by
 
 #: Raised when a name changes its meaning or goes.
 VERSION = 1
@@ -76,6 +77,8 @@ __all__ = [
     "run_program",
     "sanitizer_of",
     "text_of",
+    "timed",
+    "timed_by",
     "uncontracted",
     "under_test",
     "variables_of",

@@ -10,6 +10,7 @@ class Outcome(StrEnum):
     """How a test ends."""
 
     PASS = "pass"  # noqa: S105
+    SLOWER = "slower"
     MISMATCH = "mismatch"
     IMPORT_FAILED = "import-failed"
     LOWER_FAILED = "lower-failed"
@@ -22,6 +23,8 @@ class Outcome(StrEnum):
     SKIPPED = "skipped"
 
 
+#: The outcomes of programs that compute the right results.
+RIGHT = frozenset({Outcome.PASS, Outcome.SLOWER})
 #: The outcomes of tests that do not run.
 NotRun = Literal[Outcome.UNSUPPORTED, Outcome.SKIPPED]
 

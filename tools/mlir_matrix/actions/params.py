@@ -88,6 +88,21 @@ class ErrorParams(SignatureParams):
     likely: NotRequired[bool]
 
 
+class CostsParams(TypedDict):
+    """Of ``costs``."""
+
+    #: Why a cost is not known, by cost.
+    absent: dict[str, str]
+
+
+class InspectParams(TypedDict):
+    """Of ``inspect_object``."""
+
+    triple: str
+
+    cpus: list[str]
+
+
 class DisagreeParams(SignatureParams):
     """Of ``disagree``."""
 
@@ -162,6 +177,26 @@ class LinkKitParams(TypedDict):
     triple: str
 
 
+class TimingParams(TypedDict):
+    """How calls are timed (``runtime/timing``)."""
+
+    #: Seconds of a batch of calls, about.
+    batch_s: float
+    #: The number of the core to time on; None: the least busy one.
+    core: int | None
+    #: Any text that no other action has, so that no cache answers.
+    nonce: str
+
+
+class PeaksParams(TypedDict):
+    """Of ``peaks``."""
+
+    triple: str
+    cpu: str
+    buffers: dict[str, int]
+    number: int
+
+
 class RunParams(CodegenParams):
     """Of ``run`` and ``run_jit``."""
 
@@ -173,6 +208,14 @@ class RunParams(CodegenParams):
     devices: NotRequired[list[str]]
     repeat: NotRequired[int]
     draws: NotRequired[list[int]]
+    #: Present if a target's own tool is to time its calls.
+    timing: NotRequired[TimingParams]
+
+
+class TimePairsParams(RunParams):
+    """Of ``time_pairs``."""
+
+    pairs: int
 
 
 class RunToolParams(RunParams, ToolParams):
@@ -310,6 +353,13 @@ class TransformParams(TypedDict):
     """Of ``transform``."""
 
     inputs: list[TransformInput]
+
+
+class ResizeParams(TypedDict):
+    """Of ``resize``."""
+
+    #: By size in the types of a program, the other one.
+    sizes: dict[str, int]
 
 
 class RelateParams(TypedDict):

@@ -184,6 +184,7 @@ _NOT_OVER = {each.name for each in (*fields(BisectEnds), *fields(BisectOptions))
         "matrix bisect mlir/math-expand/x86_64/ceil --repo ~/llvm-project --good llvmorg-21-init --bad main",
         "matrix bisect jax/iree-llvm-cpu/iree-local/mlp --good iree=3.9,jax=0.9 --bad iree=3.13,jax=0.10",
         "matrix bisect pytorch/linalg-loops/x86_64/gelu_tanh --over steps",
+        "matrix bisect mlir/linalg-vectorized/x86_64-v3/matmul --by instructions --good 22 --bad 21",
         "matrix bisect --resume",
     ),
 )
@@ -213,7 +214,8 @@ _NOT_OVER = {each.name for each in (*fields(BisectEnds), *fields(BisectOptions))
     show_default=True,
     callback=lambda _context, _parameter, text: By.parse(text),
     metavar="WHAT",
-    help=f"Tell results apart by {', '.join(BY[:-1])} or {BY[-1]}, by ir:STEP, or by a metric, e.g. 'max_ulp<=4'.",
+    help=f"Tell results apart by {', '.join(BY[:-1])} or {BY[-1]}, by ir:STEP, by a metric, e.g. 'max_ulp<=4', or by an exact "
+    "cost, e.g. instructions.",
 )
 @click.option(
     "--over",

@@ -381,7 +381,15 @@ def word(was: Set[Signature], becomes: Set[Signature]) -> Literal["broke", "fixe
 
 
 def verdict(seen: Signature | None, old: Signature, new: Signature) -> ProbeVerdict:
-    """Return the verdict of a behaviour in a search for a change from ``old`` to ``new``; a third behaviour has none."""
+    """Return the verdict of a behaviour in a search for a change from ``old`` to ``new``; a third behaviour has none.
+
+    A cost that differs from the old one by more than its bound is new, if it differs in the same direction.
+    """
+    if seen is not None and seen.amount is not None and old.amount is not None and new.amount is not None:
+        if seen.alike(old):
+            return ProbeVerdict.GOOD
+        is_towards = (seen.amount > old.amount) == (new.amount > old.amount)
+        return ProbeVerdict.BAD if is_towards else ProbeVerdict.CANNOT_TELL
     is_old, is_new = (seen is not None and seen.alike(each) for each in (old, new))
     if is_old == is_new:
         return ProbeVerdict.CANNOT_TELL

@@ -26,7 +26,7 @@ from mlir_matrix.results.results import TestResult
 from mlir_matrix.results.signature import Signature
 
 #: Criteria that need more than a result.
-_OF_OUTPUTS = ("output", "ir", "time")
+_OF_OUTPUTS = ("output", "ir", "time", "cost")
 SCHEMA = "mlir-matrix/bisect-log/v2"
 #: A version that distinguished behaviours by the number of wrong elements, and took an unreadable program for a behaviour.
 _OLDER = "mlir-matrix/bisect-log/v1"

@@ -16,6 +16,7 @@ from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import ActionDone, Done
 from mlir_matrix.execute.run_graph import run_graph
+from mlir_matrix.expand.costs import CostResolver, with_costs
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.plan.graph import Graph, PlannedAction, Produced, add_print
 from mlir_matrix.plan.planner import PlannedTests
@@ -108,7 +109,9 @@ class Prober:
                         self.observations.replace(seen, replace(seen, signature=levels.get(point.index)))
 
     def _plan(self, session: Session, tests: Sequence[Test]) -> PlannedTests:
-        plan = plan_tests(session, tests)
+        # Suites may want to know of costs; a bisection, only where it compares one.
+        alone = [replace(test, cost=None) for test in tests]
+        plan = plan_tests(session, with_costs(alone) if self.by.kind == "cost" else alone)
         check_step(plan, self.by)
         return repeated(plan, _CALLS) if self.by.kind == "time" else plan
 
@@ -123,6 +126,7 @@ class Prober:
         waiting = {test.id for test in plan.tests}
 
         read = ActionCache(session.home.actions).read_blob
+        bounds, by_id = CostResolver(session.catalog), {test.id: test for test in plan.tests}
 
         def note(result: TestResult) -> None:
             waiting.discard(result.id)
@@ -131,7 +135,8 @@ class Prober:
             if self.by.kind == "time":
                 self.samples.setdefault(test, {})[point] = seconds(plan, self.done, result.id)
             outputs = outputs_of(plan, self.done, result.id, self.by, read)
-            found = signature(named, self.by, outputs, wrote_it=wrote_it(plan, result))
+            bound = bounds.bound(by_id[result.id], self.by.name)
+            found = signature(named, self.by, outputs, wrote_it=wrote_it(plan, result), bound=bound)
             seen = Observation(test=test, point=point, signature=found, result=named, limit_s=limits.timeout_s)
             self.observations.add(seen)
             self.keep(seen)

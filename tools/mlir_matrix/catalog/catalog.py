@@ -23,6 +23,7 @@ from mlir_matrix.catalog.models.base import (
     Target,
     Workload,
 )
+from mlir_matrix.catalog.models.costs import CostLayer
 from mlir_matrix.catalog.models.machines import Machine
 from mlir_matrix.catalog.models.suites import Expectations, Quarantine, Suite
 from mlir_matrix.catalog.models.toolchains import Component, Containers, Environment, KnownGood, Release
@@ -30,6 +31,7 @@ from mlir_matrix.catalog.run_lines import RunLine
 from mlir_matrix.catalog.yaml_reader import Source
 
 DocumentT_co = TypeVar("DocumentT_co", bound=Document, covariant=True)
+LayerT = TypeVar("LayerT", bound=Layer | CostLayer)
 
 REFERENCE = "reference.py"
 #: The suite of commands without one.
@@ -57,6 +59,10 @@ class Entry(Generic[DocumentT_co]):
     member: str = ""
     #: Members of corpora: files that they read, by their paths below the catalog's folder.
     beside: Mapping[str, Path] = field(default_factory=dict)
+    #: Workloads in another size: by size in the types of a program that spells it, the other one.
+    new_sizes: Mapping[int, int] = field(default_factory=dict)
+    #: Workloads in another size: by file that cannot have it, why.
+    fixed: Mapping[str, str] = field(default_factory=dict)
     #: Components: by release, the entries of other catalogs that add releases. The document has all releases.
     added: Mapping[str, Entry[Any]] = field(default_factory=dict)
 
@@ -72,10 +78,10 @@ class Entry(Generic[DocumentT_co]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocatedLayer:
-    """A tolerance layer and its position."""
+class LocatedLayer(Generic[LayerT]):
+    """A layer of tolerances or of goldens of costs, and its position."""
 
-    document: Layer
+    document: LayerT
     source: Source
     #: Its number in the file's ``layers``, from 0.
     index: int
@@ -110,18 +116,22 @@ class Catalog:
     #: The known-good file of each root that has one, in the order of the roots.
     known_good: tuple[Entry[KnownGood], ...]
     #: From general to specific: the layers for all workloads of each root, then those of single workloads.
-    layers: tuple[LocatedLayer, ...]
+    layers: tuple[LocatedLayer[Layer], ...]
+    #: The goldens of costs, in the same order.
+    cost_layers: tuple[LocatedLayer[CostLayer], ...] = ()
     sources: Mapping[str, Entry[SourceForm]] = field(default_factory=dict)
     corpora: Mapping[str, Entry[Corpus]] = field(default_factory=dict)
     #: Expectations by test, by the name of their suite.
     expectations: Mapping[str, Entry[Expectations]] = field(default_factory=dict)
     #: The quarantine of each root that has one, in the order of the roots.
     quarantines: tuple[Entry[Quarantine], ...] = ()
-    #: The files of ``golden/WORKLOAD/`` folders, without tolerances.
+    #: The files of ``golden/WORKLOAD/`` folders, without tolerances and costs.
     golden_files: tuple[GoldenFile, ...] = ()
     #: By section and name the entries over a limit, with position and reason: suites and names are left out, tests of such
     #: workloads are unsupported.
     over: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    #: In another size: by workload that has no such size and stays as it is, why.
+    unsized: Mapping[str, str] = field(default_factory=dict)
     #: How images are built: later roots override keys of earlier ones.
     containers: Containers = field(default_factory=Containers)
 

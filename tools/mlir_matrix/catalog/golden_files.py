@@ -23,7 +23,7 @@ _BYTES = {"i32": 4, "i16": 2, "i8": 1, "u32": 4, "u16": 2, "u8": 1, "bool": 1}
 
 @dataclass(frozen=True)
 class GoldenFile:
-    """A file or folder in ``golden/WORKLOAD/`` other than its tolerances."""
+    """A file or folder in ``golden/WORKLOAD/`` other than its tolerances and costs."""
 
     root: Path
     workload: str

@@ -17,14 +17,14 @@ from mlir_matrix.catalog.corpora import CorpusError, members_of, with_program
 from mlir_matrix.catalog.folders import Item, Root, named, stem
 from mlir_matrix.catalog.golden_files import GoldenFile
 from mlir_matrix.catalog.messages import Problems, sentences
-from mlir_matrix.catalog.models import base, machines, suites, toolchains
+from mlir_matrix.catalog.models import base, costs, machines, suites, toolchains
 from mlir_matrix.catalog.releases import number
 from mlir_matrix.catalog.run_lines import RunLine, run_lines
 from mlir_matrix.catalog.yaml_reader import Source, SourceError, read
 
 D = TypeVar("D", bound=base.Document)
 
-TOLERANCES = "tolerances.yaml"
+TOLERANCES, COSTS = "tolerances.yaml", "costs.yaml"
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,7 @@ def load(roots: Sequence[Path]) -> Catalog:
     return Catalog(
         roots=tuple(roots),
         layers=(*loader.general, *loader.specific),
+        cost_layers=(*loader.general_costs, *loader.specific_costs),
         known_good=tuple(loader.known_good),
         quarantines=tuple(loader.quarantines),
         golden_files=tuple(loader.golden),
@@ -105,8 +106,10 @@ class _Loader:
     def __init__(self) -> None:
         self.problems = Problems()
         self.found: dict[str, dict[str, Entry[Any]]] = {section.field: {} for section in SECTIONS}
-        self.general: list[LocatedLayer] = []
-        self.specific: list[LocatedLayer] = []
+        self.general: list[LocatedLayer[base.Layer]] = []
+        self.specific: list[LocatedLayer[base.Layer]] = []
+        self.general_costs: list[LocatedLayer[costs.CostLayer]] = []
+        self.specific_costs: list[LocatedLayer[costs.CostLayer]] = []
         self.golden: list[GoldenFile] = []
         self.known_good: list[Entry[toolchains.KnownGood]] = []
         self.quarantines: list[Entry[suites.Quarantine]] = []
@@ -302,17 +305,24 @@ class _Loader:
             if item.is_folder and named(root, item, item.name):
                 for inner in root.items("golden", item.name):
                     if inner.name == TOLERANCES and not inner.is_folder:
-                        self.specific.extend(self._layers(inner, item.name))
+                        self.specific.extend(self._layers(inner, base.Tolerances, item.name))
+                    elif inner.name == COSTS and not inner.is_folder:
+                        self.specific_costs.extend(self._layers(inner, costs.CostGoldens, item.name))
                     else:
                         self.golden.append(GoldenFile(root.path, item.name, inner))
             elif item.name == TOLERANCES:
-                self.general.extend(self._layers(item, None))
+                self.general.extend(self._layers(item, base.Tolerances, None))
+            elif item.name == COSTS:
+                self.general_costs.extend(self._layers(item, costs.CostGoldens, None))
             elif not item.is_folder:
-                fix = "golden/ holds tolerances.yaml and a folder for each workload"
-                self.problems.add(item.shown, f"unknown file; {fix}{should_be_called(TOLERANCES, [item.name])}")
+                fix = "golden/ holds tolerances.yaml, costs.yaml and a folder for each workload"
+                meant = should_be_called(TOLERANCES, [item.name]) or should_be_called(COSTS, [item.name])
+                self.problems.add(item.shown, f"unknown file; {fix}{meant}")
 
-    def _layers(self, item: Item, workload: str | None) -> Iterable[LocatedLayer]:
-        found = self._document(item, base.Tolerances)
+    def _layers(
+        self, item: Item, model: type[base.Tolerances | costs.CostGoldens], workload: str | None
+    ) -> Iterable[LocatedLayer[Any]]:
+        found = self._document(item, model)
         if found is None:
             return
         source, document = found

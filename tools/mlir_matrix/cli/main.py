@@ -26,6 +26,19 @@ VERBS: Mapping[str, LazyVerb | LazyGroup] = {
     "reduce": LazyVerb(
         "Reduce a failing test to the smallest program that fails alike.", "reduce.commands:reduce_command"
     ),
+    "cost": LazyGroup(
+        "Count and measure what tests cost, and compare with another side.",
+        {
+            "of": LazyVerb("Count and measure what tests cost.", "cost.commands:cost_command"),
+            "audit": LazyVerb("Measure how often comparisons of times err.", "cost.commands:audit_command"),
+        },
+        "matrix cost mlir/linalg-loops/x86_64-v3/matmul",
+        "matrix cost 'mlir/linalg-vectorized/x86_64/*' --against linalg-loops",
+        "matrix cost smoke --against llvm=22",
+        about="Count and measure what tests cost, and compare with another side.\n\n"
+        "matrix cost TESTS is matrix cost of TESTS. Its options: matrix cost of --help.",
+        default="of",
+    ),
     "expect": LazyVerb(
         "Propose which tests are expected to fail, by what fails now.", "expectations.commands:expect_command"
     ),
@@ -77,13 +90,15 @@ VERBS: Mapping[str, LazyVerb | LazyGroup] = {
         "All releases stand side by side in the cache folder. Nothing is installed on the machine.",
     ),
     "report": LazyGroup(
-        "Report what works: workloads or operators by path and target.",
+        "Report on many tests: what works, and what is best.",
         {
             "support": LazyVerb(
                 "Show what works: workloads or operators by path and target.", "support.commands:support_command"
             ),
+            "best": LazyVerb("Show which pipelines are best for each workload, and why.", "cost.commands:best_command"),
         },
         "matrix report support 'pytorch/**'",
+        "matrix report best 'mlir/linalg-*/x86_64/*'",
         about="Report on many tests.",
     ),
     "history": LazyGroup(

@@ -96,6 +96,8 @@ class Option:
     def repeated(self, request: Request) -> list[str]:
         """Return the words that set the option to the value of a request; none for the default."""
         value = self._found_in(request) if self._found_in else None
+        if self._attributes.get("is_flag"):
+            return [self.names[0]] if value else []
         if isinstance(value, Iterable) and self._attributes.get("multiple"):
             values = list(value)
         else:
@@ -307,6 +309,29 @@ environment = Option(
     metavar="NAME=OTHER",
     help="Use environment OTHER instead of NAME. Repeatable.",
 )
+size = Option(
+    "size",
+    "--size",
+    found_in=lambda request: request.size,
+    default="",
+    metavar="NAME",
+    help="Give workloads another size of theirs, e.g. bench: sizes in workload.yaml.",
+)
+#: Costs of tests; ``strict`` applies to those of suites, too.
+cost = Option(
+    "cost",
+    "--cost",
+    found_in=lambda request: request.cost,
+    is_flag=True,
+    help="Also count what tests cost that pass, and compare with golden/WORKLOAD/costs.yaml.",
+)
+strict = Option(
+    "strict",
+    "--strict",
+    found_in=lambda request: request.strict,
+    is_flag=True,
+    help="Where costs are counted, a test that costs more than its golden is slower, and fails.",
+)
 #: Permissions that the operator gives to builds.
 builds = (
     Option(
@@ -464,6 +489,9 @@ _REPEATED = (
     cache,
     pin,
     environment,
+    size,
+    cost,
+    strict,
     _EXECUTOR,
     _REMOTE,
     _PROPERTY,
@@ -564,13 +592,14 @@ class SessionOptions:
     cache_dir: Path | None = None
     pins: Sequence[str] = ()
     swaps: Mapping[str, str] = field(default_factory=dict)
+    size: str = ""
     network: bool = False
     unconfined: bool = False
     stale_goldens: bool = False
 
     def words(self) -> list[object]:
         """Return the options as JSON, without the places of catalogs and cache."""
-        return [list(self.pins), dict(self.swaps), self.network, self.unconfined, self.stale_goldens]
+        return [list(self.pins), dict(self.swaps), self.size, self.network, self.unconfined, self.stale_goldens]
 
     def open(self) -> Session:
         """Open the session. Raise CatalogError and UsageError."""
@@ -580,6 +609,7 @@ class SessionOptions:
             catalogs=self.catalogs,
             cache_dir=self.cache_dir,
             swaps=self.swaps,
+            size=self.size,
             pins=self.pins,
             stale_goldens=self.stale_goldens,
             permissions=Permissions(network=self.network, unconfined=self.unconfined),

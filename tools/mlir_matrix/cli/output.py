@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from operator import methodcaller
 from typing import TYPE_CHECKING
 
 import click
 
 from mlir_matrix.base.names import is_glob
-from mlir_matrix.base.text import harmless
+from mlir_matrix.base.text import counted, harmless
 
 if TYPE_CHECKING:
     from mlir_matrix.catalog.catalog import Catalog
@@ -69,6 +69,15 @@ def warn_left_out(catalog: Catalog) -> None:
     warn(*reasons[:_MOST_LEFT_OUT])
     if (more := len(reasons) - _MOST_LEFT_OUT) > 0:
         warn(f"{more} more cannot be used; matrix plan shows the reason of each")
+
+
+def warn_unsized(catalog: Catalog, size: str, workloads: Collection[str]) -> None:
+    """Warn of workloads that stay in their own size, although ``--size`` names another."""
+    names = sorted(catalog.unsized.keys() & workloads)
+    if names:
+        shown = ", ".join(f"{name} ({catalog.unsized[name]})" for name in names[:3])
+        more = f", and {len(names) - 3} more" if len(names) > 3 else ""
+        warn(f"--size {size}: {counted(len(names), 'workload')} in the size of dims: {shown}{more}")
 
 
 def used_pins(current: Session, graph: Graph) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from mlir_matrix.actions.outcomes import NotRun, Outcome
 from mlir_matrix.base.errors import UsageError
@@ -24,6 +24,16 @@ from mlir_matrix.expand.test_sets import (
     TestProperty,
     walk,
 )
+
+
+class CostRule(NamedTuple):
+    """A suite's wish to count what its tests cost."""
+
+    #: Whether a test that costs more than its golden fails.
+    fails: bool
+    position: str
+    #: Whether to estimate cycles and to count operations, too, which takes as long as all else.
+    detailed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +68,8 @@ class Test:
     weak_fails: str = ""
     #: The position of the rule that selected it; empty where none did.
     selected_by: str = ""
+    #: What its suite wants to know of its costs; None: nothing.
+    cost: CostRule | None = None
 
     @property
     def identity(self) -> TestId:
@@ -112,6 +124,7 @@ class Expansion:
         expects: Sequence[TestPattern] = (),
         default: Expansion | None = None,
         weak_fails: str = "",
+        cost: CostRule | None = None,
     ) -> None:
         """``name`` is None for the whole catalog; then ``default`` has the expectations of all tests that they match."""
         self.name = name
@@ -122,6 +135,7 @@ class Expansion:
         self.expects = tuple(expects)
         self.default = default
         self.weak_fails = weak_fails
+        self.cost = cost
 
     def count(self, selector: Sequence[TestPattern] | None = None) -> int:
         """Count the tests that the suite selects, unsupported ones included."""
@@ -201,9 +215,11 @@ class Expansion:
             if isinstance(found, Unsupported):
                 yield _make(cell_tests, test, found.reason, outcome=Outcome.UNSUPPORTED)
                 continue
+            suite = self._suite_of(test)
             yield _make(
                 cell_tests, test, reason, found=found, tested_property=tested_property,
-                expectation=self._expectation(test, _first(expects, called)), weak_fails=self._weak_fails(test),
+                expectation=self._expectation(test, _first(expects, called)), weak_fails=suite.weak_fails if suite else "",
+                cost=suite.cost if suite else None,
             )  # fmt: skip
 
     def _expectation(self, test: TestId, rule: Rule | None) -> Rule | None:
@@ -211,10 +227,12 @@ class Expansion:
         excludes = self.default.excludes if rule and self.default else ()
         return None if any(test in pattern for pattern in excludes) else rule
 
-    def _weak_fails(self, test: TestId) -> str:
+    def _suite_of(self, test: TestId) -> Expansion | None:
+        """Return the suite that says how a pass of a test counts; None if the test is outside the default suite."""
         if self.default is None:
-            return self.weak_fails
-        return self.default.weak_fails if self.default.weak_fails and self.default.has(test) else ""
+            return self
+        asks = self.default.weak_fails or self.default.cost
+        return self.default if asks and self.default.has(test) else None
 
     def why_unsupported(self, cell_tests: CellTests, called: str) -> str:
         """Return why a test is unsupported, excluded or not; empty if it is supported."""
@@ -247,6 +265,7 @@ def _make(
     tested_property: TestProperty | None = None,
     expectation: Rule | None = None,
     weak_fails: str = "",
+    cost: CostRule | None = None,
 ) -> Test:
     """Make a test of a cell; ``found`` is None if the test is not selected."""
     route, resolved_step = (None, found) if isinstance(found, ResolvedStep) else (found, None)
@@ -254,7 +273,7 @@ def _make(
     return Test(
         str(test), test.framework, test.pipeline, test.target, test.workload, test.pins, route, resolved_step, outcome,
         reason, expectation, found is not None, tested_property or product.suite_property, weak_fails,
-        "" if found is None else product.rule.position,
+        "" if found is None else product.rule.position, cost,
     )  # fmt: skip
 
 

@@ -189,12 +189,14 @@ class Connector:
         found = resolve_source(entry, self.pins(pins))
         return found.reason if isinstance(found, Unsupported) else ""
 
-    def _in_releases(self, workload: Entry[Workload], route: Route, framework: str, pins: str) -> Route:
+    def _in_releases(self, workload: Entry[Workload], route: Route, framework: str, pins: str) -> Route | Unsupported:
         """Return a route with the file that a workload has, for the importer's releases, instead of its source."""
         variants = workload.document.sources.get(route.source, ())
         releases = self.pins(pins).releases(self.catalog.frameworks[framework].document.environment) if variants else {}
         index = matching_variant(variants, releases)
-        return route if index is None else replace(route, source=variants[index].file)
+        found = route if index is None else replace(route, source=variants[index].file)
+        why = workload.fixed.get(found.source)
+        return Unsupported(why) if why else found
 
     def _lacking(self, workload: Entry[Workload], route: Route, pins: str) -> str:
         for resolved_step in filter(None, (route.ingress, *(step.resolved_step for step in route.steps))):

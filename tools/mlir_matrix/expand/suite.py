@@ -18,7 +18,7 @@ from mlir_matrix.base.names import SEGMENT_NAMES, TestId
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE, Catalog, Entry
 from mlir_matrix.catalog.models.suites import Block, Exclusion, Expectation, Property, Suite
 from mlir_matrix.catalog.pins import Pins
-from mlir_matrix.expand.expansion import Expansion
+from mlir_matrix.expand.expansion import CostRule, Expansion
 from mlir_matrix.expand.property_sets import check_properties, property_products
 from mlir_matrix.expand.routes import Connector, word_list
 from mlir_matrix.expand.test_sets import NO_PINS, CellTests, Namespace, Rule, TestPattern, TestProduct, walk
@@ -76,7 +76,14 @@ def _expand(catalog: Catalog, suite: Entry[Suite], pins: Pins | None) -> Expansi
         expects += _single_tests(catalog, part, products, suite.name)
     weak_fails = next((part.source.position("weak") for part in parts if part.document.weak == "fail"), "")
     expansion = Expansion(
-        suite.name, namespace, connector, products, excludes=excludes, expects=expects, weak_fails=weak_fails
+        suite.name,
+        namespace,
+        connector,
+        products,
+        excludes=excludes,
+        expects=expects,
+        weak_fails=weak_fails,
+        cost=_cost(parts),
     )
     if as_written:
         check_properties(expansion)
@@ -96,6 +103,13 @@ def _products(suite: Entry[Suite], namespace: Namespace, connector: Connector | 
         yield from namespace.ir_products(pattern, Rule("steps", position("steps", index), pattern))
     for index, glob in enumerate(document.include):
         yield from _include_products(namespace, Rule("include", position("include", index), glob))
+
+
+def _cost(parts: Sequence[Entry[Suite]]) -> CostRule | None:
+    """Return what a suite and those that it includes want to know of costs: that they are no failure only if none says so."""
+    asking = sorted((part for part in parts if part.document.cost), key=lambda part: part.document.cost != "fail")
+    rules = [CostRule(part.document.cost == "fail", part.source.position("cost")) for part in asking]
+    return rules[0] if rules else None
 
 
 def varied(catalog: Catalog, suite: Entry[Suite], pins: Pins) -> Iterator[tuple[Entry[Suite], int, str]]:

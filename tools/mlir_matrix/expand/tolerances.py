@@ -1,12 +1,7 @@
 """Resolve the bounds of an output of a test by layers of tolerances, from general to specific.
 
-A layer matches if all of its keys match. A layer from ``golden/WORKLOAD/`` has the workload as one more key. Of the matching
-layers, the one with the most specific key wins, in the order of :data:`KEYS` (the framework is the most specific). Then the one
-with more keys wins (each attribute under ``numerics`` is one), then the later one. Bounds are numbers or expressions
+The layer of the highest rank wins (:mod:`mlir_matrix.expand.layers`). Bounds are numbers or expressions
 (:mod:`mlir_matrix.catalog.bounds`).
-
-This is pure, and fast enough for each output of 100,000 tests: a bit mask, computed once, says which layers match a value of a
-key. The bits are in the order of the layers' ranks, so the winner is the highest bit that is set in all seven masks.
 """
 
 from __future__ import annotations
@@ -17,16 +12,13 @@ from itertools import product
 
 from mlir_matrix.actions.expr.expression import ExpressionError
 from mlir_matrix.base.errors import CatalogError
-from mlir_matrix.base.names import NameGlob
 from mlir_matrix.catalog.bounds import DERIVED, evaluate
 from mlir_matrix.catalog.catalog import Catalog, LocatedLayer
-from mlir_matrix.catalog.models.base import FLOATS
+from mlir_matrix.catalog.models.base import FLOATS, Layer
 from mlir_matrix.expand.expansion import Test
-from mlir_matrix.expand.numerics import Numerics, NumericsAttributes, Value, shown
+from mlir_matrix.expand.layers import LayerRanking, Query
+from mlir_matrix.expand.numerics import Numerics, NumericsAttributes
 
-#: The keys that a layer can match, from general to specific.
-KEYS = ("workload", "output", "dtype", "target", "numerics", "pipeline", "framework")
-_NUMERICS = KEYS.index("numerics")
 #: The bounds that a layer can have.
 BOUNDS = ("atol", "rtol", "max_ulp")
 
@@ -56,7 +48,7 @@ class Resolved:
     #: Whether each element has its own bound, from the error analysis of the reference.
     derived: bool
     #: The layer itself, with keys that reports do not show.
-    layer: LocatedLayer = field(repr=False, compare=False)
+    layer: LocatedLayer[Layer] = field(repr=False, compare=False)
     #: Computed on demand, because planning resolves many bounds and explains few.
     _consider: Callable[[], tuple[Considered, ...]] = field(repr=False, compare=False)
 
@@ -67,7 +59,7 @@ class Resolved:
 
 
 def resolve(
-    layers: Sequence[LocatedLayer],
+    layers: Sequence[LocatedLayer[Layer]],
     *,
     workload: str,
     output: str,
@@ -107,36 +99,24 @@ def resolve_everywhere(catalog: Catalog, numerics: Numerics, name: str) -> list[
     return list(found.values())
 
 
-_rankings: dict[int, tuple[tuple[LocatedLayer, ...], LayerRanking]] = {}
+_rankings: dict[int, tuple[tuple[LocatedLayer[Layer], ...], ToleranceRanking]] = {}
 
 
-def ranking(layers: tuple[LocatedLayer, ...]) -> LayerRanking:
+def ranking(layers: tuple[LocatedLayer[Layer], ...]) -> ToleranceRanking:
     """Return the ranking of these layers. The last four are kept, by identity."""
     kept = _rankings.get(id(layers))
     if kept is None:
         if len(_rankings) >= 4:
             _rankings.clear()
-        kept = _rankings[id(layers)] = (layers, LayerRanking(layers))
+        kept = _rankings[id(layers)] = (layers, ToleranceRanking(layers))
     return kept[1]
 
 
-#: The value of each key for an output.
-Query = tuple[str | NumericsAttributes, ...]
-
-
-class LayerRanking:
-    """The layers by rank, and the masks of those that match a value of a key."""
-
-    def __init__(self, layers: Sequence[LocatedLayer]) -> None:
-        found = [(RankedLayer(layer), position) for position, layer in enumerate(layers)]
-        #: From general to specific; the number of a layer is its bit.
-        self.ranked = [ranked for ranked, _ in sorted(found, key=lambda entry: (entry[0].rank, entry[1]))]
-        self._masks: dict[tuple[int, str | NumericsAttributes], int] = {}
+class ToleranceRanking(LayerRanking[Layer]):
+    """The layers of tolerances by rank."""
 
     def resolve(self, query: Query, dims: Mapping[str, int], dtype: str) -> Resolved:
-        mask = -1
-        for key, value in enumerate(query):
-            mask &= self.mask(key, value)
+        mask = self.matching(query)
         if not mask:
             raise CatalogError(f"no tolerance layer applies to the output {query[1]} of {query[0]} ({dtype})")
         winner = mask.bit_length() - 1
@@ -155,14 +135,6 @@ class LayerRanking:
             _consider=lambda: tuple(self._consider(query, winner)),
         )
 
-    def mask(self, key: int, value: str | NumericsAttributes) -> int:
-        """Return the layers that match a value of a key, one bit each."""
-        mask = self._masks.get((key, value))
-        if mask is None:
-            mask = sum(1 << bit for bit, ranked in enumerate(self.ranked) if ranked.matches(key, value))
-            self._masks[key, value] = mask
-        return mask
-
     def _consider(self, query: Query, winner: int) -> Iterator[Considered]:
         for bit, ranked in enumerate(self.ranked):
             failed = next((key for key, value in enumerate(query) if not ranked.matches(key, value)), None)
@@ -176,77 +148,7 @@ class LayerRanking:
             yield Considered(location=ranked.location, applies=failed is None, why=why)
 
 
-class RankedLayer:
-    """A layer with the values that it matches for each key (except the folder's workload), and its rank."""
-
-    def __init__(self, layer: LocatedLayer) -> None:
-        self.layer, self.location = layer, layer.position
-        self._globs: dict[int, list[tuple[NameGlob, ...]]] = {}
-        for key, name in enumerate(KEYS):
-            wanted = getattr(layer.document.match, name)
-            if wanted is not None and key != _NUMERICS:
-                self._want(key, (wanted,) if isinstance(wanted, str) else wanted)
-        if layer.workload is not None:
-            self._want(0, (layer.workload,))
-        #: The numerics attributes that it matches, each with the accepted values.
-        self.attributes = asked(layer)
-
-    def _want(self, key: int, patterns: Sequence[str]) -> None:
-        self._globs.setdefault(key, []).append(tuple(NameGlob(pattern) for pattern in patterns))
-
-    @property
-    def rank(self) -> tuple[int, int]:
-        return max(self._wanted(), default=-1), len(self._globs) + len(self.attributes)
-
-    @property
-    def keys(self) -> str:
-        """Return the keys that the layer matches, in words."""
-        return ", ".join(KEYS[key] for key in self._wanted())
-
-    def _wanted(self) -> list[int]:
-        return sorted([*self._globs, *([_NUMERICS] if self.attributes else [])])
-
-    def matches(self, key: int, value: str | NumericsAttributes) -> bool:
-        """Return whether the layer matches a value of a key."""
-        if isinstance(value, str):
-            return all(any(glob.matches(value) for glob in globs) for globs in self._globs.get(key, ()))
-        stated = dict(value)
-        return all(name in stated and stated[name] in wanted for name, wanted in self.attributes.items())
-
-    def wanted(self, key: int) -> str:
-        """Return the values of a key that the layer matches, in words."""
-        if key == _NUMERICS:
-            return ", ".join(f"{name}: {_or(wanted)}" for name, wanted in self.attributes.items())
-        return " and ".join(" or ".join(glob.pattern for glob in globs) for globs in self._globs[key])
-
-    @property
-    def wishes(self) -> str:
-        """Return everything that the layer matches, in words."""
-        return ", ".join(f"{KEYS[key]} {self.wanted(key)}" for key in self._wanted())
-
-    def why_not(self, key: int, value: str | NumericsAttributes) -> str:
-        """Return why the layer does not apply for a value of a key."""
-        if isinstance(value, str):
-            return f"its {KEYS[key]} is {self.wanted(key)}, not {value}"
-        stated = dict(value)
-        name = next(
-            name for name, wanted in self.attributes.items() if name not in stated or stated[name] not in wanted
-        )
-        found = f"not {shown(stated[name])}" if name in stated else "and here nothing states it"
-        return f"its {name} is {_or(self.attributes[name])}, {found}"
-
-
-def asked(layer: LocatedLayer) -> dict[str, tuple[Value, ...]]:
-    """Return the numerics attributes that a layer matches, each with its accepted values."""
-    wanted = layer.document.match.numerics or {}
-    return {name: values if isinstance(values, tuple) else (values,) for name, values in wanted.items()}
-
-
-def _or(values: Sequence[Value]) -> str:
-    return " or ".join(shown(value) for value in values)
-
-
-def _bound(layer: LocatedLayer, name: str, dims: Mapping[str, int], dtype: str) -> float:
+def _bound(layer: LocatedLayer[Layer], name: str, dims: Mapping[str, int], dtype: str) -> float:
     try:
         return evaluate(getattr(layer.document, name), dims, dtype)
     except ExpressionError as error:

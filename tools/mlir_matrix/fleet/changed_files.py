@@ -9,7 +9,7 @@ from pathlib import Path
 from mlir_matrix.base.names import split_pins
 from mlir_matrix.base.text import counted
 from mlir_matrix.catalog.catalog import REFERENCE, Entry
-from mlir_matrix.catalog.load import QUARANTINE
+from mlir_matrix.catalog.load import COSTS, QUARANTINE, TOLERANCES
 from mlir_matrix.catalog.models.base import Document
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.keys import tool_modules
@@ -101,9 +101,9 @@ def _defined(session: Session, number: int, path: str) -> Iterator[Used]:
     if path == "toolchains/known-good.yaml":
         yield from (("environments", name) for name in catalog.environments)
     folder, _, rest = path.partition("/")
-    if folder == "golden" and rest == "tolerances.yaml":
+    if folder == "golden" and rest in (TOLERANCES, COSTS):
         yield from (("workloads", name) for name in catalog.workloads)
-    elif folder == "golden" and rest.endswith("/tolerances.yaml"):
+    elif folder == "golden" and rest.endswith((f"/{TOLERANCES}", f"/{COSTS}")):
         yield "workloads", rest.partition("/")[0]
 
 
@@ -120,6 +120,7 @@ def _uses(test: Test) -> Iterator[Used]:
             yield from (("steps", step.name), ("kinds", step.takes), ("kinds", step.gives))
     positions = [test.selected_by, test.weak_fails, compared.position if compared else ""]
     positions += [test.expectation.position] if test.expectation else []
+    positions += [test.cost.position] if test.cost else []
     yield from (("suites", position.partition(":")[0]) for position in positions)
 
 

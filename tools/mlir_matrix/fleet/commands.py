@@ -25,21 +25,31 @@ from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.select import choose
 from mlir_matrix.fleet.documents import Fleet, ListedMachine, MachineCheck, Machines, Probe
 from mlir_matrix.fleet.machines import find_machine, fleet
+from mlir_matrix.fleet.peaks import kept_peaks, measure_peaks
 from mlir_matrix.fleet.probe import differences, probe, to_yaml
 from mlir_matrix.fleet.selection import by_machine
 from mlir_matrix.fleet.worker import BuildbotWorker, worker_files
-from mlir_matrix.plan.request import SelectionOptions
+from mlir_matrix.plan.request import Limits, SelectionOptions
 
 
-@verb("probe", "matrix machine probe > matrix/machines/NAME.yaml", "matrix machine probe --format json")
+@verb(
+    "probe",
+    "matrix machine probe > matrix/machines/NAME.yaml",
+    "matrix machine probe --format json",
+    "matrix machine probe --peaks",
+)
+@click.option("--peaks", is_flag=True, help="Measure what one core can do at most, in seconds, and keep it.")
 @options.output_format("yaml", "json")
 @options.session()
-def probe_command(form: str, current: Session) -> None:
+def probe_command(peaks: bool, form: str, current: Session) -> None:
     """Print a machine file of this machine: processor, memory, disk, GPUs, devices, emulators and programs.
 
-    Edit its part `wants`, which is a comment, and keep the file as matrix/machines/NAME.yaml of a catalog.
+    Edit its part `wants`, which is a comment, and keep the file as matrix/machines/NAME.yaml of a catalog. With --peaks,
+    matrix cost shows times as shares of what is possible; of several measurements the highest values are kept.
     """
     has = probe(current.home, current.catalog)
+    measured = measure_peaks(current, Limits(jobs=1)) if peaks else kept_peaks(current.home)
+    has = has.model_copy(update={"peaks": measured})
     document: Probe = {
         "schema": "mlir-matrix/probe/v1",
         "summary": {"architecture": has.cpu.architecture, "cores": has.cores, "gpus": len(has.gpus)},

@@ -13,12 +13,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypedDict
 
-from mlir_matrix.base.digest import digest_bytes, digest_file
+from mlir_matrix.base.digest import digest_bytes, digest_file, digest_value
 from mlir_matrix.base.errors import MatrixError
 from mlir_matrix.base.fingerprint import cpu_digest
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute import keys
+from mlir_matrix.expand.costs import CostResolver
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.quarantine import ActiveQuarantine
 from mlir_matrix.expand.select import choose
@@ -56,13 +57,20 @@ def state_of(session: Session, plan: PlannedTests) -> PlanState:
     """Return the static inputs of the actions of a plan. A missing file has no digest."""
     state: PlanState = {"tests": {}, "actions": list(plan.graph.actions), "environments": {}, "tools": {}, "files": {}}
     environments = session.environments(action.environment for action in plan.graph.actions.values())
-    quarantine = ActiveQuarantine(session.catalog, "")
+    quarantine, goldens = ActiveQuarantine(session.catalog, ""), CostResolver(session.catalog)
     used = {test.workload for test in plan.tests if not test.is_ir}
     references = {name: _digest(session.catalog.workloads[name].reference) for name in used}
     for test in plan.tests:
         if test.id in plan.verdicts:
             reference = "" if test.is_ir else references[test.workload]
-            state["tests"][test.id] = [plan.verdicts[test.id], _expected(test, quarantine), reference]
+            last, expected = plan.verdicts[test.id], _expected(test, quarantine)
+            if test.id in plan.costs:
+                # What counts the costs needs the verdict.
+                last = plan.costs[test.id].action
+                bounds = [[name, each.value, each.bound.text] for name, each in goldens.of(test).items()]
+                is_judged = test.cost is not None and test.cost.fails
+                expected += f", not slower than {digest_value(bounds)[:8]}" if is_judged else ""
+            state["tests"][test.id] = [last, expected, reference]
     for name, environment in environments.items():
         known = environment.digest if isinstance(environment, ResolvedEnvironment) else environment.reason
         state["environments"][name] = known
@@ -96,7 +104,12 @@ def input_digests(plan: PlannedTests, state: PlanState) -> dict[str, str]:
         for ref in action.inputs.values():
             words.append(known[ref.action] if isinstance(ref, Produced) else state["files"][name_of(ref)])
         known[name] = digest_bytes("\n".join(words).encode())
-    return {test: known[last] for test, last in plan.verdicts.items()}
+    found = {test: known[last] for test, last in plan.verdicts.items()}
+    for test in found.keys() & plan.costs.keys():
+        # A suite may fail a test for its costs, by goldens that are among what is expected of it.
+        last, expected, _ = state["tests"][test]
+        found[test] = digest_bytes(f"{known[last]}\n{expected}".encode())
+    return found
 
 
 def _expected(test: Test, quarantine: ActiveQuarantine) -> str:

@@ -13,7 +13,7 @@ from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.text import counted, patch
 from mlir_matrix.catalog.catalog import Catalog, LocatedLayer
 from mlir_matrix.catalog.load import TOLERANCES
-from mlir_matrix.catalog.models.base import FLOATS
+from mlir_matrix.catalog.models.base import FLOATS, Layer
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.catalog.yaml_reader import read_text
 from mlir_matrix.environments.session import Session
@@ -162,7 +162,7 @@ class Calibrator:
     def _patch(self, document: CalibrationDocument) -> str:
         """Return all proposals as one patch, file by file."""
         located = {bound.location: bound.layer for bounds in self._bounds.values() for bound in bounds.values()}
-        files: dict[str, list[tuple[LocatedLayer, LayerProposal]]] = {}
+        files: dict[str, list[tuple[LocatedLayer[Layer], LayerProposal]]] = {}
         for row in document["layers"]:
             if row["proposed"]:
                 layer = located[row["layer"]]

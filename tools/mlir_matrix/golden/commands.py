@@ -15,7 +15,8 @@ from mlir_matrix.base.errors import CatalogError, InfrastructureError, UsageErro
 from mlir_matrix.base.files import write_file, write_output, write_text
 from mlir_matrix.base.names import check_known, is_glob, select_known
 from mlir_matrix.base.text import counted
-from mlir_matrix.catalog.models.base import FLOATS
+from mlir_matrix.catalog.catalog import Catalog, Entry
+from mlir_matrix.catalog.models.base import FLOATS, Workload
 from mlir_matrix.cli import options
 from mlir_matrix.cli.output import note, show, show_each, used_pins, warn
 from mlir_matrix.cli.verbs import verb
@@ -24,21 +25,24 @@ from mlir_matrix.execute.action_cache import ActionCache, LostBlob
 from mlir_matrix.execute.lookup import cached_result
 from mlir_matrix.execute.progress import Counting
 from mlir_matrix.execute.run_graph import run_graph
+from mlir_matrix.expand.costs import with_costs
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import find_test, identifiers, whole_catalog
 from mlir_matrix.expand.tolerances import ToleranceResolver
 from mlir_matrix.golden.audit import audit, audit_document
 from mlir_matrix.golden.calibration import Calibrator
+from mlir_matrix.golden.costs import compare_costs, cost_update_document, edited_files
 from mlir_matrix.golden.explain import declared, explained, plan_magnitudes, tolerance_lines
 from mlir_matrix.golden.gumbel import LEAST
 from mlir_matrix.golden.inputs import make_inputs
-from mlir_matrix.golden.report import audit_lines, calibration_lines, update_line
+from mlir_matrix.golden.report import audit_lines, calibration_lines, cost_update_line, update_line
 from mlir_matrix.golden.update import check_size, gather, plan_update, stale_records, update_document
 from mlir_matrix.golden.update import write as write_golden
 from mlir_matrix.plan.parameters import bounds_of
 from mlir_matrix.plan.programs import is_prepared
-from mlir_matrix.plan.request import Limits
+from mlir_matrix.plan.request import LOCAL, Limits
 from mlir_matrix.plan.session import plan_tests, select_tests
+from mlir_matrix.results.run_plan import run_all
 
 if TYPE_CHECKING:
     from mlir_matrix.compare.documents import Verdict
@@ -50,13 +54,19 @@ if TYPE_CHECKING:
     "matrix golden update",
     "matrix golden update --write 'mlp*'",
     "matrix golden update softmax --format json",
+    "matrix golden update --cost --write '*/linalg-loops/x86_64-v3/matmul'",
 )
 @click.argument("workloads", nargs=-1, metavar="[WORKLOAD|GLOB]...")
 @click.option("--write", is_flag=True, help="Write goldens that differ. Without this option, nothing is written.")
+@click.option(
+    "--cost", "costs", is_flag=True, help="Compare exact costs: run tests, which suites, globs and identifiers name."
+)
 @options.output_format("text", "json")
 @options.session(*options.releases, *options.builds, options.cache, stale_goldens=True)
 @options.limits_without_jobs
-def update_command(workloads: tuple[str, ...], write: bool, form: str, current: Session, limits: Limits) -> int:
+def update_command(
+    workloads: tuple[str, ...], write: bool, costs: bool, form: str, current: Session, limits: Limits
+) -> int:
     """Compute expected outputs again and compare them with the goldens on disk.
 
     Without arguments, do this for all workloads of the added catalogs or, without any, of this repository. The report counts the
@@ -64,18 +74,13 @@ def update_command(workloads: tuple[str, ...], write: bool, form: str, current: 
     output of more than 1 MiB is stored as a sketch. Workloads with ``golden: computed`` have no golden. The file made-from.sha256
     beside goldens records their reference, inputs and outputs.
 
+    With --cost, run tests and compare their exact costs with golden/WORKLOAD/costs.yaml. Costs within their bounds are kept.
+
     Exit code 1: goldens or records differ, and nothing was written. 2: a reference fails.
     """
-    known = current.catalog.workloads
-    own = current.catalog.roots[1:] or current.catalog.roots
-    names = select_known("workload", workloads, known) or sorted(name for name in known if known[name].root in own)
-    for name in workloads:
-        if why := current.catalog.over.get(("workloads", name)):
-            raise CatalogError(why)
-        if name in known and known[name].document.golden == "computed":
-            raise UsageError(f"{name}: its golden is computed in each run (golden: computed); no file is kept")
-    over = {name for _, name in current.catalog.over}
-    entries = [known[name] for name in names if known[name].document.golden == "kept" and name not in over]
+    if costs:
+        return _update_costs(workloads, write, form, current, limits)
+    entries = _with_goldens(current.catalog, workloads)
     records = stale_records(entries)
     graph, updates = plan_update(current.catalog, entries, current.pins.reference("numpy"))
     used_pins(current, graph)
@@ -99,6 +104,44 @@ def update_command(workloads: tuple[str, ...], write: bool, form: str, current: 
     if any(failure.is_broken for failure in failures):
         return CatalogError.exit_code
     return 1 if failures or ((stale or records) and not write) else 0
+
+
+def _with_goldens(catalog: Catalog, names: Sequence[str]) -> list[Entry[Workload]]:
+    """Return the workloads with goldens that are kept: the named ones, else those of the added catalogs or this repository."""
+    known = catalog.workloads
+    own = catalog.roots[1:] or catalog.roots
+    selected = select_known("workload", names, known) or sorted(name for name in known if known[name].root in own)
+    for name in names:
+        if why := catalog.over.get(("workloads", name)):
+            raise CatalogError(why)
+        if name in known and known[name].document.golden == "computed":
+            raise UsageError(f"{name}: its golden is computed in each run (golden: computed); no file is kept")
+    over = {name for _, name in catalog.over}
+    return [known[name] for name in selected if known[name].document.golden == "kept" and name not in over]
+
+
+def _update_costs(names: tuple[str, ...], write: bool, form: str, current: Session, limits: Limits) -> int:
+    """Compare exact costs of tests with their goldens, and write those that differ by more than their bounds."""
+    if not names:
+        raise UsageError("--cost: name the tests, by identifiers, globs or suites")
+    plan = plan_tests(current, with_costs(select_tests(current, names)))
+    used_pins(current, plan.graph)
+    run = run_all(current, plan, LOCAL, limits, quiet=False)
+    cells, failures = compare_costs(current.catalog, plan.tests, {result.id: result for result in run.results})
+    files = edited_files(cells)
+    if write:
+        for file, text in files.items():
+            write_text(file, text)
+    document = cost_update_document(cells, failures, written=write)
+    show(form, document, map(cost_update_line, document["tests"]))
+    for failure in failures:
+        note(f"{failure['id']}: no goldens of its costs: {failure['reason']}")
+    if not cells and not failures:
+        raise UsageError("none of these tests can run here")
+    if files and not write:
+        command = options.same_catalogs(["matrix", "golden", "update", "--cost", "--write", *names], current)
+        note(f"nothing was written; {command} would")
+    return 1 if failures or (files and not write) else 0
 
 
 @verb(

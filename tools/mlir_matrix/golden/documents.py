@@ -194,6 +194,51 @@ class GoldenUpdate(TypedDict):
     failures: list[GoldenFailure]
 
 
+class NewCost(TypedDict):
+    """An exact cost without a golden, or one that differs from its golden by more than the bound."""
+
+    cost: str
+    golden: float | None
+    value: float
+
+
+class UpdatedCosts(TypedDict):
+    """The costs of a test, compared with their goldens."""
+
+    id: str
+    state: Literal["same", "new", "different"]
+    """`new`: no cost of it has a golden. `same`: all are within their bounds."""
+    file: str
+    written: bool
+    costs: list[NewCost]
+
+
+class CostFailure(TypedDict):
+    """A test that gets no goldens of its costs."""
+
+    id: str
+    reason: str
+
+
+class CostUpdateSummary(TypedDict):
+    """Numbers of tests."""
+
+    tests: int
+    stale: int
+    """Those with costs to be written."""
+    failures: int
+
+
+@document
+class CostUpdate(TypedDict):
+    """The difference between goldens of costs and the costs of a run (`matrix golden update --cost --format json`)."""
+
+    schema: Literal["mlir-matrix/cost-update/v1"]
+    summary: CostUpdateSummary
+    tests: list[UpdatedCosts]
+    failures: list[CostFailure]
+
+
 class CalibratedFit(TypedDict):
     """The Gumbel distribution of the largest errors of the worst test, as shares of the bound."""
 

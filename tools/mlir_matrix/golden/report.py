@@ -12,9 +12,31 @@ from mlir_matrix.base.layout import columns, section
 from mlir_matrix.base.names import TestId
 from mlir_matrix.base.text import counted
 from mlir_matrix.golden.audit import ENOUGH, LOOSE, AuditFindings, by_test, counts
+from mlir_matrix.results.cost_text import change, number
 
 if TYPE_CHECKING:
-    from mlir_matrix.golden.documents import AuditFlagged, AuditMiss, CalibratedLayer, Calibration, GoldenOutput
+    from mlir_matrix.golden.documents import (
+        AuditFlagged,
+        AuditMiss,
+        CalibratedLayer,
+        Calibration,
+        GoldenOutput,
+        UpdatedCosts,
+    )
+
+
+def cost_update_line(row: UpdatedCosts) -> str:
+    """Return the line of a test for ``matrix golden update --cost``."""
+    if row["state"] == "same":
+        return f"{row['id']}: unchanged"
+    changed = [
+        f"{each['cost']} {number(each['golden'])} → {number(each['value'])}{change(each['golden'], each['value'])}"
+        for each in row["costs"]
+        if each["golden"] is not None
+    ]
+    new = [f"{each['cost']} {number(each['value'])}" for each in row["costs"] if each["golden"] is None]
+    words = [*changed, *([f"new: {', '.join(new)}"] if new else [])]
+    return f"{row['id']}: {', '.join(words)}{'; written' if row['written'] else ''}"
 
 
 def update_line(row: GoldenOutput) -> str:

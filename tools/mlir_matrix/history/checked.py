@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
@@ -46,8 +46,10 @@ class Checked:
     sets: Sequence[tuple[str, str, str]]
     #: (digest, key of the cause, kind, name, file, title, example, next)
     causes: Sequence[tuple[str, ...]]
+    #: (digest, numbers by cost in JSON)
+    costs: Sequence[tuple[str, str]]
     #: Columns of results: test, index of its behaviour, state, executed, ms, error_used, max_ulp, index of its set, inputs,
-    #: index of its cause or None.
+    #: index of its cause or None, index of its costs or None.
     columns: Sequence[Sequence[Any]]
 
 
@@ -83,11 +85,13 @@ def _check(recording: Mapping[str, Any]) -> Checked:
     rows = recording.get("tests", ())
     # Older programs grouped no failures.
     causes, cause = _causes(recording.get("causes", ()), len(rows))
-    columns = [*_columns(rows, behaviours, _Inputs(run, catalogs, sets)), cause]
+    costs, cost = _costs(recording.get("costs", ()), len(rows))
+    columns = [*_columns(rows, behaviours, _Inputs(run, catalogs, sets)), cause, cost]
     return Checked(
         id=recording["id"], same_as=same_as, **named, catalogs=json.dumps(catalogs), started=times[0], ended=times[1],
         arguments=json.dumps([_text(each) for each in recording.get("arguments", ())]),
-        interrupted=int(bool(recording.get("interrupted"))), behaviours=behaviours, sets=sets, causes=causes, columns=columns,
+        interrupted=int(bool(recording.get("interrupted"))), behaviours=behaviours, sets=sets, causes=causes, costs=costs,
+        columns=columns,
     )  # fmt: skip
 
 
@@ -113,16 +117,31 @@ def _set(pins: Mapping[str, str], environments: Mapping[str, str]) -> tuple[str,
 def _causes(found: Sequence[Any], tests: int) -> tuple[list[tuple[str, ...]], list[int | None]]:
     """Return the causes, and the index of the cause of each test."""
     causes = []
-    of_tests: list[int | None] = [None] * tests
-    for index, (key, kind, name, file, title, example, command, failing) in enumerate(found):
+    for key, kind, name, file, title, example, command, _ in found:
         texts = map(_text, (key, kind, name, file, title, example))
         named = (*texts, _text(command, _LONGEST_COMMAND))
         causes.append((digest_value(named), *named))
-        for test in failing:
+    return causes, _of_tests((failing for *_, failing in found), tests)
+
+
+def _costs(found: Sequence[Any], tests: int) -> tuple[list[tuple[str, str]], list[int | None]]:
+    """Return the sets of exact costs, and the index of that of each test."""
+    texts = [
+        json.dumps({_text(name): value for name, value in sorted(exact.items()) if _finite(value) is not None})
+        for exact, _ in found
+    ]
+    return [(digest_value(text), text) for text in texts], _of_tests((counted for _, counted in found), tests)
+
+
+def _of_tests(groups: Iterable[Sequence[int]], tests: int) -> list[int | None]:
+    """Return the index of the group of each test. Raise IndexError for a test that is none."""
+    found: list[int | None] = [None] * tests
+    for index, members in enumerate(groups):
+        for test in members:
             if test < 0:
                 raise IndexError("negative")
-            of_tests[test] = index
-    return causes, of_tests
+            found[test] = index
+    return found
 
 
 class _Inputs:

@@ -81,6 +81,8 @@ class RecentOutcome(TypedDict):
     """False if all of its actions were cached."""
     seconds: float
     """Seconds of its actions; of cached ones, those of their execution."""
+    costs: NotRequired[dict[str, float]]
+    """Its exact costs; absent where they were not counted."""
 
 
 class MonthOfTest(TypedDict):
@@ -241,17 +243,18 @@ class Flaky(TypedDict):
 
 
 class SlowerTest(TypedDict):
-    """A test whose last executions took longer."""
+    """A test that costs more than before."""
 
     id: str
     host: str
+    cost: Literal["instructions", "seconds"]
     before: float
-    """Median seconds of up to 20 executions before the last 5."""
+    """The instructions of a call before the last 5 counts; or median seconds of up to 20 executions before the last 5."""
     after: float
-    """Median seconds of the last 5."""
+    """The last count; or median seconds of the last 5."""
     factor: float
-    chance: float
-    """The p-value of a rank test."""
+    interval: list[float]
+    """Of the factor, with 98 %. A count is exact."""
 
 
 @document

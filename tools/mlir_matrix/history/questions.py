@@ -20,7 +20,7 @@ from mlir_matrix.base.text import milliseconds
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.history.checked import BAD, GOOD, UNKNOWN
 from mlir_matrix.history.chosen_runs import ALL_RUNS, ChosenRuns
-from mlir_matrix.history.store import Store, among, behaviours, months, results, runs, sets, tests
+from mlir_matrix.history.store import Store, among, behaviours, costs, months, results, runs, sets, tests
 
 if TYPE_CHECKING:
     from mlir_matrix.history.documents import (
@@ -247,6 +247,7 @@ class Questions:
             key: json.loads(text)
             for key, text in self.rows(sa.select(sets.c.key, sets.c.pins).where(among(sets.c.key, used)))
         }
+        counted = self._costs({row.costs for each in rows.values() for row in each if row.costs is not None})
         recorded = self.named(
             [
                 *(row.run for found in (rows, decided) for each in found.values() for row in each),
@@ -264,7 +265,8 @@ class Questions:
                 found.append({
                     "id": name,
                     "recent": [
-                        _recent(recorded[row.run], Outcome(words[row.behaviour][0]), row) for row in reversed(rows[test])
+                        _recent(recorded[row.run], Outcome(words[row.behaviour][0]), row, counted.get(row.costs))
+                        for row in reversed(rows[test])
                     ],
                     "behaviour": words[last_decided.behaviour][1] or words[last_decided.behaviour][0],
                     "bad": last_decided.state == BAD, "decided": recorded[last_decided.run]["last_seen"] if decided[test] else None,
@@ -274,6 +276,10 @@ class Questions:
                     "pins": pins[latest.pins], "host": recorded[latest.run]["host"], "months": summaries.get(test, []),
                 })  # fmt: skip
         return found, len(matched)
+
+    def _costs(self, keys: set[int]) -> dict[int, dict[str, float]]:
+        statement = sa.select(costs.c.key, costs.c.exact).where(among(costs.c.key, keys))
+        return {key: json.loads(text) for key, text in self.rows(statement)}
 
     def _months(self, keys: Iterable[int]) -> dict[int, list[MonthOfTest]]:
         found: dict[int, list[MonthOfTest]] = defaultdict(list)
@@ -351,11 +357,14 @@ def glob_pattern(glob: str, character: str) -> str:
     return re.escape(glob).replace(r"\*", f"{character}*").replace(r"\?", character)
 
 
-def _recent(run: RecordedRun, outcome: Outcome, row: Any) -> RecentOutcome:
-    return {
+def _recent(run: RecordedRun, outcome: Outcome, row: Any, costs: dict[str, float] | None) -> RecentOutcome:
+    found: RecentOutcome = {
         "run": run["id"], "started": run["started"], "host": run["host"], "catalogs": run["catalogs"], "outcome": outcome,
         "unexpected": row.state == BAD, "executed": bool(row.executed), "seconds": row.ms / 1000,
     }  # fmt: skip
+    if costs is not None:
+        found["costs"] = costs
+    return found
 
 
 def _run(row: Any, repeats: int, last_seen: str) -> RecordedRun:

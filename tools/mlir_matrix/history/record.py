@@ -75,7 +75,7 @@ def make_recording(
     interrupted: bool = False,
 ) -> dict[str, Any]:
     """Return a run in the form of a file of the spool. Values that many tests share are in tables."""
-    sets, behaviours = Table(), Table()
+    sets, behaviours, costs = Table(), Table(), dict[bytes, tuple[Mapping[str, float], list[int]]]()
     rows: list[list[object]] = []
     failing: dict[str, list[int]] = defaultdict(list)
     quarantined: dict[str, tuple[InQuarantine, list[int]]] = {}
@@ -91,6 +91,9 @@ def make_recording(
             failing[each.id].append(len(rows))
         elif each.quarantine is not None:
             quarantined.setdefault(each.quarantine["position"], (each.quarantine, []))[1].append(len(rows))
+        if each.costs:
+            exact = each.costs["exact"]
+            costs.setdefault(canonical(exact), (exact, []))[1].append(len(rows))
         rows.append(
             [
                 each.id, _behaviour(behaviours, each), int(each.expected), int(each.cached), round(each.duration_s, 4),
@@ -120,6 +123,7 @@ def make_recording(
             [position, QUARANTINE, of["owner"], "", of["reason"], "", "", failed]
             for position, (of, failed) in quarantined.items()
         ],
+        "costs": list(costs.values()),
         "tests": rows,
     }
 

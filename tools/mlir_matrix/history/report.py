@@ -10,6 +10,7 @@ from rich.markup import escape
 from mlir_matrix.base.layout import columns, section
 from mlir_matrix.base.text import counted, minute, shortened
 from mlir_matrix.results.cause_globs import abridged_globs
+from mlir_matrix.results.cost_text import change, number
 
 if TYPE_CHECKING:
     from mlir_matrix.history.documents import (
@@ -92,6 +93,22 @@ def strip(recent: Iterable[RecentOutcome]) -> str:
     return "".join(map(_letter, recent))
 
 
+def _changed_costs(recent: Iterable[RecentOutcome]) -> list[str]:
+    """Return a line for each run whose exact costs differ from those that were counted before it."""
+    found, before = [], dict[str, float]()
+    for each in recent:
+        now = each.get("costs", {})
+        words = [
+            f"{name} {number(before[name])} → {number(value)}{change(before[name], value)}"
+            for name, value in now.items()
+            if before.get(name, value) != value
+        ]
+        before |= now
+        if words:
+            found.append(f"{each['run'][:_SHORT]} {minute(each['started'])}: {', '.join(words)}")
+    return found
+
+
 def _letter(each: RecentOutcome) -> str:
     if each["outcome"] in _NOT_RUN:
         return "-"
@@ -127,6 +144,7 @@ def shown_text(tests: Sequence[ShownTest], summary: Mapping[str, int]) -> Iterat
         ]  # fmt: skip
         yield ""
         yield from columns(("run", "started", "seconds", "host", "commit", "outcome"), runs, right=(2,))
+        yield from section("costs that changed", _changed_costs(tests[0]["recent"]), MOST_LINES)
         months = [
             f"{each['month']}: {counted(each['results'], 'result')}, {each['unexpected']} unexpected, {each['seconds']:.2f} s each"
             for each in tests[0]["months"]
@@ -190,15 +208,16 @@ def flaky_text(tests: Sequence[FlakyTest], total: int) -> Iterator[str]:
 
 
 def slower_text(tests: Sequence[SlowerTest], total: int) -> Iterator[str]:
-    """Return one line per test and host."""
-    rows = [
-        (
-            escape(test["id"]), escape(test["host"]), f"{test['before']:.2f}", f"{test['after']:.2f}", f"{test['factor']:.2f}",
-            f"{test['chance']:.2g}",
-        )
-        for test in tests
-    ]  # fmt: skip
-    yield from _table(("test", "host", "s before", "s after", "factor", "p"), rows, total, "slower", right=(2, 3, 4, 5))
+    """Return one line per test, host and cost."""
+    rows = []
+    for test in tests:
+        digits = ",.0f" if test["cost"] == "instructions" else ".2f"
+        low, high = test["interval"]
+        interval = "" if low == high else f"[{low:.2f}, {high:.2f}]"
+        numbers = (f"{test['before']:{digits}}", f"{test['after']:{digits}}", f"{test['factor']:.2f}", escape(interval))
+        rows.append((escape(test["id"]), escape(test["host"]), test["cost"], *numbers))
+    headings = ("test", "host", "cost", "before", "after", "factor", "interval")
+    yield from _table(headings, rows, total, "slower", right=(3, 4, 5))
 
 
 def growing_text(tests: Sequence[GrowingTest], total: int) -> Iterator[str]:

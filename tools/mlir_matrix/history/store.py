@@ -28,7 +28,7 @@ from mlir_matrix.history.checked import BAD, Checked
 
 MIGRATIONS = Path(__file__).with_name("migrations")
 #: The newest revision in ``MIGRATIONS``.
-REVISION = "3"
+REVISION = "4"
 #: Seconds to wait for another process, which writes a run in less.
 _PATIENCE = 20
 #: Seconds between attempts to connect to a server, which may be restarting.
@@ -50,8 +50,9 @@ runs = _table("runs", f"key {_FROM_RUN} stored total executed unexpected")
 tests = _table("tests", "key id")
 behaviours = _table("behaviours", "key digest outcome stage text")
 sets = _table("sets", "key digest pins environments")
-results = _table("results", "test run nr behaviour state executed ms error_used max_ulp pins inputs cause")
+results = _table("results", "test run nr behaviour state executed ms error_used max_ulp pins inputs cause costs")
 causes = _table("causes", "key digest cause kind name file title example next")
+costs = _table("costs", "key digest exact")
 months = _table("months", "test month results executed unexpected ms error_used")
 pushed = _table("pushed", "target run")
 
@@ -193,7 +194,7 @@ class Store:
         raise AssertionError
 
     def _add(self, connection: sa.Connection, run: Checked, stored: str) -> bool:
-        names, behaviour, states, ran, *rest, pins, inputs, cause = run.columns
+        names, behaviour, states, ran, *rest, pins, inputs, cause, cost = run.columns
         counts = {"total": len(names), "executed": sum(ran), "unexpected": states.count(BAD)}
         row = {name: getattr(run, name) for name in _FROM_RUN.split()}
         statement = self.insert(runs).on_conflict_do_nothing().returning(runs.c.key)
@@ -208,9 +209,11 @@ class Store:
         of_behaviours = self._places(connection, behaviours, run.behaviours)
         of_sets = self._places(connection, sets, run.sets)
         of_causes = self._places(connection, causes, run.causes)
+        of_costs = self._places(connection, costs, run.costs)
         places = (
             of_tests, [key] * len(names), range(len(names)), map(of_behaviours.__getitem__, behaviour), states, ran, *rest,
             map(of_sets.__getitem__, pins), inputs, (None if each is None else of_causes[each] for each in cause),
+            (None if each is None else of_costs[each] for each in cost),
         )  # fmt: skip
         # In the order of the table, whose key is the first three values.
         rows = sorted(zip(*places, strict=True))

@@ -146,8 +146,8 @@ class Morning:
         # Of flaky tests, those whose outcome changed are news.
         flaky = [each for each in trends.flaky(()) if each["id"] in turned]
         slower = [each for each in trends.slower(()) if each["id"] in ran]
-        known = {(each["id"], each["host"]) for each in trends_before.slower(())} if slower else set()
-        slower = [each for each in slower if (each["id"], each["host"]) not in known]
+        known = {(each["id"], each["host"], each["cost"]) for each in trends_before.slower(())} if slower else set()
+        slower = [each for each in slower if (each["id"], each["host"], each["cost"]) not in known]
         globs, flaky_tests = RanTests(ran), {each["id"] for each in flaky}
         found = {
             name: self._documents(of.values(), globs, flaky_tests, dated=name in ("new", "still"))

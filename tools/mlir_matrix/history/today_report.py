@@ -96,7 +96,10 @@ def _sections(document: Today, whole: int) -> list[tuple[str, list[_Entry]]]:
         ("flaky", [_Entry(f"{each['id']}: {each['differing']} of {each['executions']}") for each in document["flaky"]]),
         (
             "slower",
-            [_Entry(f"{each['id']} on {each['host']}: {each['factor']:.1f} times") for each in document["slower"]],
+            [
+                _Entry(f"{each['id']} on {each['host']}: {each['factor']:.2f} times the {each['cost']}")
+                for each in document["slower"]
+            ],
         ),
         ("machines", list(map(_machine, document["machines"]))),
         ("notes", list(map(_Entry, document["notes"]))),

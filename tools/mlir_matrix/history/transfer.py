@@ -12,7 +12,7 @@ from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.files import unwritable
 from mlir_matrix.history.checked import BAD, UNKNOWN, Checked, check
 from mlir_matrix.history.spool import NewerRunError, Spool, SpoolError, read_recording
-from mlir_matrix.history.store import Store, behaviours, causes, months, pushed, results, runs, sets, tests
+from mlir_matrix.history.store import Store, behaviours, causes, costs, months, pushed, results, runs, sets, tests
 
 Warn = Callable[[str], object]
 
@@ -98,20 +98,28 @@ def _load(store: Store, key: int) -> Checked | None:
         if len(rows) < run.total:
             return None
         tables = []
-        for table, column in ((behaviours, results.c.behaviour), (sets, results.c.pins), (causes, results.c.cause)):
+        of_results = results.c
+        used_columns = (
+            (behaviours, of_results.behaviour),
+            (sets, of_results.pins),
+            (causes, of_results.cause),
+            (costs, of_results.costs),
+        )
+        for table, column in used_columns:
             used = sa.select(column).where(results.c.run == key)
             found = connection.execute(sa.select(table).where(table.c.key.in_(used)))
             tables.append({row.key: (number, tuple(row[1:])) for number, row in enumerate(found)})
-    used_behaviours, used_sets, used_causes = tables
-    columns: list[Sequence[object]] = list(zip(*rows, strict=True)) or [()] * 10
+    used_behaviours, used_sets, used_causes, used_costs = tables
+    columns: list[Sequence[object]] = list(zip(*rows, strict=True)) or [()] * 11
     columns[1] = [used_behaviours[each][0] for each in columns[1]]
     columns[7] = [used_sets[each][0] for each in columns[7]]
     columns[9] = [None if each is None else used_causes[each][0] for each in columns[9]]
+    columns[10] = [None if each is None else used_costs[each][0] for each in columns[10]]
     return Checked(
         id=run.id, same_as=run.same_as, host=run.host, version=run.version, command=run.command, arguments=run.arguments,
         catalogs=run.catalogs, started=run.started, ended=run.ended, interrupted=run.interrupted, columns=columns,
         behaviours=[each for _, each in used_behaviours.values()], sets=[each for _, each in used_sets.values()],
-        causes=[each for _, each in used_causes.values()],
+        causes=[each for _, each in used_causes.values()], costs=[each for _, each in used_costs.values()],
     )  # fmt: skip
 
 

@@ -5,31 +5,35 @@ The statistics are stated in docs/history.md.
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations
-from math import erfc, sqrt
+from collections.abc import Iterator, Sequence
 from statistics import fmean as mean
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import sqlalchemy as sa
 
 from mlir_matrix.fleet.durations import RECENT, Recorded, Snapshot, typical_seconds
 from mlir_matrix.history.checked import BAD, UNKNOWN
 from mlir_matrix.history.questions import Questions
-from mlir_matrix.history.store import among, runs, tests
+from mlir_matrix.history.store import among, costs, runs, tests
+from mlir_matrix.statistics.decision import FLOOR
+from mlir_matrix.statistics.series import grows, ratio_interval, slope, wilson
 
 if TYPE_CHECKING:
     from mlir_matrix.history.documents import FlakyTest, GrowingTest, SlowerTest
 
 #: How many executions at the end of a series to compare with how many before them; and the fewest of the latter.
 _LATER, _EARLIER, _LEAST = 5, 20, 5
-#: A test counts as slower if it is slower by this factor and by these milliseconds.
-_FACTOR, _MORE_MS = 1.2, 50
+#: A duration counts as longer if the whole interval of its ratio is beyond this share. Shorter ones count as so many milliseconds,
+#: because starting an action takes as long.
+_FLOOR, _LEAST_MS = 0.1, 20
 #: The most and the fewest executions whose errors to compare, and the least growth of an error, as a share of its bound.
 _ERRORS, _LEAST_ERRORS, _GROWTH = 30, 8, 0.05
 _CHANCE = 0.01
+#: The ratio and its interval, test, host, cost, and the cost before and after.
+_Slower = tuple[tuple[float, float, float], int, str, Literal["instructions", "seconds"], float, float]
 
 
 def _joined(column: sa.ColumnElement[Any]) -> sa.ColumnElement[str]:
@@ -44,6 +48,7 @@ class Trends:
         self._questions = questions
         self._rows = questions.rows
         self._in_order = questions.in_order.c
+        self._executed = sa.and_(self._in_order.executed == 1, self._in_order.state < UNKNOWN)
 
     def flaky(self, patterns: Sequence[str]) -> list[FlakyTest]:
         """Return the tests that ended in different ways although all their inputs were equal."""
@@ -83,41 +88,64 @@ class Trends:
         return sorted(found, key=lambda each: (-each["rate"], each["id"]))
 
     def _series(
-        self, column: sa.ColumnElement[Any], *having: sa.ColumnElement[bool]
+        self, column: sa.ColumnElement[Any], where: sa.ColumnElement[bool], *having: sa.ColumnElement[bool]
     ) -> Iterator[tuple[int, list[int], list[int]]]:
-        """Return runs and values of the executions of each test, as integers."""
+        """Yield runs and values of each test, as integers, in the order of runs."""
         result = self._in_order
-        joined = sa.select(result.test, _joined(result.run), _joined(column))
-        executed = joined.where(result.executed == 1, result.state < UNKNOWN)
-        for test, at, values in self._rows(executed.group_by(result.test).having(sa.and_(*having))):
+        joined = sa.select(result.test, _joined(result.run), _joined(column)).where(where)
+        for test, at, values in self._rows(joined.group_by(result.test).having(sa.and_(*having))):
             yield test, list(map(int, at.split(","))), list(map(int, values.split(",")))
 
-    def slower(self, patterns: Sequence[str]) -> list[SlowerTest]:
-        """Return the tests whose last executions on a host took longer than those before."""
-        hosts = dict(self._rows(sa.select(runs.c.key, runs.c.host).where(runs.c.executed > 0)))
-        found = []
-        ms = self._in_order.ms
-        # A cheap filter: the times of most tests do not differ this much.
-        may_be_slower = sa.func.max(ms) >= _FACTOR * sa.func.min(ms) + _MORE_MS
-        for test, at, values in self._series(ms, sa.func.count() >= _LATER + _LEAST, may_be_slower):
+    def _by_host(
+        self, column: sa.ColumnElement[Any], where: sa.ColumnElement[bool], *having: sa.ColumnElement[bool]
+    ) -> Iterator[tuple[int, str, list[int]]]:
+        """Yield the values of each test on each host."""
+        hosts = dict(self._rows(sa.select(runs.c.key, runs.c.host)))
+        for test, at, values in self._series(column, where, *having):
             by_host: dict[str, list[int]] = defaultdict(list)
             for run, value in zip(at, values, strict=True):
                 by_host[hosts[run]].append(value)
             for host, series in by_host.items():
-                later, earlier = series[-_LATER:], series[-_LATER - _EARLIER : -_LATER]
-                if len(earlier) < _LEAST:
-                    continue
-                before, after = median(earlier), median(later)
-                if after >= _FACTOR * before + _MORE_MS and (chance := is_larger(later, earlier)) < _CHANCE:
-                    found.append((after / max(before, 1), test, host, before, after, chance))
+                yield test, host, series
+
+    def slower(self, patterns: Sequence[str]) -> list[SlowerTest]:
+        """Return the tests whose last runs on a host took more instructions or more time than those before."""
+        found = [*self._more_instructions(), *self._longer()]
         names = self._questions.among([each[1] for each in found], patterns)
         return [
             {
-                "id": names[test], "host": host, "before": before / 1000, "after": after / 1000, "factor": round(factor, 3),
-                "chance": float(f"{chance:.2g}"),
+                "id": names[test], "host": host, "cost": cost, "before": before, "after": after, "factor": round(factor, 3),
+                "interval": [round(low, 3), round(high, 3)],
             }
-            for factor, test, host, before, after, chance in sorted(found, reverse=True) if test in names
+            for (factor, low, high), test, host, cost, before, after in sorted(found, reverse=True) if test in names
         ]  # fmt: skip
+
+    def _more_instructions(self) -> Iterator[_Slower]:
+        """Yield the tests that execute more instructions than before the last runs. A count is exact, so one is enough."""
+        keys = self._in_order.costs
+        counted = {
+            key: json.loads(text).get("instructions") for key, text in self._rows(sa.select(costs.c.key, costs.c.exact))
+        }
+        for test, host, series in self._by_host(keys, keys.is_not(None), sa.func.min(keys) != sa.func.max(keys)):
+            counts = [counted[key] for key in series[-_LATER - 1 :] if counted[key] is not None]
+            if counts and counts[-1] > (1 + FLOOR) * counts[0]:
+                factor = counts[-1] / max(counts[0], 1)
+                yield (factor, factor, factor), test, host, "instructions", counts[0], counts[-1]
+
+    def _longer(self) -> Iterator[_Slower]:
+        """Yield the tests that took longer in the last executions. Load disturbs whole runs, so the floor is higher."""
+        ms = self._in_order.ms
+        # A cheap filter: the times of most tests do not differ this much.
+        may_be_slower = sa.and_(sa.func.max(ms) > _LEAST_MS, sa.func.max(ms) > (1 + _FLOOR) * sa.func.min(ms))
+        enough = sa.func.count() >= _LATER + _LEAST
+        for test, host, series in self._by_host(ms, self._executed, enough, may_be_slower):
+            values = [max(value, _LEAST_MS) for value in series]
+            later, earlier = values[-_LATER:], values[-_LATER - _EARLIER : -_LATER]
+            if len(earlier) < _LEAST:
+                continue
+            ratio = ratio_interval(later, earlier, _CHANCE)
+            if ratio[1] > 1 + _FLOOR:
+                yield ratio, test, host, "seconds", median(earlier) / 1000, median(later) / 1000
 
     def growing(self, patterns: Sequence[str]) -> list[GrowingTest]:
         """Return the tests whose error uses more and more of its bound."""
@@ -126,7 +154,7 @@ class Trends:
         # In ten-thousandths of the bound, at most 10 bounds: such an error is a mismatch anyway.
         used = sa.cast(sa.func.round(sa.case((error > 10, 10), else_=error) * 10_000), sa.Integer)
         may_grow = sa.func.max(error) - sa.func.min(error) >= _GROWTH
-        for test, _, values in self._series(used, may_grow, sa.func.count(error) >= _LEAST_ERRORS):
+        for test, _, values in self._series(used, self._executed, may_grow, sa.func.count(error) >= _LEAST_ERRORS):
             series = [value / 10_000 for value in values[-_ERRORS:]]
             half = len(series) // 2
             # If a line grows by _GROWTH, the means of its halves differ by half of that.
@@ -157,41 +185,3 @@ class Trends:
             seconds = typical_seconds([*map(int, times.rsplit(",", RECENT)[-RECENT:])]) / 1000
             found[names[test]] = Recorded(seconds, ended[last], ended[bad] if bad else "")
         return Snapshot(found, taken)
-
-
-def wilson(found: int, of: int, z: float = 1.96) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of the rate of ``found`` in ``of`` trials."""
-    rate = found / of
-    middle, width = rate + z * z / (2 * of), z * sqrt(rate * (1 - rate) / of + z * z / (4 * of * of))
-    return max(0.0, (middle - width) / (1 + z * z / of)), min(1.0, (middle + width) / (1 + z * z / of))
-
-
-def is_larger(later: Sequence[float], earlier: Sequence[float]) -> float:
-    """Return the p-value of Mann and Whitney's rank test for later values that are larger than earlier ones."""
-    n, m = len(later), len(earlier)
-    wins = sum((a > b) + (a == b) / 2 for a in later for b in earlier)
-    total = n + m
-    variance = n * m / 12 * (total + 1 - _ties([*later, *earlier], 2) / (total * (total - 1)))
-    return _above(wins - n * m / 2 - 0.5, variance)
-
-
-def grows(values: Sequence[float]) -> float:
-    """Return the p-value of Mann and Kendall's test for a series that rises."""
-    n = len(values)
-    rises = sum((b > a) - (b < a) for a, b in combinations(values, 2))
-    variance = (n * (n - 1) * (2 * n + 5) - _ties(values, 1)) / 18
-    return _above(rises - 1, variance)
-
-
-def slope(values: Sequence[float]) -> float:
-    """Return Theil and Sen's slope of a series: the median of the slopes between all pairs."""
-    return median((b - a) / (j - i) for (i, a), (j, b) in combinations(enumerate(values), 2))
-
-
-def _ties(values: Iterable[float], kind: int) -> int:
-    """Return the correction of a variance for ties: t³ − t, or t(t − 1)(2t + 5), for each value that occurs t times."""
-    return sum(t * (t - 1) * (t + 1 if kind == 2 else 2 * t + 5) for t in Counter(values).values())
-
-
-def _above(distance: float, variance: float) -> float:
-    return erfc(distance / sqrt(2 * variance)) / 2 if variance > 0 and distance > 0 else 1.0

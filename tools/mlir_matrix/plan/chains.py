@@ -11,7 +11,15 @@ from typing import Any
 
 from mlir_matrix.actions.contract import Role, fill
 from mlir_matrix.actions.outcomes import Stage
-from mlir_matrix.actions.params import Contract, ImportParams, NoParams, PassesParams, RelateParams, StepParams
+from mlir_matrix.actions.params import (
+    Contract,
+    ImportParams,
+    NoParams,
+    PassesParams,
+    RelateParams,
+    ResizeParams,
+    StepParams,
+)
 from mlir_matrix.actions.runtime.prepared import EXPECTED, INTERFACE, RESULTS
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import COMMAND, PYTHON_FILE, ParameterValue, Step, Workload
@@ -119,6 +127,8 @@ class Chains(Kernels):
         prepared = self.prepare(test, workload) if is_prepared(self._catalog, workload) else ""
         if prepared:
             source = Produced(prepared, "program")
+        elif workload.new_sizes and entry.document.fixed_shapes:
+            source = self._resized(workload, source)
         if ingress is None:
             return source
         params = tool_params(ingress, entry.document, ingress.parameters, route.kind)
@@ -139,6 +149,19 @@ class Chains(Kernels):
             outputs={"out": self._catalog.kinds[route.kind].document.file},
         )
         return Produced(action, "out")
+
+    def _resized(self, workload: Entry[Workload], source: Input) -> Produced:
+        """Add the action that writes a hand-written program in the size that a workload has."""
+        action = self.graph.add(
+            f"resize/{label(workload)}",
+            tool="resize",
+            stage=Stage.IMPORT,
+            environment=self._numpy,
+            params=ResizeParams(sizes={str(before): after for before, after in workload.new_sizes.items()}),
+            inputs={"source": source},
+            outputs={"source": "source.mlir"},
+        )
+        return Produced(action, "source")
 
     def _route_step(self, step: RouteStep) -> _Step:
         def make() -> _Step:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mlir_matrix.actions.contract import Role
 from mlir_matrix.actions.outcomes import Stage
@@ -16,6 +16,7 @@ from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.recipes import filecheck_of
 from mlir_matrix.plan.chains import Chains
+from mlir_matrix.plan.costs import CostPlanner, PlannedCosts, has_costs
 from mlir_matrix.plan.graph import File, Graph, Input, Produced, cached
 from mlir_matrix.plan.parameters import (
     VERDICT,
@@ -42,6 +43,8 @@ class PlannedTests:
     graph: Graph
     #: Test identifier to the identifier of its last action.
     verdicts: Mapping[str, str]
+    #: By test: what counts its costs, where they are asked for.
+    costs: Mapping[str, PlannedCosts] = field(default_factory=dict)
 
     def needed_by(self, test: str) -> list[str]:
         """Return the actions of a test, sources first; none for one that cannot run."""
@@ -52,13 +55,14 @@ class PlannedTests:
         """Return the plan with the actions of some of its tests only. It still lists the others."""
         chosen = tuple(tests)
         verdicts = {test.id: self.verdicts[test.id] for test in chosen if test.id in self.verdicts}
-        needed = set(verdicts.values())
+        costs = {test.id: self.costs[test.id] for test in chosen if test.id in self.costs}
+        needed = {*verdicts.values(), *(each.action for each in costs.values())}
         # Sources come before the actions that need them.
         for name, action in reversed(self.graph.actions.items()):
             if name in needed:
                 needed.update(action.sources)
         actions = {name: action for name, action in self.graph.actions.items() if name in needed}
-        return PlannedTests(tests=chosen, graph=Graph(actions), verdicts=verdicts)
+        return PlannedTests(tests=chosen, graph=Graph(actions), verdicts=verdicts, costs=costs)
 
 
 def make_plan(catalog: Catalog, tests: Iterable[Test], tolerate: Tolerate, *, pins: Pins | None = None) -> PlannedTests:
@@ -66,10 +70,16 @@ def make_plan(catalog: Catalog, tests: Iterable[Test], tolerate: Tolerate, *, pi
 
     ``pins`` come from the command line; actions keep the names of environments that the recipes use.
     """
-    planner = Planner(catalog, tolerate, pins or Pins(catalog))
-    chosen = tuple(tests)
+    pins = pins or Pins(catalog)
+    planner, chosen = Planner(catalog, tolerate, pins), tuple(tests)
     verdicts = {test.id: planner.add(test) for test in chosen if test.outcome is None}
-    return PlannedTests(tests=chosen, graph=planner.graph, verdicts=verdicts)
+    counting = CostPlanner(planner.chains, catalog, pins)
+    costs = {
+        test.id: counting.add(test, verdicts[test.id])
+        for test in chosen
+        if test.cost is not None and test.id in verdicts and has_costs(test)
+    }
+    return PlannedTests(tests=chosen, graph=planner.graph, verdicts=verdicts, costs=costs)
 
 
 class Planner:

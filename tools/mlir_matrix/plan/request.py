@@ -96,6 +96,11 @@ class Request:
     rerun_from: str | None = None
     selection: SelectionOptions = EVERYTHING
     permissions: Permissions = NONE
+    #: A named size of workloads; empty for that of ``dims``.
+    size: str = ""
+    #: Whether to count what tests cost, and whether one that costs more than its golden fails.
+    cost: bool = False
+    strict: bool = False
     #: Whose files to keep: ``FAILED``, ``ALL``, or an identifier or glob of tests.
     keep: str = FAILED
 
@@ -111,7 +116,8 @@ class Request:
         files = map(_digest, (chosen.machine, chosen.history, chosen.durations))
         selection = [chosen.machine, chosen.date, chosen.shard, *files]
         return [
-            self.tests, list(map(str, self.catalogs)), self.pins, self.swaps, limits, devices, self.keep_going, selection
+            self.tests, list(map(str, self.catalogs)), self.pins, self.swaps, self.size, self.cost, self.strict,
+            limits, devices, self.keep_going, selection,
         ]  # fmt: skip
 
 

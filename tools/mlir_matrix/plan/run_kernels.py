@@ -153,6 +153,23 @@ class Kernels:
             outputs=outputs,
         )
 
+    def without_timer(self, test: Test) -> str:
+        """Return why the program of a test cannot be timed; empty if it can, by what :meth:`bench` returns."""
+        target = self._catalog.targets[test.target].document
+        if test.without_outputs or test.route is None:
+            return test.without_outputs
+        if test.route.runner.tool == JIT:
+            return f"target {test.target} compiles in memory and has no timer"
+        if target.runner:
+            return f"{target.runner[0]} emulates the target, and times of an emulator say nothing"
+        if test.route.runner.tool != "run":
+            return "" if target.timed else f"target {test.target} does not time its calls"
+        workload = self._catalog.workloads[test.workload]
+        if is_prepared(self._catalog, workload):
+            # The driver does not read their bundle of inputs.
+            return f"kernels of programs in the form {workload.document.source} are not timed"
+        return ""
+
     def _shared_parts(
         self, test: Test, entry: Entry[Workload], draw: int, arguments: Mapping[str, Produced] | None
     ) -> _Shared:

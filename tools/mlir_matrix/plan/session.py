@@ -28,10 +28,18 @@ if TYPE_CHECKING:
     from mlir_matrix.plan.planner import PlannedTests
 
 
-def session_of(roots: Sequence[Path], home: Home) -> Session:
-    """Open a session of other catalogs, whose goldens are not read. Raise CatalogError."""
-    catalog = validate(load(roots), stale_goldens=True)
+def session_of(roots: Sequence[Path], home: Home, *, size: str = "") -> Session:
+    """Open a session of other catalogs, whose goldens are not read, in a size of theirs. Raise CatalogError and UsageError."""
+    catalog = _in_size(validate(load(roots), stale_goldens=True), size)
     return Session(catalog=catalog, home=home, pins=Pins(catalog))
+
+
+def _in_size(catalog: Catalog, size: str) -> Catalog:
+    if not size:
+        return catalog
+    from mlir_matrix.expand.sizes import sized
+
+    return sized(catalog, size)
 
 
 def open_session(
@@ -41,16 +49,18 @@ def open_session(
     swaps: Mapping[str, str] = MappingProxyType({}),
     pins: Sequence[str] = (),
     permissions: Permissions = NONE,
+    size: str = "",
     stale_goldens: bool = False,
 ) -> Session:
     """Load the catalogs. Raise CatalogError for their problems, UsageError for an unknown folder, environment or pin.
 
-    ``stale_goldens``: accept stale goldens, for verbs that do not read them.
+    ``size``: a named size of workloads, instead of their dimensions. ``stale_goldens``: accept stale goldens, for verbs that do not
+    read them.
     """
     for folder in catalogs:
         if not folder.is_dir():
             raise UsageError(f"--catalog {folder}: there is no such folder")
-    catalog = validate(load([repository(), *catalogs]), stale_goldens=stale_goldens)
+    catalog = _in_size(validate(load([repository(), *catalogs]), stale_goldens=stale_goldens), size)
     check_known("environment", (*swaps, *swaps.values()), catalog.environments, "--environment: ")
     home = find_home(cache_dir=cache_dir)
     catalog, words, builds = _with_builds(catalog, [word for word in pins if not is_of_step(word)], home)

@@ -6,7 +6,8 @@ import math
 import re
 import struct
 
-from mlir_matrix.reduction.types import element_of, is_float, is_integer, kind_of, sizes_of
+from mlir_matrix.actions.mlir.sizes import sizes_of
+from mlir_matrix.reduction.types import element_of, is_float, is_integer, kind_of
 
 _DENSE = re.compile(r"dense<(.*)> : (.+)", re.DOTALL)
 _SCALAR = re.compile(r"(\S+) : (\S+)")

@@ -83,8 +83,11 @@ class Loops:
         return [loop for loop in range(self.count) if loop not in self.parallel]
 
 
-def loops_of(writer: Writer, one: Operation) -> Loops:
-    """Return the loops of an operation. Raise Untranslatable for an operation that is not known."""
+def loops_of(one: Operation, dims_of: Callable[[Value], Sequence[str]]) -> Loops:
+    """Return the loops of an operation; ``dims_of`` gives the sizes of an operand, as text.
+
+    Raise Untranslatable for an operation that is not known.
+    """
     operands, results = tuple(one.operands), tuple(one.operands[len(one.operands) - len(one.results) :])
     text = attribute(one, "indexing_maps")
     if not text and not _WINDOWED.match(one.name):
@@ -103,7 +106,7 @@ def loops_of(writer: Writer, one: Operation) -> Loops:
         for axis, index in enumerate(indices):
             loop = _LOOP.fullmatch(index)
             if loop and not sizes[int(loop[1])]:
-                sizes[int(loop[1])] = writer.terms[operand].dims[axis]
+                sizes[int(loop[1])] = dims_of(operand)[axis]
     if not all(sizes):
         raise Untranslatable(f"there is no NumPy for {one.name}, whose loops have no known size")
     return Loops(operands=operands, results=results, maps=maps, count=count, sizes=tuple(sizes))
@@ -161,7 +164,7 @@ def _steps(one: Operation, name: str, axes: Sequence[int]) -> list[int]:
 
 def structured(writer: Writer, one: Operation, body: Body) -> list[Term]:
     """Write an operation with loops; return its results."""
-    loops = loops_of(writer, one)
+    loops = loops_of(one, lambda value: writer.terms[value].dims)
     block = one.regions[0][0]
     accumulators = set(block.arguments[loops.inputs :])
     used = {value for inner in block.operations for value in _all_operands(inner)}

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from mlir_matrix.actions.mlir.generic_form import split
+from mlir_matrix.actions.mlir.sizes import resized, sizes_of
 from mlir_matrix.reduction.constants import constant_text, cut_to, dense_text, elements_of
 from mlir_matrix.reduction.draft import Draft
 from mlir_matrix.reduction.edits import Edit, functions_of
 from mlir_matrix.reduction.tree import Module, Operation, Value, attribute, blocks_of, walk
-from mlir_matrix.reduction.types import element_of, is_float, resized, sizes_of
+from mlir_matrix.reduction.types import element_of, is_float
 
 #: Attributes whose numbers are no sizes.
 _NO_SIZES = re.compile(r"segment|dimension|reassoc|perm|axis|stride|dilation|align|_map")

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 
-#: The sizes of a tensor, a memref or a vector: ``<4x?x``, and those of Torch's tensors: ``vtensor<[4,?],``.
-_SIZES = re.compile(r"(?<=<)((?:(?:\d+|\?)x)+)|(?<=tensor<\[)([\d,?]+)(?=\])")
-_SIZE = re.compile(r"\d+")
+from mlir_matrix.actions.mlir.sizes import sizes_of
+
 _SHAPED = re.compile(r"(?:tensor|memref|vector)<(?:(?:\d+|\?)x)*([^,<>]+)[,>]|!torch\.vtensor<\[[\d,?]*\],([^,<>]+)>")
 _FLOAT = re.compile(r"b?f\d\w*|tf32")
 _INTEGER = re.compile(r"[su]?i\d+|index")
@@ -43,20 +41,6 @@ def is_float(text: str) -> bool:
 
 def is_integer(text: str) -> bool:
     return _INTEGER.fullmatch(text) is not None
-
-
-def sizes_of(text: str) -> list[int]:
-    """Return all known sizes in a text with types."""
-    return [int(size) for found in _SIZES.finditer(text) for size in _SIZE.findall(found[0])]
-
-
-def resized(text: str, new_size: Callable[[int], int]) -> str:
-    """Return a text with types in which each known size is another one."""
-
-    def renewed(size: re.Match[str]) -> str:
-        return str(new_size(int(size[0])))
-
-    return _SIZES.sub(lambda found: _SIZE.sub(renewed, found[0]), text)
 
 
 def cost_of(text: str) -> int:

@@ -26,6 +26,20 @@ class InQuarantine(TypedDict):
     link: NotRequired[str]
 
 
+class JudgedCost(TypedDict):
+    """An exact cost of a test, and the golden that it is compared with."""
+
+    cost: str
+    value: float
+    golden: float
+    bound: float | str
+    """How much it may be worse: a number, `1 %` of the golden, or the sum of both, `5 % + 100`."""
+    position: str
+    """File, line and column of the golden."""
+    verdict: Literal["worse", "better", "equal"]
+    """`equal`: within the bound."""
+
+
 class DecidingStep(TypedDict):
     """The action that decided the outcome of a test: the first one that failed, else the one with the verdict."""
 
@@ -33,6 +47,52 @@ class DecidingStep(TypedDict):
     """The step, or the tool and the workload."""
     action: str
     """Its identifier, as in the plan."""
+
+
+class StepCost(TypedDict):
+    """What an action took that compiles a test's program."""
+
+    action: str
+    """The step, or the tool and the workload."""
+    cpu_s: Annotated[float, Field(ge=0, le=1 << 62)]
+    """Seconds of CPU time, of the program and the system."""
+    peak_bytes: int
+    """The most memory of its process, which other actions may have used before."""
+
+
+#: Of costs and times in files that others wrote: neither NaN nor infinite.
+_Amount = Annotated[float, Field(strict=True, ge=0, le=1 << 62)]
+_Positive = Annotated[float, Field(strict=True, gt=0, le=1 << 62)]
+
+
+class KernelTime(TypedDict):
+    """How long a call of a test's kernel takes, warm, in one thread."""
+
+    ns: _Positive
+    """The median, in nanoseconds."""
+    low: _Positive
+    high: _Positive
+    """Its 99 % interval."""
+    samples: int
+
+
+class Costs(TypedDict):
+    """What a test costs (`--cost`, `matrix cost`)."""
+
+    exact: dict[str, _Amount]
+    """Counts that repeat to the unit: `instructions`, `code_bytes`, `operations_linalg` …"""
+    absent: dict[str, str]
+    """Why a cost is not known, by its name."""
+    operations: dict[str, dict[str, int]]
+    """The number of each operation in the IR of a kind, before the last step that takes it."""
+    compile: list[StepCost]
+    """What compiles the program, in order; of cached actions, what they took when they ran."""
+    native: NotRequired[bool]
+    """Present, and true, if the code depends on the CPU of the machine that compiled it: other machines count other numbers."""
+    time: NotRequired[KernelTime]
+    """Absent if it was not measured."""
+    judged: NotRequired[list[JudgedCost]]
+    """Exact costs that have goldens; absent if none has."""
 
 
 class TestEntry(NamedTest):
@@ -53,6 +113,8 @@ class TestEntry(NamedTest):
     environments: dict[str, Digest]
     """Digests of the environments in which its actions ran."""
     metrics: dict[str, Number]
+    costs: NotRequired[Costs]
+    """Present where they were asked for, and the test ran."""
     expectation: NotRequired[ExpectedOutcome]
     """Absent if a pass is expected."""
     quarantine: NotRequired[InQuarantine]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mlir_matrix.actions.outcomes import Outcome, Stage
+from mlir_matrix.results.cost_text import costs_that_are
 from mlir_matrix.results.repeats import without_copy
 from mlir_matrix.results.results import TestResult
 
@@ -28,6 +29,9 @@ def _words(result: TestResult) -> list[str]:
     is_compiler = result.stage in (Stage.LOWER, Stage.CODEGEN)
     if result.outcome == Outcome.INFRA_ERROR:
         return []
+    if result.outcome == Outcome.SLOWER and not result.identity.pins:
+        worse = [each["cost"] for each in costs_that_are("worse", result.costs)]
+        return ["bisect", "--by", "instructions" if "instructions" in worse else worse[0]]
     if result.identity.is_ir:
         return ["ir", "--all"] if result.outcome == Outcome.MISMATCH else []
     if result.outcome == Outcome.CRASHED and is_compiler and not result.identity.pins:

@@ -16,6 +16,7 @@ from mlir_matrix.base.digest import digest_value
 from mlir_matrix.base.events import Event, Listener
 from mlir_matrix.execute.job import Done
 from mlir_matrix.expand.expansion import Test
+from mlir_matrix.plan.costs import PlannedCosts
 from mlir_matrix.plan.graph import BUILDING, ActionId, Graph, PlannedAction, Produced
 from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.results.results import NOT_RUN, TestDone, TestResult
@@ -42,13 +43,16 @@ def with_repeats(
     # Part of the keys, so that another run does not use these results.
     run = f"{os.getpid()}.{time.time_ns()}"
     actions: dict[str, PlannedAction] = {}
-    tests, verdicts = list[Test](), dict[str, str]()
+    tests, verdicts, costs = list[Test](), dict[str, str](), dict[str, PlannedCosts]()
     for test in plan.tests:
-        names = plan.needed_by(test.id)
+        counting = plan.costs.get(test.id)
+        # The costs of a test need its verdict.
+        names = plan.graph.needed_by(counting.action) if counting else plan.needed_by(test.id)
         if test.id in once:
             tests.append(test)
             actions |= {name: plan.graph.actions[name] for name in names}
-            verdicts |= {test.id: names[-1]} if names else {}
+            verdicts |= {test.id: plan.verdicts[test.id]} if names else {}
+            costs |= {test.id: counting} if counting else {}
         for number in range(times.get(test.id, 0) if names else 0):
             copies: dict[str, str] = {}
             for name in names:
@@ -56,8 +60,11 @@ def with_repeats(
                 copies[name] = copy.id
                 actions[copy.id] = copy
             tests.append(replace(test, id=f"{test.id}{COPY}{number}"))
-            verdicts[tests[-1].id] = copies[names[-1]]
-    return PlannedTests(tests=tuple(tests), graph=Graph(actions), verdicts=verdicts)
+            verdicts[tests[-1].id] = copies[plan.verdicts[test.id]]
+            if counting:
+                compiled_by = tuple(map(copies.__getitem__, counting.compiled_by))
+                costs[tests[-1].id] = replace(counting, action=copies[counting.action], compiled_by=compiled_by)
+    return PlannedTests(tests=tuple(tests), graph=Graph(actions), verdicts=verdicts, costs=costs)
 
 
 def _copy(

@@ -22,6 +22,7 @@ from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.quarantine import ActiveQuarantine
 from mlir_matrix.plan.graph import BUILDING, ActionId, File, Graph, PlannedAction, Produced
 from mlir_matrix.plan.parameters import found_place
+from mlir_matrix.results.cost_text import cost_reason, costs_that_are
 from mlir_matrix.results.locations import Locations, locations_of
 from mlir_matrix.results.repeats import without_copy
 from mlir_matrix.results.results import NOT_RUN, TestResult, weak_words
@@ -29,7 +30,7 @@ from mlir_matrix.results.results import NOT_RUN, TestResult, weak_words
 if TYPE_CHECKING:
     from mlir_matrix.compare.documents import Verdict
     from mlir_matrix.plan.documents import ExpectedOutcome
-    from mlir_matrix.results.documents import DecidingStep, InQuarantine
+    from mlir_matrix.results.documents import Costs, DecidingStep, InQuarantine
 
 #: A function of test, outcome and whether it is expected. It returns more fields of a result: command to repeat it, folder.
 Annotate = Callable[[str, Outcome, bool], Mapping[str, Any]]
@@ -142,8 +143,8 @@ class ResultMaker:
         more = self._annotate(test.id, outcome, True)
         return TestResult(**_names(test), **more, outcome=outcome, stage="", expected=True, reason=reason)
 
-    def finished(self, test: Test, action: str, done: Done) -> TestResult:
-        """Return the result of a test whose last action is finished."""
+    def finished(self, test: Test, action: str, done: Done, costs: Costs | None = None) -> TestResult:
+        """Return the result of a test whose last action is finished; ``costs``: what it costs, judged by its goldens."""
         outcome: Mapping[str, str] = done.result.outcome
         verdict: dict[str, Any] | None = None
         metrics: dict[str, Any] = {}
@@ -174,6 +175,7 @@ class ResultMaker:
         elif reason := self._broken_reference(chain.failed, done):
             outcome = {**outcome, "outcome": Outcome.INFRA_ERROR, "stage": "judge", "reason": reason}
             verdict = {"outcome": Outcome.INFRA_ERROR, "reason": reason, "outputs": [], "metrics": {}}
+        outcome, verdict = _with_costs(test, costs, outcome, verdict)
         if chain.poisons:
             metrics["poisons"] = chain.poisons
         reason, diagnostics = _reason(chain, outcome), _in_source(chain.source, outcome.get("diagnostics", ""))
@@ -200,6 +202,7 @@ class ResultMaker:
             pins=pins,
             environments=environments,
             metrics=metrics,
+            costs=costs,
             expectation=expectation,
             verdict=cast("Verdict | None", verdict),
             diagnostics=diagnostics,
@@ -345,6 +348,25 @@ def _refused(verdict: Mapping[str, Any], position: str) -> dict[str, Any]:
     wrong = {"outcome": "mismatch", "measurable": False, "reason": reason}
     outputs = [{**each, **wrong} if each["name"] in weak else each for each in verdict["outputs"]]
     return {**verdict, "outcome": "mismatch", "reason": reason, "outputs": outputs}
+
+
+def _with_costs(
+    test: Test, costs: Costs | None, outcome: Mapping[str, str], verdict: dict[str, Any] | None
+) -> tuple[Mapping[str, str], dict[str, Any] | None]:
+    """Return outcome and verdict; a pass that costs too much for its suite is ``slower``.
+
+    Where goldens decide and nothing could be counted, the infrastructure failed.
+    """
+    if costs is None or outcome["outcome"] != Outcome.PASS or test.cost is None or not test.cost.fails:
+        return outcome, verdict
+    worse = costs_that_are("worse", costs)
+    if worse:
+        return failure(Stage.JUDGE, Outcome.SLOWER, cost_reason(worse)), None
+    if "judged" in costs and not costs["exact"]:
+        return failure(
+            Stage.JUDGE, Outcome.INFRA_ERROR, next(iter(costs["absent"].values()), "nothing was counted")
+        ), None
+    return outcome, verdict
 
 
 def _names(test: Test) -> dict[str, Any]:

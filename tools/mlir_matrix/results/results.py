@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mlir_matrix.plan.documents import ExpectedOutcome, NamedTest, Selection
     from mlir_matrix.results.documents import (
         Cause,
+        Costs,
         DecidingStep,
         FinishedRun,
         InQuarantine,
@@ -34,7 +35,7 @@ NOT_RUN = frozenset({Outcome.UNSUPPORTED, Outcome.SKIPPED})
 #: Keys of an entry that are absent if they are empty.
 _OPTIONAL = (
     *("expectation", "quarantine", "position", "step", "steps", "wrong_output", "scaled", "signal", "frame"),
-    *("diagnostics", "kept", "repeat", "next"),
+    *("diagnostics", "kept", "repeat", "next", "costs"),
 )
 
 
@@ -61,6 +62,8 @@ class TestResult:
     pins: Mapping[str, str] = field(default_factory=dict)
     environments: Mapping[str, str] = field(default_factory=dict)
     metrics: Mapping[str, Any] = field(default_factory=dict)
+    #: What it costs, if that was asked for.
+    costs: Costs | None = None
     #: The outcome that the suite expects instead of a pass, with reason and position.
     expectation: ExpectedOutcome | None = None
     #: The census of each output; diagnostics and log of a failure.

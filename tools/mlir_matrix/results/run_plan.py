@@ -7,7 +7,7 @@ from functools import partial
 from typing import Protocol
 
 from mlir_matrix.actions.outcomes import Outcome
-from mlir_matrix.base.errors import DiskFullError
+from mlir_matrix.base.errors import DiskFullError, UsageError
 from mlir_matrix.base.events import Event, Listener, ignore
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Environment, Session, remember
@@ -16,14 +16,17 @@ from mlir_matrix.execute.job import ActionDone, Done
 from mlir_matrix.execute.local_pool import LocalPool
 from mlir_matrix.execute.scheduler import Scheduler
 from mlir_matrix.execute.worker_pool import PoolFactory
+from mlir_matrix.expand.costs import CostResolver
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.quarantine import ActiveQuarantine, today
 from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.request import LOCAL, ExecutorOptions, Limits
+from mlir_matrix.results.cost_verdict import judged_costs
+from mlir_matrix.results.costs import costs_of
 from mlir_matrix.results.repeats import without_copy
 from mlir_matrix.results.report.progress import shown_tests
 from mlir_matrix.results.result_maker import Annotate, ResultMaker, mark, nothing_more
-from mlir_matrix.results.results import Run, TestDone
+from mlir_matrix.results.results import Run, TestDone, TestResult
 
 
 class Executor(Protocol):
@@ -54,24 +57,28 @@ class _Collector:
         plan: PlannedTests,
         maker: ResultMaker,
         quarantine: ActiveQuarantine,
+        goldens: CostResolver,
         listener: Listener,
         run: Run,
         *,
         rebuild: Callable[[LostBlob], None],
+        read_blob: Callable[[str], bytes],
         fail_fast: bool,
     ) -> None:
         self._maker = maker
         self._quarantine = quarantine
+        self._goldens = goldens
         self._listener = listener
         self._run = run
         self._fail_fast = fail_fast
-        self._rebuild = rebuild
+        self._rebuild, self._read_blob = rebuild, read_blob
         #: The test that ended a run with --fail-fast.
         self.surprise = ""
+        self._plan = plan
         self._ends: dict[str, list[Test]] = {}
         for test in plan.tests:
-            if test.id in plan.verdicts:
-                self._ends.setdefault(plan.verdicts[test.id], []).append(test)
+            for action in self._last_actions(test):
+                self._ends.setdefault(action, []).append(test)
 
     def on(self, event: Event) -> bool:
         """Handle an event; return True to end the run."""
@@ -89,13 +96,39 @@ class _Collector:
             self._run.executed_actions.append(action)
         self._maker.note(action, done)
         for test in list(self._ends.get(action, ())):
-            result = mark(self._quarantine, self._maker.finished(test, action, done))
+            last = self._last_actions(test)
+            if not all(each in self._run.done for each in last):
+                continue
+            result = self._result(test)
             self._listener(TestDone(result))
             self._run.results.append(result)
             # If an output is lost, the action ends again, with the tests that the listener has not taken yet.
-            self._ends[action].remove(test)
+            for each in last:
+                self._ends[each].remove(test)
             if self._fail_fast and result.fails:
                 self.surprise = self.surprise or without_copy(test.id)
+
+    def _last_actions(self, test: Test) -> list[str]:
+        """Return the actions that a test waits for: of its verdict, and of its costs. None for a test that cannot run."""
+        plan = self._plan
+        if test.id not in plan.verdicts:
+            return []
+        costs = plan.costs.get(test.id)
+        return [plan.verdicts[test.id], costs.action] if costs else [plan.verdicts[test.id]]
+
+    def _result(self, test: Test) -> TestResult:
+        plan, done = self._plan, self._run.done
+        verdict = plan.verdicts[test.id]
+        planned = plan.costs.get(test.id)
+        costs = None
+        # A program that fails before its verdict has no costs.
+        if planned is not None and done[verdict].result.ok:
+            costs = costs_of(planned, plan.graph, done, self._read_blob)
+            goldens = self._goldens.of(test)
+            # Code for the CPU of this machine costs more or less on another one, whatever the compiler does.
+            if goldens and not costs.get("native"):
+                costs["judged"] = judged_costs(costs["exact"], goldens)
+        return mark(self._quarantine, self._maker.finished(test, verdict, done[verdict], costs))
 
 
 def _executor(
@@ -106,6 +139,11 @@ def _executor(
     limits: Limits,
 ) -> Executor:
     if options.executor == "bazel":
+        if plan.costs:
+            test = next(iter(plan.costs))
+            raise UsageError(
+                f"{test}: the executor bazel counts no costs; choose local or docker, or a suite without 'cost'"
+            )
         from mlir_matrix.bazel.executor import BazelExecutor
         from mlir_matrix.bazel.locate import locate
 
@@ -161,7 +199,17 @@ def run_plan(
     # The executor adds to this dictionary.
     run = Run(done=executor.done)
     quarantine = ActiveQuarantine(session.catalog, today())
-    collector = _Collector(plan, maker, quarantine, listener, run, rebuild=executor.rebuild, fail_fast=fail_fast)
+    collector = _Collector(
+        plan,
+        maker,
+        quarantine,
+        CostResolver(session.catalog),
+        listener,
+        run,
+        rebuild=executor.rebuild,
+        read_blob=executor.read_blob,
+        fail_fast=fail_fast,
+    )
     try:
         executor.run(collector.on)
         executor.download_outputs([result.id for result in run.results if not result.expected or result.kept])

@@ -45,6 +45,9 @@ class Signature:
     frame: str = ""
     #: For example ``y: wrong elements (NaN), scattered``, or the first line of an error without numbers and names of values.
     details: tuple[str, ...] = ()
+    #: If results are told apart by a cost: its value, and how much another one may differ and be the same behaviour.
+    amount: float | None = None
+    allowed: float = 0.0
 
     @property
     def passes(self) -> bool:
@@ -52,6 +55,8 @@ class Signature:
 
     def alike(self, other: Signature) -> bool:
         """Return whether two results may be the same behaviour. A missing frame matches any, because some releases lack symbols."""
+        if self.amount is not None and other.amount is not None:
+            return abs(self.amount - other.amount) <= min(self.allowed, other.allowed)
         if self.frame and other.frame:
             return self == other
         return replace(self, frame="") == replace(other, frame="")

@@ -54,6 +54,7 @@ _SENTENCES, _EXPLAINED = ("--over", "steps", "--installed", "--format", "line", 
     "matrix run 'jax/**' --repeat 5 --rerun-from run",
     "matrix run --failed",
     "matrix run --keep all pytorch/linalg-loops/x86_64/mlp",
+    "matrix run --cost --strict 'mlir/*/x86_64-v3/matmul'",
     "matrix run --machine x86-64-builder",
     "matrix run smoke --shard 2/3 --results shard-2.json",
 )
@@ -97,6 +98,9 @@ _SENTENCES, _EXPLAINED = ("--over", "steps", "--installed", "--format", "line", 
 @options.events
 @click.option("--junit", type=options.NewFile(), metavar="FILE", help="Also write JUnit XML to FILE.")
 @options.environment
+@options.size
+@options.cost
+@options.strict
 @options.executor
 @options.permissions
 @options.selection

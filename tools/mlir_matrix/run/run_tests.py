@@ -11,15 +11,16 @@ from mlir_matrix.base.events import Event
 from mlir_matrix.base.names import printable
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
-from mlir_matrix.cli.output import used_pins, warn, warn_left_out
+from mlir_matrix.cli.output import used_pins, warn, warn_left_out, warn_unsized
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.eviction import cache_limit
+from mlir_matrix.expand.costs import of_command_line
 from mlir_matrix.fleet.plan_state import input_digests, state_of
 from mlir_matrix.fleet.selection import select
 from mlir_matrix.history.record import record
 from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.request import ALL, FAILED, Request
-from mlir_matrix.plan.session import open_session, select_tests
+from mlir_matrix.plan.session import open_session, plan_tests, select_tests
 from mlir_matrix.results.cause_changes import named_by_changes
 from mlir_matrix.results.causes import causes_of
 from mlir_matrix.results.event_log import EventLog
@@ -40,17 +41,19 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about:
     cache_limit()  # raises UsageError before the run
     current = open_session(
         catalogs=request.catalogs, cache_dir=request.cache_dir, swaps=request.swaps, pins=request.pins,
-        permissions=request.permissions,
+        permissions=request.permissions, size=request.size,
     )  # fmt: skip
     warn_left_out(current.catalog)
     selected = select(
         current, request.tests, request.selection, request.executor.devices, memory_mb=request.limits.memory_mb
     )
     current, request = selected.current, selected.request(request)
-    plan = selected.plan(selected.with_results())
+    tests = of_command_line(selected.with_results(), cost=request.cost, strict=request.strict)
+    plan = plan_tests(current, tests) if request.cost else selected.plan(tests)
     if not plan.verdicts and not selected.may_be_empty:
         reasons = list(dict.fromkeys(test.reason for test in plan.tests))
         raise UsageError(f"no test can run: {'; '.join(reasons[:3]) or 'the suite is empty'}")
+    warn_unsized(current.catalog, request.size, {test.workload for test in plan.tests})
     pins = used_pins(current, plan.graph)
     folder = RunFolder(current.home.state / "failures", pins)
     suites = [name for name in request.tests if name in current.catalog.suites and name != DEFAULT_SUITE]
@@ -92,8 +95,8 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about:
     if run.causes:
         changes = what_changed(run, about.started(), current.home.state, warn)
         run.causes = named_by_changes(run.results, run.causes, changes)
-    # The history records each repeated execution.
-    recorded = _record(current, whole, replace(run, results=executions), about, request.tests)
+    # The history records each repeated execution, and tests in their own size.
+    recorded = "" if request.size else _record(current, whole, replace(run, results=executions), about, request.tests)
     report = KeptRun(run=run, pins=pins, selection=selected.document, left_out=selected.lines, recorded=recorded)
     # A report has no warnings, so a run with an unused pin is not kept.
     if len(pins) == len(current.pins.overrides) + len(current.pins.step_words) and not current.catalog.over:

@@ -25,9 +25,10 @@ from mlir_matrix.bisect import documents as bisect
 from mlir_matrix.bisect.steps import documents as bisect_steps
 from mlir_matrix.browse import documents as browse
 from mlir_matrix.catalog.models import base as models
-from mlir_matrix.catalog.models import machines, project, suites, toolchains
+from mlir_matrix.catalog.models import costs, machines, project, suites, toolchains
 from mlir_matrix.compare import documents as compare
 from mlir_matrix.containers import documents as containers
+from mlir_matrix.cost import documents as cost
 from mlir_matrix.expectations import documents as expectations
 from mlir_matrix.explain import documents as explain
 from mlir_matrix.fleet import documents as fleet
@@ -45,6 +46,7 @@ _FILES: Mapping[str, type[BaseModel]] = {
     "component": toolchains.Component,
     "containers": toolchains.Containers,
     "corpus": models.Corpus,
+    "cost-goldens": costs.CostGoldens,
     "environment": toolchains.Environment,
     "expectations": suites.Expectations,
     "framework": models.Framework,
@@ -64,6 +66,7 @@ _FILES: Mapping[str, type[BaseModel]] = {
 #: The documents of ``--format json`` and the lines of ``--events``, by the name in their key ``schema``.
 DOCUMENTS: Mapping[str, Any] = {
     "audit": golden.Audit,
+    "best": cost.BestDocument,
     "bisect": bisect.Bisections,
     "bisect-steps": bisect_steps.SteppedBisections,
     "cache-gc": results.CacheGc,
@@ -71,6 +74,10 @@ DOCUMENTS: Mapping[str, Any] = {
     "comparison": compare.Comparisons,
     "conflicts": expectations.Conflicts,
     "container-images": containers.ContainerImages,
+    "cost-audit": cost.CostAudit,
+    "cost-comparison": cost.CostComparison,
+    "cost-update": golden.CostUpdate,
+    "costs": cost.CostsDocument,
     "doctor": toolchain.Doctor,
     "durations": fleet.Durations,
     "entry": browse.ShownEntries,
@@ -107,19 +114,21 @@ DOCUMENTS: Mapping[str, Any] = {
     "verified-toolchain": toolchain.VerifiedToolchain,
 }
 _MODELS: Mapping[str, Any] = {**_FILES, **DOCUMENTS}
-_OF_FILES = (models, machines, project, suites, toolchains)
+_OF_FILES = (models, costs, machines, project, suites, toolchains)
 _OF_DOCUMENTS = (
     bisect,
     bisect_steps,
     browse,
     compare,
     containers,
+    cost,
     expectations,
     explain,
     fleet,
     golden,
     history,
     plan,
+    cost,
     reduce,
     results,
     support,

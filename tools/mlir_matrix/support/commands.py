@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
 from mlir_matrix.actions.outcomes import Outcome, Stage
 from mlir_matrix.base.errors import InfrastructureError, UsageError
-from mlir_matrix.base.names import SEGMENT_NAMES, SEGMENTS, is_glob, printable, test_glob
 from mlir_matrix.cli import options
 from mlir_matrix.cli.output import report_trim, show
 from mlir_matrix.cli.verbs import verb
@@ -20,18 +18,14 @@ from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.eviction import trim_cache
 from mlir_matrix.execute.progress import shown
 from mlir_matrix.execute.run_graph import run_graph
-from mlir_matrix.expand.select import is_suite
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.request import ExecutorOptions, Limits
 from mlir_matrix.plan.session import plan_tests, select_tests
-from mlir_matrix.results.merge import read_results, result_of
+from mlir_matrix.results.recorded import recorded_results
 from mlir_matrix.results.run_plan import run_all
 from mlir_matrix.support.report import markdown, text
 from mlir_matrix.support.support import operators, report, select_operators
-
-if TYPE_CHECKING:
-    from mlir_matrix.results.results import TestResult
 
 
 @verb(
@@ -89,7 +83,7 @@ def support_command(
         context = click.get_current_context()
         # The suite of a project is what runs, and no filter on results.
         given = tests if context.get_parameter_source("tests") == ParameterSource.COMMANDLINE else ()
-        results = _read(documents, _spelled_out(current, given))
+        results = recorded_results(documents, current, given)
     else:
         plan = plan_tests(current, (test for test in select_tests(current, tests, executor.devices) if not test.is_ir))
         if not plan.tests:
@@ -111,30 +105,6 @@ def support_command(
         show(form, document, text(document), markup=True)
     broken = any(result.outcome == Outcome.INFRA_ERROR for result in results)
     return InfrastructureError.exit_code if broken else 0
-
-
-def _spelled_out(current: Session, tests: Sequence[str]) -> list[str]:
-    """Return identifiers and globs as they are, and the identifiers of the tests of suites."""
-    found: list[str] = []
-    for name in tests:
-        found += [test.id for test in select_tests(current, [name])] if is_suite(name) else [name]
-    return found
-
-
-def _read(documents: Sequence[Path], patterns: Sequence[str]) -> list[TestResult]:
-    """Return the results in documents, the last one of each test. Raise UsageError if no test matches."""
-    every = {entry["id"]: result_of(entry) for file in documents for entry in read_results(file)["tests"]}
-    if wrong := next((name for name in every if name.count("/") != SEGMENTS - 1), None):
-        raise UsageError(
-            f"{' '.join(map(str, documents))}: '{printable(wrong)}' is no test: expected {'/'.join(SEGMENT_NAMES)}"
-        )
-    found = {name: result for name, result in every.items() if result.target != "ir"}
-    if patterns:
-        globs = [test_glob(pattern) for pattern in patterns if is_glob(pattern)]
-        found = {name: found[name] for name in found if name in patterns or any(glob.matches(name) for glob in globs)}
-    if not found:
-        raise UsageError(f"{' '.join(map(str, documents))}: no test {' '.join(patterns) or 'with a target'}")
-    return list(found.values())
 
 
 def _operators(current: Session, plan: PlannedTests, limits: Limits, *, quiet: bool) -> dict[str, frozenset[str]]:

@@ -80,7 +80,7 @@ def report(
 def _of_test(result: TestResult) -> SupportEntry:
     reason = result.reason
     answer: AnswerWord = "fails"
-    if result.outcome == Outcome.PASS:
+    if result.outcome in (Outcome.PASS, Outcome.SLOWER):
         answer = "weak" if result.weak else "compiles" if result.compile_only else "yes"
         weak = f"outputs that need no program would also pass ({weak_words(result.weak)})"
         reason = weak if result.weak else ""

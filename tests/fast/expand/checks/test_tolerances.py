@@ -14,7 +14,8 @@ from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.criteria import Criteria, compare_block
 from mlir_matrix.base.errors import CatalogError
 from mlir_matrix.catalog.bounds import LARGEST, vacuous
-from mlir_matrix.expand.tolerances import RankedLayer, ranking
+from mlir_matrix.expand.layers import RankedLayer
+from mlir_matrix.expand.tolerances import ranking
 
 GENERAL = "golden/tolerances.yaml"
 PLAIN = "recipes/pipelines/plain.yaml"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -37,16 +38,22 @@ _STACK = 64 << 20
 
 
 _TEXT_LIMIT = 64 << 10
+#: The name of a kernel that is measured, in its folder.
+SHORT_NAME = "kernel"
 
 
-def execute(command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None) -> tuple[int, str, str]:
+def execute(
+    command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None, *, inside: bool = False
+) -> tuple[int, str, str]:
     """Run a kernel within limits. Return its exit status (minus a signal's number), stdout and stderr.
 
+    ``folder``: for its output; with ``inside`` it is also the current folder of the kernel.
     The kernel sees only ``environment``, LC_ALL and an empty PATH, so it finds no program or library of the machine by name.
     """
     with (folder / "stdout").open("w+b") as stdout, (folder / "stderr").open("w+b") as stderr, _limits():
         done = subprocess.run(
             command,
+            cwd=folder if inside else None,
             env={"LC_ALL": "C", "PATH": "", **(environment or {})},
             stdin=subprocess.DEVNULL,
             stdout=stdout,
@@ -67,14 +74,35 @@ def check_written(action: Action[RunParams]) -> None:
 
 def driver_arguments(action: Action[RunParams]) -> list[str]:
     """Return the arguments of the driver."""
-    params = action.params
-    words: list[str] = []
-    for tensor in params["arguments"]:
-        words += ["--in", _spec(tensor, action.inputs[Role.ARGUMENT.of(tensor["name"])])]
-    for tensor in params["results"]:
-        words += ["--out", _spec(tensor, action.outputs[Role.RESULT.of(tensor["name"])])]
-    words += ["--repeat", str(params.get("repeat", 1)), "--second-within", str(_SECOND_WITHIN)]
+    words = tensor_arguments(action)
+    words += ["--repeat", str(action.params.get("repeat", 1)), "--second-within", str(_SECOND_WITHIN)]
     return [*words, "--timings", METRICS]
+
+
+def tensor_arguments(action: Action[RunParams]) -> list[str]:
+    """Return the arguments of a driver that name the files of a kernel's arguments and results."""
+    words: list[str] = []
+    for tensor in action.params["arguments"]:
+        words += ["--in", _spec(tensor, action.inputs[Role.ARGUMENT.of(tensor["name"])])]
+    for tensor in action.params["results"]:
+        words += ["--out", _spec(tensor, action.outputs[Role.RESULT.of(tensor["name"])])]
+    return words
+
+
+def with_short_names(action: Action[RunParams], kernel: str, folder: Path) -> Action[RunParams]:
+    """Put a kernel and its arguments into its current folder, under names that are the same in each run.
+
+    The lengths of a program's arguments move its stack, and so change which lines of the caches conflict.
+    """
+    shutil.copyfile(kernel, folder / SHORT_NAME)
+    (folder / SHORT_NAME).chmod(0o755)
+    inputs: dict[str, str] = {}
+    for number, tensor in enumerate(action.params["arguments"]):
+        role = Role.ARGUMENT.of(tensor["name"])
+        inputs[role] = f"in{number}"
+        (folder / inputs[role]).symlink_to(Path(action.inputs[role]).absolute())
+    outputs = {Role.RESULT.of(each["name"]): f"out{number}" for number, each in enumerate(action.params["results"])}
+    return Action(params=action.params, inputs=inputs, outputs=outputs)
 
 
 def _spec(tensor: Tensor, path: str) -> str:

@@ -238,7 +238,7 @@ class Framework(Tool):
     emits: Annotated[dict[Name, Name], Field(min_length=1)]
     """By kind that this framework can emit, in order of preference: the file in the workload's folder."""
     fixed_shapes: StrictBool = False
-    """True if sources contain the sizes of their tensors, so that they cannot be imported for other sizes."""
+    """True if sources spell the sizes of their tensors, so that an import gives no others."""
     numerics: NumericsAttributes = {}
     """Its attributes, e.g. ``math: expansion`` where it expands functions. They override those of a target or a workload."""
 
@@ -305,6 +305,12 @@ class Workload(Document):
     more components."""
     dims: dict[Name, StrictInt] = {}
     """Named dimensions, used in shapes, formulas and tolerances."""
+    sizes: dict[Name, Annotated[dict[Name, StrictInt], Field(min_length=1)]] = {}
+    """Other sizes by name, e.g. ``bench``: the dimensions that differ from ``dims``. ``--size NAME`` chooses one; its goldens are
+    computed."""
+    flops: StrictInt | Text | None = None
+    """Arithmetic operations on numbers in one call, an expression on dimensions: ``2 * M * N * K``. Absent: counted in the
+    structured operations of ``linalg.mlir``."""
     dynamic: tuple[Name, ...] = ()
     """Dimensions that importers leave open (``tensor<?x…>``); the sizes in ``dims`` are those of the test."""
     inputs: dict[Name, TensorInput] = {}
@@ -456,6 +462,8 @@ class Target(Tool):
     """For ``run``: a command that runs programs, e.g. an emulator: a program of the runner's environment, and its options."""
     native: StrictBool = True
     """For ``run.py`` and ``command``: False if results do not depend on the CPU, so that other machines may share them."""
+    timed: StrictBool = False
+    """True if its ``run.py`` times its calls by ``timed`` or ``timed_by``, where it is asked to."""
     devices: tuple[Device, ...] = ()
     """Devices that a kernel needs, e.g. ``/dev/kvm``. Tests are skipped unless ``matrix run --device`` grants them."""
     numerics: NumericsAttributes = {}

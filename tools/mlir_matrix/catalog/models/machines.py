@@ -22,6 +22,17 @@ class Cpu(Document):
     """Features beyond those of the level: ``avx512_vnni``."""
 
 
+class Peaks(Document):
+    """What one core can do at most, measured by `matrix machine probe --peaks`."""
+
+    gflops: dict[Name, Annotated[StrictFloat, Field(gt=0)]]
+    """Arithmetic operations per nanosecond by dtype; a fused multiplication and addition is two."""
+    gbs: dict[Name, Annotated[StrictFloat, Field(gt=0)]]
+    """Bytes per nanosecond that are read from each level: ``L1``, ``L2``, ``L3``, ``memory``."""
+    caches: dict[Name, _Count]
+    """Bytes of each level but the memory."""
+
+
 class Has(Document):
     """What a machine has: probed, or stated for a machine that is elsewhere. `matrix machine check` compares it."""
 
@@ -44,6 +55,8 @@ class Has(Document):
     """Whether the kernel isolates actions by namespaces."""
     tools: tuple[Name, ...] = ()
     """Programs on PATH that providers use: ``git``, ``cmake``."""
+    peaks: Peaks | None = None
+    """For shares of what is possible. Nothing is compared with it."""
 
 
 class LeaveOut(Document):

@@ -13,7 +13,7 @@ from mlir_matrix.catalog.models.base import Document, Glob, Name, NameGlob, Text
 #: Literals, so that editors list them and messages name them.
 ExpectedOutcome = Literal[
     Outcome.UNSUPPORTED, Outcome.SKIPPED, Outcome.IMPORT_FAILED, Outcome.LOWER_FAILED, Outcome.CODEGEN_FAILED,
-    Outcome.RUN_FAILED, Outcome.MISMATCH, Outcome.PASS, Outcome.CRASHED, Outcome.TIMED_OUT, Outcome.INFRA_ERROR,
+    Outcome.RUN_FAILED, Outcome.MISMATCH, Outcome.SLOWER, Outcome.PASS, Outcome.CRASHED, Outcome.TIMED_OUT, Outcome.INFRA_ERROR,
 ]  # fmt: skip
 Axis = Literal["framework", "pipeline", "target", "workload"]
 
@@ -204,6 +204,9 @@ class Suite(Document):
     expect: tuple[Expectation, ...] = ()
     weak: Literal["report", "fail"] = "report"
     """How a weak pass counts, that is, if a trivial output such as all zeros would pass too: it is reported, or it is a failure."""
+    cost: Literal["note", "fail"] | None = None
+    """Count what each test costs (docs/cost-goldens.md). A test that passes and costs more than its golden is noted, or it is
+    ``slower``, which is a failure. Absent: costs are not counted."""
     properties: tuple[Property, ...] = ()
     """Relations between runs of tests."""
     conflicts: tuple[Conflict, ...] = ()

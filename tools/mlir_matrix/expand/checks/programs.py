@@ -9,7 +9,7 @@ from mlir_matrix.expand.checks import tools
 from mlir_matrix.expand.checks.checker import Checker
 
 #: Keys of a workload that a program in a foreign form declares by its own code.
-_OWN = ("dims", "dynamic", "inputs", "outputs", "sources", "absent")
+_OWN = ("dims", "sizes", "flops", "dynamic", "inputs", "outputs", "sources", "absent")
 
 
 def source_files(catalog: Catalog) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 
@@ -14,9 +14,10 @@ from mlir_matrix.actions.expr.formula import GRAMMAR, check_formula
 from mlir_matrix.actions.mlir.interface import MAX_ELEMENTS, MAX_POINTERS, MAX_RANK
 from mlir_matrix.base.names import OF, PatternError, did_you_mean, printable
 from mlir_matrix.base.text import catalog_options
+from mlir_matrix.catalog.bounds import evaluate
 from mlir_matrix.catalog.catalog import REFERENCE, Entry
 from mlir_matrix.catalog.golden_files import RECORD, SKETCH, WHOLE, GoldenFile, record_of
-from mlir_matrix.catalog.models.base import FLOATS, Document, Workload
+from mlir_matrix.catalog.models.base import FLOATS, Document, Output, TensorInput, Workload
 from mlir_matrix.catalog.models.suites import (
     KINDS,
     Agreement,
@@ -130,6 +131,7 @@ def _dimensions(checker: Checker, workload: Entry[Workload]) -> None:
             checker.wrong(workload, f"the dimension '{name}' could not be used in a formula", "dims", name)
         if size < 1:
             checker.wrong(workload, f"the dimension '{name}' is {size}; sizes begin at 1", "dims", name)
+    _sizes(checker, workload)
     for key, tensors, limit in (
         ("inputs", document.inputs, MAX_POINTERS - 1),
         ("outputs", document.outputs, MAX_POINTERS),
@@ -145,11 +147,36 @@ def _dimensions(checker: Checker, workload: Entry[Workload]) -> None:
             checker.wrong(workload, f"the dimension '{name}' is in no input's shape", "dynamic", index)
 
 
+def _sizes(checker: Checker, workload: Entry[Workload]) -> None:
+    """Check that other sizes are sizes of dimensions, and that tensors have no more elements than is allowed."""
+    document = workload.document
+    tensors: list[TensorInput | Output] = [*document.inputs.values(), *document.outputs.values()]
+    for size, dims in document.sizes.items():
+        if size == "test":
+            checker.wrong(workload, "the size 'test' is what 'dims' says; choose another name", "sizes", size)
+        for name, number in dims.items():
+            if checker.known(workload, "dimension", name, document.dims, "sizes", size, name) and number < 1:
+                checker.wrong(workload, f"the dimension '{name}' is {number}; sizes begin at 1", "sizes", size, name)
+        elements = max((_elements(tensor.shape, {**document.dims, **dims}) for tensor in tensors), default=0)
+        if elements > MAX_ELEMENTS:
+            fix = f"{elements} elements; a tensor can have {MAX_ELEMENTS}"
+            checker.wrong(workload, fix, "sizes", size)
+    if document.flops is not None:
+        try:
+            evaluate(document.flops, document.dims, "f64")
+        except ExpressionError as error:
+            checker.wrong(workload, printable(str(error), 400), "flops")
+
+
+def _elements(shape: Sequence[int | str], dims: Mapping[str, int]) -> int:
+    """Return the number of elements of a shape; unknown dimensions, which have their own message, count as 1."""
+    return math.prod(dims.get(size, 1) if isinstance(size, str) else size for size in shape)
+
+
 def _shape(checker: Checker, workload: Entry[Workload], shape: Sequence[int | str], *keys: Key) -> None:
     if len(shape) > MAX_RANK:
         checker.over("workloads", workload, f"{len(shape)} dimensions; a tensor can have {MAX_RANK}", *keys, MAX_RANK)
-    dims = workload.document.dims
-    elements = math.prod(dims.get(size, 1) if isinstance(size, str) else size for size in shape)
+    elements = _elements(shape, workload.document.dims)
     if elements > MAX_ELEMENTS:
         checker.over("workloads", workload, f"{elements} elements; a tensor can have {MAX_ELEMENTS}", *keys)
     for index, size in enumerate(shape):

@@ -12,11 +12,12 @@ from itertools import product
 from mlir_matrix.actions.expr.expression import ExpressionError
 from mlir_matrix.base.names import did_you_mean, printable
 from mlir_matrix.catalog.bounds import evaluate, vacuous
-from mlir_matrix.catalog.catalog import Catalog, LocatedLayer
-from mlir_matrix.catalog.models.base import Pipeline, Target
+from mlir_matrix.catalog.catalog import Catalog, LayerT, LocatedLayer
+from mlir_matrix.catalog.models.base import Layer, Pipeline, Target
 from mlir_matrix.expand.checks.checker import Checker
+from mlir_matrix.expand.layers import KEYS, LayerRanking, asked
 from mlir_matrix.expand.numerics import Numerics, NumericsAttributes, NumericsEntry, Value, shown, steps_of, vocabulary
-from mlir_matrix.expand.tolerances import BOUNDS, KEYS, LayerRanking, asked, ranking
+from mlir_matrix.expand.tolerances import BOUNDS, ranking
 
 
 def check(checker: Checker) -> None:
@@ -30,7 +31,7 @@ def check(checker: Checker) -> None:
         _dead(checker)
 
 
-def _layer(checker: Checker, layer: LocatedLayer) -> None:
+def _layer(checker: Checker, layer: LocatedLayer[Layer]) -> None:
     """Check that the names that a layer matches exist, and that its bounds are 0 or more."""
     catalog, match = checker.catalog, layer.document.match
     workloads: Iterable[str] = catalog.workloads
@@ -38,10 +39,12 @@ def _layer(checker: Checker, layer: LocatedLayer) -> None:
         workloads = [layer.workload]
         if not checker.known(layer.source, "workload", layer.workload, catalog.workloads):
             return
-    chosen = {name: catalog.workloads[name].document.outputs for name in _match(checker, layer, "workload", workloads)}
-    outputs = _match(checker, layer, "output", sorted({output for found in chosen.values() for output in found}))
+    chosen = {
+        name: catalog.workloads[name].document.outputs for name in match_names(checker, layer, "workload", workloads)
+    }
+    outputs = match_names(checker, layer, "output", sorted({output for found in chosen.values() for output in found}))
     for axis in ("target", "pipeline", "framework"):
-        _match(checker, layer, axis, catalog.axes[axis])
+        match_names(checker, layer, axis, catalog.axes[axis])
     dtypes = _patterns(match.dtype)
     _bounds(
         checker,
@@ -55,7 +58,7 @@ def _layer(checker: Checker, layer: LocatedLayer) -> None:
     )
 
 
-def _numerics(checker: Checker, layer: LocatedLayer, stated: Mapping[str, tuple[Value, ...]]) -> None:
+def _numerics(checker: Checker, layer: LocatedLayer[Layer], stated: Mapping[str, tuple[Value, ...]]) -> None:
     """Check that some file states each numerics attribute that a layer matches, with that value."""
     for name, values in asked(layer).items():
         at = ("layers", layer.index, "match", "numerics", name)
@@ -72,7 +75,7 @@ def _numerics(checker: Checker, layer: LocatedLayer, stated: Mapping[str, tuple[
                 checker.wrong(layer.source, f"no file states '{name}: {word}'{fix}", *at)
 
 
-def _bounds(checker: Checker, layer: LocatedLayer, outputs: Iterable[tuple[str, str]]) -> None:
+def _bounds(checker: Checker, layer: LocatedLayer[Layer], outputs: Iterable[tuple[str, str]]) -> None:
     """Check that each bound is finite, 0 or more, and not vacuous for each output that the layer matches."""
     reported = set()
 
@@ -96,7 +99,7 @@ def _bounds(checker: Checker, layer: LocatedLayer, outputs: Iterable[tuple[str, 
             wrong(key, f"'{key}' is {values[key]:g} for the {tensor.dtype} output {name}/{output}: {why}")
 
 
-def _match(checker: Checker, layer: LocatedLayer, key: str, names: Iterable[str]) -> list[str]:
+def match_names(checker: Checker, layer: LocatedLayer[LayerT], key: str, names: Iterable[str]) -> list[str]:
     """Return the names that the patterns of a ``match`` key match; add a problem for each pattern without a match."""
     given = getattr(layer.document.match, key)
     if given is None:
@@ -132,7 +135,7 @@ def _dead(checker: Checker) -> None:
                 _report(checker, ranks, bit, masks)
 
 
-def _report(checker: Checker, ranks: LayerRanking, bit: int, masks: Iterable[int]) -> None:
+def _report(checker: Checker, ranks: LayerRanking[Layer], bit: int, masks: Iterable[int]) -> None:
     """Add the problem of a layer that never wins, with the reason."""
     layer, wishes = ranks.ranked[bit].layer, ranks.ranked[bit].wishes
     hiding = {mask.bit_length() - 1 for mask in masks if mask >> bit & 1}
@@ -144,7 +147,7 @@ def _report(checker: Checker, ranks: LayerRanking, bit: int, masks: Iterable[int
     checker.wrong(layer.source, message, "layers", layer.index)
 
 
-def _combined(catalog: Catalog, ranks: LayerRanking) -> set[int]:
+def _combined(catalog: Catalog, ranks: LayerRanking[Layer]) -> set[int]:
     """Return the distinct sets of layers that match outputs of tests; empty if no test is possible."""
     key = {name: number for number, name in enumerate(KEYS)}
     relevant = {name for ranked in ranks.ranked for name in ranked.attributes}
@@ -174,7 +177,7 @@ def _combined(catalog: Catalog, ranks: LayerRanking) -> set[int]:
 
 
 def _alike(
-    catalog: Catalog, ranks: LayerRanking, key: int, entries: Mapping[str, NumericsEntry], relevant: Set[str]
+    catalog: Catalog, ranks: LayerRanking[Layer], key: int, entries: Mapping[str, NumericsEntry], relevant: Set[str]
 ) -> list[tuple[str, int]]:
     """Return one of each group of targets, frameworks or pipelines that the same layers match, with these layers."""
     groups: dict[object, tuple[str, int]] = {}

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.messages import Problems
-from mlir_matrix.expand.checks import kinds, machines, programs, recipes, tests, tolerances, toolchains
+from mlir_matrix.expand.checks import costs, kinds, machines, programs, recipes, tests, tolerances, toolchains
 from mlir_matrix.expand.checks.checker import Checker
 
 
@@ -25,6 +25,7 @@ def validate(catalog: Catalog, *, stale_goldens: bool = False) -> Catalog:
     tests.check(checker)
     machines.check(checker)
     tolerances.check(checker)
+    costs.check(checker)
     problems.raise_if_any()
     if not stale_goldens:
         tests.check_records(checker)

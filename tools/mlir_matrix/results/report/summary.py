@@ -12,6 +12,7 @@ from rich.text import Text
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.layout import columns, not_run, print_lines, section
 from mlir_matrix.base.text import counted
+from mlir_matrix.results.cost_text import cost_reason, costs_that_are
 from mlir_matrix.results.report.cause_text import cause_lines
 from mlir_matrix.results.results import NOT_RUN, Run, TestResult, summarise, weak_words
 
@@ -112,6 +113,16 @@ def _notes(results: Sequence[TestResult]) -> Iterator[str]:
     verb = "passes but is" if len(weak) == 1 else "pass but are"
     heading = f"{counted(len(weak), 'test')} {verb} weak: outputs that need no program would also pass"
     yield from section(heading, weak, _NAMED)
+    worse = [
+        f"{escape(each.id)}: {escape(cost_reason(found))}"
+        for each in results
+        if each.outcome == Outcome.PASS and (found := costs_that_are("worse", each.costs))
+    ]
+    yield from section("pass, and cost more than their goldens", worse, _NAMED)
+    better = [
+        escape(each.id) for each in results if each.outcome == Outcome.PASS and costs_that_are("better", each.costs)
+    ]
+    yield from section("cost less than their goldens: matrix golden update --cost keeps that", better, _NAMED)
     changing = [f"{escape(each.id)}: {escape(', '.join(each.unstable))}" for each in results if each.unstable]
     heading = "steps that give different bytes for equal inputs: cached results and bisections need bytes that repeat"
     yield from section(heading, changing, _SHOWN)

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from mlir_matrix.history.trends import grows, is_larger, slope, wilson
+from mlir_matrix.statistics.series import grows, ratio_interval, slope, wilson
 
 
 def test_wilsons_interval() -> None:
@@ -21,21 +21,24 @@ def test_steady_series_are_rarely_called_slower_or_growing() -> None:
     slower = growing = 0
     for _ in range(2000):
         series = [chance.lognormvariate(0, 0.3) for _ in range(25)]
-        slower += is_larger(series[-5:], series[:-5]) < 0.01
+        slower += ratio_interval(series[-5:], series[:-5], 0.01)[1] > 1
         growing += grows(series) < 0.01
     assert slower <= 40
     assert growing <= 40
 
 
 def test_series_that_change_are_found() -> None:
-    assert is_larger([2.0] * 5, [1.0] * 5) < 0.01
-    assert is_larger([1.0] * 5, [2.0] * 5) > 0.9
+    assert ratio_interval([2.0] * 5, [1.0] * 5, 0.01) == (2, 2, 2)
+    middle, low, high = ratio_interval([18, 20, 21, 22, 19], [9, 11, 10, 10, 30, 10], 0.01)
+    assert middle == pytest.approx(2, abs=0.1)
+    assert 0.6 <= low < 1.8
+    assert 2.1 < high < 2.5
     assert grows(range(8)) < 0.001
     assert grows(range(8, 0, -1)) == 1.0
 
 
 def test_equal_values_say_nothing() -> None:
-    assert is_larger([1.0] * 5, [1.0] * 20) == 1.0
+    assert ratio_interval([1.0] * 5, [1.0] * 20, 0.01) == (1, 1, 1)
     assert grows([1.0] * 30) == 1.0
 
 

@@ -1,0 +1,1 @@
+"""Count and measure what tests cost, and compare the costs of two sides."""

@@ -57,6 +57,11 @@ def test_a_run_records_costs_and_is_compared_with(workspace: Workspace, tmp_path
     assert document["tests"][0]["untimed"] == "recorded results have no program to time"
 
 
+def test_what_is_expected_to_fail_is_left_out(workspace: Workspace) -> None:
+    both = "mlir/linalg-vectorized/x86_64-v3/{flip,matmul}"
+    assert costs(workspace, both, "--against", "linalg-vectorized")["summary"]["by_word"] == {"equal": 1}
+
+
 def test_what_cannot_be_compared_says_why(workspace: Workspace) -> None:
     failing = "mlir/linalg-vectorized/x86_64-v3/flip"
     done = workspace("cost", failing, "--quiet")

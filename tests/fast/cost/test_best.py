@@ -1,4 +1,4 @@
-"""The best pipelines: nobody in the set is beaten by another one of it, and everybody else by the one that is named."""
+"""The best pipelines: none in the set is beaten by another one of it, and each other one by the one that is named."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def row(number: int, values: dict[str, float], **more: Any) -> Row:
 
 
 @given(ROWS)
-def test_the_set_is_what_nobody_of_it_beats(drawn: list[tuple[float, ...]]) -> None:
+def test_the_set_is_what_none_of_it_beats(drawn: list[tuple[float, ...]]) -> None:
     rows = [row(at, dict(zip(CRITERIA, each, strict=False)), time_noise=each[-1]) for at, each in enumerate(drawn)]
     (contest,) = contests(rows)["contests"]
     by_name = {str(each.test): each for each in rows}

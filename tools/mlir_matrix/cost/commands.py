@@ -86,6 +86,11 @@ def cost_command(
     selected = [test for test in select_tests(current, tests) if has_costs(test)]
     if not selected:
         raise UsageError("none of these tests compiles a program, which alone has costs")
+    # A program that is known to fail has no costs that matter, unless it is asked for.
+    passing = [test for test in selected if test.expectation is None or test.id in tests]
+    if passing and len(passing) < len(selected) and not quiet:
+        note(f"{counted(len(selected) - len(passing), 'test')} left out: expected to fail")
+    selected = passing or selected
     warn_unsized(current.catalog, closed.size, {test.workload for test in selected})
     if not against:
         side = run_side(current, selected, limits, quiet=quiet)

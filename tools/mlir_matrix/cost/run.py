@@ -76,8 +76,10 @@ def _times(side: Side, tests: Sequence[SideTest], timing: Timing) -> dict[str, K
     if not timing.wanted or not programs:
         return {}
     timing.progress(len(programs))
-    found = sample_all(side.session, programs, timing.limits)
-    return {name: pairs if isinstance(pairs, str) else _kernel_time(pairs) for name, pairs in found.items()}
+    times: dict[str, KernelTime | str] = {}
+    for name, pairs in sample_all(side.session, programs, timing.limits).items():
+        times[name] = pairs if isinstance(pairs, str) else _kernel_time(pairs)
+    return times
 
 
 def _costs_of(test: SideTest, time: KernelTime | str | None) -> TestCosts:

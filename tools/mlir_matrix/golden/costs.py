@@ -101,7 +101,11 @@ def edited_files(cells: Iterable[CellCosts]) -> dict[Path, str]:
     for cell in cells:
         if cell.costs:
             by_file.setdefault(cell.file, []).append(cell)
-    return {file: edited(file.read_text() if file.exists() else _begin(file), each) for file, each in by_file.items()}
+    texts: dict[Path, str] = {}
+    for file, changed in by_file.items():
+        before = file.read_text() if file.exists() else _begin(file)
+        texts[file] = edited(before, changed)
+    return texts
 
 
 def _begin(file: Path) -> str:

@@ -19,6 +19,8 @@ from support.workspace import REPOSITORY, ROOMS, Workspace
 
 _CELLS = ("mlir/linalg-loops/x86_64/axpy", "mlir/linalg-vectorized/x86_64/axpy")
 _LOCK = REPOSITORY / "tools" / "requirements.txt"
+#: The suffixes of what the package has: code, and the times that `matrix cost audit` replays.
+_CODE = (".py", ".c", ".typed", ".txt")
 
 
 def call(*command: str | Path, cwd: Path = REPOSITORY) -> None:
@@ -91,7 +93,7 @@ def test_the_wheel_has_what_a_checkout_has(wheel: Path) -> None:
     assert {name.removeprefix(ours) for name in names if name.startswith(ours)} == wanted | {
         "MODULE.bazel", "BUILD.bazel",
     }  # fmt: skip
-    package = {path for path in (REPOSITORY / "tools/mlir_matrix").rglob("*") if path.suffix in (".py", ".c", ".typed")}
+    package = {path for path in (REPOSITORY / "tools/mlir_matrix").rglob("*") if path.suffix in _CODE}
     code = {name for name in names if name.startswith("mlir_matrix/") and not name.startswith(ours)}
     assert code == {str(path.relative_to(REPOSITORY / "tools")) for path in package}
 

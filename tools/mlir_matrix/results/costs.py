@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlir_matrix.catalog.models.costs import NAMES
 from mlir_matrix.execute.job import Done
 from mlir_matrix.plan.costs import PlannedCosts
 from mlir_matrix.plan.graph import BUILDING, Graph
-from mlir_matrix.results.documents import Costs, StepCost
+
+if TYPE_CHECKING:
+    # Imported only for types: documents import NumPy, for which no run may wait.
+    from mlir_matrix.results.documents import Costs, StepCost
 
 
 def costs_of(planned: PlannedCosts, graph: Graph, done: Mapping[str, Done], read_blob: Callable[[str], bytes]) -> Costs:
@@ -26,12 +29,12 @@ def costs_of(planned: PlannedCosts, graph: Graph, done: Mapping[str, Done], read
         reason = f"counting failed: {outcome['outcome']}: {outcome['reason']}"
         found = {"exact": {}, "absent": dict.fromkeys(NAMES, reason), "operations": {}}
     compiled = [name for name in planned.compiled_by if name in done and graph.actions[name].tool not in BUILDING]
-    costs = Costs(
-        exact=found["exact"],
-        absent=found["absent"],
-        operations=found["operations"],
-        compile=[_step_cost(graph.actions[name].label, done[name]) for name in compiled],
-    )
+    costs: Costs = {
+        "exact": found["exact"],
+        "absent": found["absent"],
+        "operations": found["operations"],
+        "compile": [_step_cost(graph.actions[name].label, done[name]) for name in compiled],
+    }
     if planned.native:
         costs["native"] = True
     return costs

@@ -24,7 +24,6 @@ from mlir_matrix.results.results import NOT_RUN
 if TYPE_CHECKING:
     from mlir_matrix.cost.audit import Tally
     from mlir_matrix.cost.best import Row
-    from mlir_matrix.results.documents import KernelTime
 
 
 @verb(
@@ -224,11 +223,6 @@ def _measured(current: Session, tests: Sequence[str], limits: Limits, *, timed: 
     selected = [test for test in select_tests(current, tests) if test.executes and not test.tested_property]
     side = run_side(current, selected, limits, quiet=quiet)
     timing = Timing(wanted=timed, floor=0.02, limits=limits, progress=shown_progress(quiet=quiet))
-    times: dict[str, KernelTime] = {}
     for each in costs_of_side(side, timing)["tests"]:
-        costs, tested = each.get("costs"), side.tested(each["id"])
-        if tested and tested.program and costs and "time" in costs:
-            # Equal programs are equal.
-            costs["time"] = times.setdefault(tested.program, costs["time"])
         metrics = side.results[each["id"]].metrics
-        yield row_of(TestId.parse(each["id"]), each["outcome"], each["reason"], metrics, costs)
+        yield row_of(TestId.parse(each["id"]), each["outcome"], each["reason"], metrics, each.get("costs"))

@@ -57,7 +57,7 @@ def costs_of_side(side: Side, timing: Timing) -> CostsDocument:
     ran = side.ran()
     times = _times(side, ran, timing)
     peaks = kept_peaks(side.session.home)
-    tests = [_with_work(side, _costs_of(each, times.get(each.id)), peaks) for each in ran]
+    tests = [_with_work(side, _costs_of(each, times.get(each.program)), peaks) for each in ran]
     measured = sum("costs" in each for each in tests)
     return {
         "schema": "mlir-matrix/costs/v1",
@@ -67,9 +67,9 @@ def costs_of_side(side: Side, timing: Timing) -> CostsDocument:
 
 
 def _times(side: Side, tests: Sequence[SideTest], timing: Timing) -> dict[str, KernelTime | str]:
-    """Return the time of each test that can be timed, or why it cannot."""
+    """Return the time of each program that can be timed, or why it cannot; tests may have equal programs."""
     programs = {
-        each.id: Wanted(first=each.timed, second=None, pairs=_SAMPLES)
+        each.program: Wanted(first=each.timed, second=None, pairs=_SAMPLES)
         for each in tests
         if each.outcome == Outcome.PASS and isinstance(each.timed, Timed)
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from mlir_matrix.catalog.catalog import Catalog, LocatedLayer
 from mlir_matrix.catalog.models.costs import CostLayer, allowed
@@ -38,7 +39,12 @@ class CostResolver:
     """The goldens of the costs of tests in one catalog."""
 
     def __init__(self, catalog: Catalog) -> None:
-        self._ranking = LayerRanking(catalog.cost_layers)
+        self._catalog = catalog
+
+    @cached_property
+    def _ranking(self) -> LayerRanking[CostLayer]:
+        """The layers by rank; most runs ask for no cost."""
+        return LayerRanking(self._catalog.cost_layers)
 
     def of(self, test: Test) -> dict[str, CostGolden]:
         """Return the goldens of a test by cost. A test of a property, or of a release that its suite varies, has none."""

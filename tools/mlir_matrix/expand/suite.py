@@ -106,7 +106,7 @@ def _products(suite: Entry[Suite], namespace: Namespace, connector: Connector | 
 
 
 def _cost(parts: Sequence[Entry[Suite]]) -> CostRule | None:
-    """Return what a suite and those that it includes want to know of costs: that they are no failure only if none says so."""
+    """Return what a suite and those that it includes want to know of costs: ``fail`` if one of them has it."""
     asking = sorted((part for part in parts if part.document.cost), key=lambda part: part.document.cost != "fail")
     rules = [CostRule(part.document.cost == "fail", part.source.position("cost")) for part in asking]
     return rules[0] if rules else None

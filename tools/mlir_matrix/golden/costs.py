@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import yaml
 
@@ -18,6 +18,7 @@ from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.load import COSTS
 from mlir_matrix.expand.costs import CostResolver
 from mlir_matrix.expand.expansion import Test
+from mlir_matrix.golden.layer_patch import value_of
 from mlir_matrix.results.cost_verdict import compared
 from mlir_matrix.results.results import NOT_RUN, TestResult
 
@@ -36,6 +37,13 @@ class CellCosts:
     #: Whether the test has a golden of any cost.
     known: bool
     costs: Sequence[NewCost]
+
+    @property
+    def state(self) -> Literal["same", "different", "new"]:
+        """What its file has to become."""
+        if not self.costs:
+            return "same"
+        return "different" if self.known else "new"
 
     @property
     def match(self) -> dict[str, str]:
@@ -117,7 +125,7 @@ def _begin(file: Path) -> str:
 def edited(text: str, cells: Sequence[CellCosts]) -> str:
     """Return the text of a file in which the layer of each cell has new costs. A cell without a layer gets one at the end."""
     root = yaml.compose(text, Loader=yaml.SafeLoader)
-    layers = _value(root, "layers")
+    layers = value_of(root, "layers")
     known = layers.value if isinstance(layers, yaml.SequenceNode) else []
     edits: list[Edit] = []
     added: list[CellCosts] = []
@@ -144,7 +152,7 @@ def _block(cell: CellCosts, indent: str) -> str:
 
 def _layer_edits(layer: yaml.Node, costs: Sequence[NewCost]) -> Iterator[Edit]:
     """Return the edits that give a layer these costs: numbers are replaced, new costs come first."""
-    node = _value(layer, "costs")
+    node = value_of(layer, "costs")
     known = {name.value: value for name, value in node.value} if isinstance(node, yaml.MappingNode) else {}
     new = {name: value for name, value in _numbers(costs).items() if name not in known}
     for name, value in _numbers(costs).items():
@@ -170,14 +178,9 @@ def _inserted(node: yaml.Node | None, flow: str, block: Mapping[str, str]) -> Ed
 
 def _matched(layer: yaml.Node) -> dict[str, str]:
     """Return the keys that a layer matches, without those that are lists."""
-    match = _value(layer, "match")
+    match = value_of(layer, "match")
     pairs = match.value if isinstance(match, yaml.MappingNode) else []
     return {name.value: value.value for name, value in pairs}
-
-
-def _value(mapping: yaml.Node | None, key: str) -> yaml.Node | None:
-    pairs = mapping.value if isinstance(mapping, yaml.MappingNode) else []
-    return next((value for name, value in pairs if name.value == key), None)
 
 
 def _flow(values: Mapping[str, str]) -> str:
@@ -197,7 +200,7 @@ def cost_update_document(cells: Sequence[CellCosts], failures: Sequence[CostFail
         "tests": [
             {
                 "id": cell.test.id,
-                "state": "same" if not cell.costs else "different" if cell.known else "new",
+                "state": cell.state,
                 "file": str(cell.file),
                 "written": written and bool(cell.costs),
                 "costs": list(cell.costs),

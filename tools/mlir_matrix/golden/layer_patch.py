@@ -72,9 +72,15 @@ def edited(text: str, proposals: Sequence[LayerProposal]) -> str:
     return apply(text, edits)
 
 
+def value_of(mapping: yaml.Node | None, key: str) -> yaml.Node | None:
+    """Return the value of a key of a mapping; None without such a key."""
+    pairs = mapping.value if isinstance(mapping, yaml.MappingNode) else []
+    return next((value for name, value in pairs if name.value == key), None)
+
+
 def _value(mapping: yaml.Node | None, key: str) -> yaml.Node:
-    assert isinstance(mapping, yaml.MappingNode)
-    found: yaml.Node = next(value for name, value in mapping.value if name.value == key)
+    found = value_of(mapping, key)
+    assert found is not None
     return found
 
 

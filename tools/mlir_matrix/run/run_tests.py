@@ -48,7 +48,9 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about:
         current, request.tests, request.selection, request.executor.devices, memory_mb=request.limits.memory_mb
     )
     current, request = selected.current, selected.request(request)
-    tests = of_command_line(selected.with_results(), cost=request.cost, strict=request.strict)
+    tests = selected.with_results()
+    if request.cost or request.strict:
+        tests = of_command_line(tests, cost=request.cost, strict=request.strict)
     plan = plan_tests(current, tests) if request.cost else selected.plan(tests)
     if not plan.verdicts and not selected.may_be_empty:
         reasons = list(dict.fromkeys(test.reason for test in plan.tests))

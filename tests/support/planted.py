@@ -20,8 +20,9 @@ from pathlib import Path
 from mlir_matrix.actions.mutation.ir_mutations import MISTAKES
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.run_graph import run_graph
-from mlir_matrix.ir.levels import between, levels_of, read_levels
+from mlir_matrix.ir.levels import between, read_levels
 from mlir_matrix.plan.graph import Graph
+from mlir_matrix.plan.levels import levels_of
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import open_session, plan_tests, select_tests
 from support import pairs

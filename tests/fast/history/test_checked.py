@@ -59,6 +59,7 @@ def test_hostile_texts_are_harmless(text: str) -> None:
     ("key", "value"),
     [
         ("id", "x"), ("id", None), ("run", {}), ("run", []), ("tests", [[1]]), ("tests", [["a"] * 9]), ("tests", 3),
+        ("ir", [[[["import", "../x"]], [0]]]), ("ir", [[[["import", "a" * 64]], [-1]]]), ("ir", [3]),
         ("behaviours", [["odd", "", "", ""]]), ("behaviours", [[]]), ("sets", [[1, 2]]), ("same_as", "../x"),
     ],
 )  # fmt: skip

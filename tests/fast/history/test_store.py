@@ -25,8 +25,8 @@ from support.recordings import TIMES, first_bad, recording, result
 LATER = """
 import sqlalchemy as sa
 from alembic import op
-revision = "5"
-down_revision = "4"
+revision = "6"
+down_revision = "5"
 def upgrade():
     op.add_column("runs", sa.Column("label", sa.Text))
 """
@@ -126,9 +126,9 @@ def test_an_older_schema_is_migrated(store: Store, tmp_path: Path, monkeypatch: 
     store.add(check(recording([result("a")])), TIMES[0])
     before = contents(Path(store.name))
     shutil.copytree(module.MIGRATIONS, tmp_path / "migrations")
-    (tmp_path / "migrations" / "versions" / "v5.py").write_text(LATER)
+    (tmp_path / "migrations" / "versions" / "v6.py").write_text(LATER)
     monkeypatch.setattr(module, "MIGRATIONS", tmp_path / "migrations")
-    monkeypatch.setattr(module, "REVISION", "5")
+    monkeypatch.setattr(module, "REVISION", "6")
     newer = Store(f"sqlite:///{store.name}")
     with newer.reading() as connection:
         assert connection.exec_driver_sql("SELECT id, label FROM runs").one()[1] is None
@@ -194,9 +194,9 @@ def test_a_migration_that_fails_changes_nothing(store: Store, tmp_path: Path, mo
     store.add(check(recording([result("a")])), TIMES[0])
     before = contents(Path(store.name))
     shutil.copytree(module.MIGRATIONS, tmp_path / "migrations")
-    (tmp_path / "migrations" / "versions" / "v5.py").write_text(LATER + '    op.execute("DELETE FROM absent")\n')
+    (tmp_path / "migrations" / "versions" / "v6.py").write_text(LATER + '    op.execute("DELETE FROM absent")\n')
     monkeypatch.setattr(module, "MIGRATIONS", tmp_path / "migrations")
-    monkeypatch.setattr(module, "REVISION", "5")
+    monkeypatch.setattr(module, "REVISION", "6")
     newer = Store(f"sqlite:///{store.name}")
     with pytest.raises(InfrastructureError, match="its table absent is missing"), newer.reading():
         pass
@@ -209,7 +209,7 @@ def test_a_newer_schema_is_left_alone(store: Store) -> None:
     with closing(sqlite3.connect(store.name, isolation_level=None)) as database:
         database.execute("UPDATE alembic_version SET version_num = '9'")
     other = Store(f"sqlite:///{store.name}")
-    with pytest.raises(InfrastructureError, match=r"its schema is 9, newer than 4, .*; upgrade mlir-matrix"):
+    with pytest.raises(InfrastructureError, match=r"its schema is 9, newer than 5, .*; upgrade mlir-matrix"):
         other.add(check(recording([result("a")])), TIMES[0])
     other.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from mlir_matrix.history.transfer import ingest, prune, push
 from support.recordings import TIMES, recording, result
 
 COSTS = {"exact": {"instructions": 5}, "absent": {}, "operations": {}, "compile": []}
+IR = (("import", "a" * 64), ("bufferize", "b" * 64))
 ALL = "SELECT r.id, t.id, nr, b.digest, state, results.executed, ms, error_used, max_ulp, s.digest, inputs FROM results"
 JOINS = (
     "JOIN runs r ON r.key = run JOIN tests t ON t.key = test JOIN behaviours b ON b.key = behaviour "
@@ -112,6 +114,7 @@ def test_a_push_copies_what_is_there(tmp_path: Path, store: Store) -> None:
             result("a", pins={"llvm": "22"}),
             result("b", "crashed", metrics={"error_used": 0.5}),
             result("a", costs=COSTS),
+            result("c", ir=IR),
         ]
     )
     for each in (first, recording([result("a", cached=True)], 1, host="two"), recording([], 2, same_as=first["id"])):
@@ -123,13 +126,28 @@ def test_a_push_copies_what_is_there(tmp_path: Path, store: Store) -> None:
     for each in (server, store):
         with each.reading() as connection:
             (shown,), _ = Questions(each, connection).show(["jax/p/t/a"])
+            levels = connection.exec_driver_sql("SELECT levels FROM results JOIN ir ON ir.key = results.ir").all()
         assert [ended.get("costs") for ended in shown["recent"]] == [None, COSTS["exact"], None]
+        assert [json.loads(row.levels) for row in levels] == [[list(level) for level in IR]]
     with server.reading() as connection:
         query = "SELECT id, same_as, host, version, command, arguments, catalogs, started, ended, total FROM runs ORDER BY id"
         there = connection.exec_driver_sql(query).all()
     with store.reading() as connection:
         assert connection.exec_driver_sql(query).all() == there
     server.close()
+
+
+def test_ir_is_removed_with_the_last_result_that_has_it(store: Store) -> None:
+    store.add(check(recording([result("a", ir=IR), result("b", ir=(("import", "b" * 64),))])), TIMES[0])
+    store.add(check(recording([result("a", ir=IR)], 2)), TIMES[2])
+    prune(store, TIMES[1], TIMES[3])
+    store.add(check(recording([result("c", ir=(("import", "c" * 64),)), result("a", ir=IR)], 4)), TIMES[4])
+    with store.reading() as connection:
+        rows = connection.exec_driver_sql(
+            "SELECT levels FROM results JOIN ir ON ir.key = ir ORDER BY run, levels"
+        ).all()
+    first_digests = [json.loads(row.levels)[0][1][0] for row in rows]
+    assert first_digests == ["a", "a", "c"]
 
 
 def test_what_a_server_removed_is_not_pushed_again(tmp_path: Path, store: Store) -> None:

@@ -66,7 +66,9 @@ def done(
     **outputs: str,
 ) -> Done:
     words = {"outcome": outcome, "stage": "judge" if outcome == "ok" else "lower"}
-    if outcome != "ok":
+    if outcome == "ok":
+        outputs = {"ir": "d" * 64, **outputs}
+    else:
         words |= {"reason": "it failed", "diagnostics": "error: no"}
     measured = {"poisons": poisons, "scaled": scaled}
     metrics = {"log": "said", **{name: value for name, value in measured.items() if value}}
@@ -84,13 +86,15 @@ class Made:
         self.read: list[str] = []
         graph = Graph()
         self.names: list[str] = []
-        for tool, environment in (("import", "jax"), ("passes", "mlir"), ("judge", "numpy")):
-            inputs = {"ir": Produced(self.names[-1], "ir")} if self.names else {}
+        for tool, stage, environment in (
+            ("import", "lower", "jax"), ("passes", "lower", "mlir"), ("judge", "judge", "numpy"),
+        ):  # fmt: skip
+            inputs = {"ir": Produced(self.names[-1], "ir") if self.names else File(0, "mlp.mlir")}
             self.names.append(
                 graph.add(
                     tool,
                     tool=tool,
-                    stage="lower",
+                    stage=stage,
                     environment=environment,
                     params={},
                     inputs=inputs,
@@ -300,6 +304,17 @@ def test_a_failure_that_is_known_before_another_source_is_done() -> None:
     assert found[0] == found[1]
     assert found[0].duration_s == 2.0
     assert found[0].environments == {"jax": "aa"}
+
+
+def test_a_result_has_the_ir_that_its_steps_gave(made: Made) -> None:
+    passed = made.result(case(), done(ir="a"), done(ir="b"), done(verdict="good"))
+    assert passed.ir == (("import", "a"), ("passes", "b"))
+    again = made.maker.finished(case(name="other"), made.names[-1], done(verdict="good"))
+    # The history records it once for all tests that share it.
+    assert again.ir is passed.ir
+    failed = made.result(case(), done(ir="a"), done("lower-failed"), done("lower-failed"))
+    assert failed.ir == (("import", "a"),)
+    assert "ir" not in failed.to_fields() | failed.to_json()
 
 
 def test_a_check_that_says_nothing_when_it_succeeds(made: Made) -> None:

@@ -18,6 +18,7 @@ from mlir_matrix.results.results import NOT_RUN
 
 BAD, GOOD, UNKNOWN = 0, 1, 2
 _ID = re.compile(r"[0-9a-f]{32}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
 #: The most characters of a command, which is useless if it is cut.
 _LONGEST_COMMAND = 4000
@@ -48,8 +49,10 @@ class Checked:
     causes: Sequence[tuple[str, ...]]
     #: (digest, numbers by cost in JSON)
     costs: Sequence[tuple[str, str]]
+    #: (digest, names and digests of levels in JSON)
+    ir: Sequence[tuple[str, str]]
     #: Columns of results: test, index of its behaviour, state, executed, ms, error_used, max_ulp, index of its set, inputs,
-    #: index of its cause or None, index of its costs or None.
+    #: index of its cause or None, of its costs or None, and of its IR or None.
     columns: Sequence[Sequence[Any]]
 
 
@@ -86,12 +89,13 @@ def _check(recording: Mapping[str, Any]) -> Checked:
     # Older programs grouped no failures.
     causes, cause = _causes(recording.get("causes", ()), len(rows))
     costs, cost = _costs(recording.get("costs", ()), len(rows))
-    columns = [*_columns(rows, behaviours, _Inputs(run, catalogs, sets)), cause, cost]
+    ir, levels = _ir(recording.get("ir", ()), len(rows))
+    columns = [*_columns(rows, behaviours, _Inputs(run, catalogs, sets)), cause, cost, levels]
     return Checked(
         id=recording["id"], same_as=same_as, **named, catalogs=json.dumps(catalogs), started=times[0], ended=times[1],
         arguments=json.dumps([_text(each) for each in recording.get("arguments", ())]),
         interrupted=int(bool(recording.get("interrupted"))), behaviours=behaviours, sets=sets, causes=causes, costs=costs,
-        columns=columns,
+        ir=ir, columns=columns,
     )  # fmt: skip
 
 
@@ -131,6 +135,16 @@ def _costs(found: Sequence[Any], tests: int) -> tuple[list[tuple[str, str]], lis
         for exact, _ in found
     ]
     return [(digest_value(text), text) for text in texts], _of_tests((counted for _, counted in found), tests)
+
+
+def _ir(found: Sequence[Any], tests: int) -> tuple[list[tuple[str, str]], list[int | None]]:
+    """Return the IR after steps, and the index of that of each test."""
+    texts = []
+    for levels, _ in found:
+        if not all(_SHA256.fullmatch(digest) for _, digest in levels):
+            raise ValueError("IR without a digest")
+        texts.append(json.dumps([(_text(name), digest) for name, digest in levels]))
+    return [(digest_value(text), text) for text in texts], _of_tests((given for _, given in found), tests)
 
 
 def _of_tests(groups: Iterable[Sequence[int]], tests: int) -> list[int | None]:

@@ -76,6 +76,7 @@ def make_recording(
 ) -> dict[str, Any]:
     """Return a run in the form of a file of the spool. Values that many tests share are in tables."""
     sets, behaviours, costs = Table(), Table(), dict[bytes, tuple[Mapping[str, float], list[int]]]()
+    ir: dict[tuple[tuple[str, str], ...], list[int]] = {}
     rows: list[list[object]] = []
     failing: dict[str, list[int]] = defaultdict(list)
     quarantined: dict[str, tuple[InQuarantine, list[int]]] = {}
@@ -94,6 +95,8 @@ def make_recording(
         if each.costs:
             exact = each.costs["exact"]
             costs.setdefault(canonical(exact), (exact, []))[1].append(len(rows))
+        if each.ir:
+            ir.setdefault(each.ir, []).append(len(rows))
         rows.append(
             [
                 each.id, _behaviour(behaviours, each), int(each.expected), int(each.cached), round(each.duration_s, 4),
@@ -124,6 +127,7 @@ def make_recording(
             for position, (of, failed) in quarantined.items()
         ],
         "costs": list(costs.values()),
+        "ir": list(ir.items()),
         "tests": rows,
     }
 

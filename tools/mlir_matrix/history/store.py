@@ -28,7 +28,7 @@ from mlir_matrix.history.checked import BAD, Checked
 
 MIGRATIONS = Path(__file__).with_name("migrations")
 #: The newest revision in ``MIGRATIONS``.
-REVISION = "4"
+REVISION = "5"
 #: Seconds to wait for another process, which writes a run in less.
 _PATIENCE = 20
 #: Seconds between attempts to connect to a server, which may be restarting.
@@ -50,9 +50,10 @@ runs = _table("runs", f"key {_FROM_RUN} stored total executed unexpected")
 tests = _table("tests", "key id")
 behaviours = _table("behaviours", "key digest outcome stage text")
 sets = _table("sets", "key digest pins environments")
-results = _table("results", "test run nr behaviour state executed ms error_used max_ulp pins inputs cause costs")
+results = _table("results", "test run nr behaviour state executed ms error_used max_ulp pins inputs cause costs ir")
 causes = _table("causes", "key digest cause kind name file title example next")
 costs = _table("costs", "key digest exact")
+ir = _table("ir", "key digest levels")
 months = _table("months", "test month results executed unexpected ms error_used")
 pushed = _table("pushed", "target run")
 
@@ -194,7 +195,7 @@ class Store:
         raise AssertionError
 
     def _add(self, connection: sa.Connection, run: Checked, stored: str) -> bool:
-        names, behaviour, states, ran, *rest, pins, inputs, cause, cost = run.columns
+        names, behaviour, states, ran, *rest, pins, inputs, cause, cost, levels = run.columns
         counts = {"total": len(names), "executed": sum(ran), "unexpected": states.count(BAD)}
         row = {name: getattr(run, name) for name in _FROM_RUN.split()}
         statement = self.insert(runs).on_conflict_do_nothing().returning(runs.c.key)
@@ -210,10 +211,12 @@ class Store:
         of_sets = self._places(connection, sets, run.sets)
         of_causes = self._places(connection, causes, run.causes)
         of_costs = self._places(connection, costs, run.costs)
+        of_ir = self._places(connection, ir, run.ir)
         places = (
             of_tests, [key] * len(names), range(len(names)), map(of_behaviours.__getitem__, behaviour), states, ran, *rest,
             map(of_sets.__getitem__, pins), inputs, (None if each is None else of_causes[each] for each in cause),
             (None if each is None else of_costs[each] for each in cost),
+            (None if each is None else of_ir[each] for each in levels),
         )  # fmt: skip
         # In the order of the table, whose key is the first three values.
         rows = sorted(zip(*places, strict=True))
@@ -231,7 +234,8 @@ class Store:
         """Return the keys of rows, whose first value is their name. Add new rows."""
         key, name, *_ = table.c
         names = [row[0] for row in rows]
-        known = self._keys.setdefault(table.name, {})
+        # Another process may have removed IR that no result has any more.
+        known = {} if table is ir else self._keys.setdefault(table.name, {})
         if not known.keys() >= set(names):
             known |= _found(connection, table, names)
         # Sorted, so that no two processes wait for each other.

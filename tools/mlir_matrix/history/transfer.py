@@ -12,7 +12,7 @@ from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.files import unwritable
 from mlir_matrix.history.checked import BAD, UNKNOWN, Checked, check
 from mlir_matrix.history.spool import NewerRunError, Spool, SpoolError, read_recording
-from mlir_matrix.history.store import Store, behaviours, causes, costs, months, pushed, results, runs, sets, tests
+from mlir_matrix.history.store import Store, behaviours, causes, costs, ir, months, pushed, results, runs, sets, tests
 
 Warn = Callable[[str], object]
 
@@ -104,22 +104,25 @@ def _load(store: Store, key: int) -> Checked | None:
             (sets, of_results.pins),
             (causes, of_results.cause),
             (costs, of_results.costs),
+            (ir, of_results.ir),
         )
         for table, column in used_columns:
             used = sa.select(column).where(results.c.run == key)
             found = connection.execute(sa.select(table).where(table.c.key.in_(used)))
             tables.append({row.key: (number, tuple(row[1:])) for number, row in enumerate(found)})
-    used_behaviours, used_sets, used_causes, used_costs = tables
-    columns: list[Sequence[object]] = list(zip(*rows, strict=True)) or [()] * 11
+    used_behaviours, used_sets, used_causes, used_costs, used_ir = tables
+    columns: list[Sequence[object]] = list(zip(*rows, strict=True)) or [()] * 12
     columns[1] = [used_behaviours[each][0] for each in columns[1]]
     columns[7] = [used_sets[each][0] for each in columns[7]]
-    columns[9] = [None if each is None else used_causes[each][0] for each in columns[9]]
-    columns[10] = [None if each is None else used_costs[each][0] for each in columns[10]]
+    for place, found_rows in ((9, used_causes), (10, used_costs), (11, used_ir)):
+        # A server may have removed IR while it got a run that has it.
+        columns[place] = [found_rows[each][0] if each in found_rows else None for each in columns[place]]
     return Checked(
         id=run.id, same_as=run.same_as, host=run.host, version=run.version, command=run.command, arguments=run.arguments,
         catalogs=run.catalogs, started=run.started, ended=run.ended, interrupted=run.interrupted, columns=columns,
         behaviours=[each for _, each in used_behaviours.values()], sets=[each for _, each in used_sets.values()],
         causes=[each for _, each in used_causes.values()], costs=[each for _, each in used_costs.values()],
+        ir=[each for _, each in used_ir.values()],
     )  # fmt: skip
 
 
@@ -171,6 +174,9 @@ def prune(store: Store, before: str, now: str) -> int:
     with store.writing() as connection:
         connection.execute(_summarise(store, old))
         removed = connection.execute(sa.delete(results).where(old)).rowcount
+        # Of all tables, this one has other rows after each change of a compiler.
+        used = sa.select(results.c.ir).where(results.c.ir.is_not(None))
+        connection.execute(sa.delete(ir).where(ir.c.key.not_in(used)))
     if removed and not store.is_server:
         with suppress(InfrastructureError):
             store.shrink()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from mlir_matrix.actions.outcomes import Outcome, Stage
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.names import did_you_mean, printable
 from mlir_matrix.environments.resolve import ResolvedEnvironment
@@ -15,27 +14,14 @@ from mlir_matrix.execute.action_cache import ActionCache, Result
 from mlir_matrix.execute.kept_answers import covers
 from mlir_matrix.execute.run_graph import run_graph
 from mlir_matrix.ir.level_file import LevelFile
-from mlir_matrix.plan.graph import Graph, PlannedAction
-from mlir_matrix.plan.planner import PlannedTests
+from mlir_matrix.plan.graph import Graph
+from mlir_matrix.plan.levels import Level, levels_of
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import plan_tests, select_tests
 from mlir_matrix.results.locations import locations_of
 
-#: The input of a step.
-_IR = "ir"
 #: The output with the reason why a pass failed after some were printed.
 PROBLEM = "problem"
-_STAGES = (Stage.IMPORT, Stage.LOWER, Stage.CODEGEN)
-
-
-@dataclass(frozen=True)
-class Level:
-    """What an importer or a step gives."""
-
-    #: ``import``, or the name of the step; the second time ``canonical#2``.
-    name: str
-    action: PlannedAction
-    output: str
 
 
 class FoundLevels(NamedTuple):
@@ -64,22 +50,6 @@ def find_levels(
     locked = all(isinstance(each, ResolvedEnvironment) and each.is_locked for each in environments.values())
     lasting = locked and covers(plan.graph) and not (problem or session.catalog.over)
     return FoundLevels(files, problem, lasting)
-
-
-def levels_of(plan: PlannedTests, test: str) -> list[Level]:
-    """Return the levels of a test, in the order of its steps."""
-    counts: dict[str, int] = {}
-    found = []
-    for identifier in plan.needed_by(test):
-        action = plan.graph.actions[identifier]
-        imported = action.stage == Stage.IMPORT and action.label.startswith("import/")
-        if action.stage not in _STAGES or not (imported or _IR in action.inputs):
-            continue
-        name = "import" if imported else action.label
-        counts[name] = counts.get(name, 0) + 1
-        spelled = name if counts[name] == 1 else f"{name}#{counts[name]}"
-        found.append(Level(spelled, action, next(iter(action.outputs))))
-    return found
 
 
 def between(levels: Sequence[Level], *, after: str | None, before: str | None) -> Level:

@@ -12,9 +12,10 @@ from mlir_matrix.catalog.run_lines import ParameterError, values_of
 from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.recipes import Unsupported
 from mlir_matrix.expand.routes import Connector
-from mlir_matrix.ir.levels import PROBLEM, Level
+from mlir_matrix.ir.levels import PROBLEM
 from mlir_matrix.plan.chains import Chains
 from mlir_matrix.plan.graph import File, Graph
+from mlir_matrix.plan.levels import Level
 
 
 def plan_step(

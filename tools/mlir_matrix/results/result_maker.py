@@ -21,6 +21,7 @@ from mlir_matrix.execute.job import Done
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.quarantine import ActiveQuarantine
 from mlir_matrix.plan.graph import BUILDING, ActionId, File, Graph, PlannedAction, Produced
+from mlir_matrix.plan.levels import is_level, level_names, output_of
 from mlir_matrix.plan.parameters import found_place
 from mlir_matrix.results.cost_text import cost_reason, costs_that_are
 from mlir_matrix.results.locations import Locations, locations_of
@@ -61,6 +62,8 @@ class _Chain:
     failed: str = ""
     #: The steps, in order, up to the one that failed.
     steps: tuple[str, ...] = ()
+    #: The actions that gave IR, in order.
+    levels: tuple[str, ...] = ()
 
 
 def nothing_more(_test: str, _outcome: Outcome, _expected: bool) -> Mapping[str, Any]:
@@ -95,6 +98,8 @@ class ResultMaker:
         #: By digest: many tests have the same verdict.
         self._verdicts: dict[str, dict[str, Any]] = {}
         self._known: dict[frozenset[str], tuple[dict[str, str], dict[str, str]]] = {}
+        #: By levels, so that tests of many targets share it.
+        self._ir: dict[tuple[str, ...], tuple[tuple[str, str], ...]] = {}
 
     def note(self, action: str, done: Done) -> None:
         """Record the cost of an action, after those of the actions that it depends on.
@@ -131,8 +136,12 @@ class ResultMaker:
         is_step = "/" not in spec.label and spec.tool not in ("compile_jit", "link")
         if is_step and inherited is None:
             steps = (*steps, spec.label)
+        levels = inherited.levels if inherited else _merged([before.levels for before in sources])
+        # Code differs for each target: its digests would make a run ten times as large.
+        if done.result.ok and spec.stage != Stage.CODEGEN and is_level(spec):
+            levels = (*levels, action)
         poison = min(poisons, default=0)
-        self._chains[action] = _Chain(duration, cached, environments, poison, scaled, source, failed, steps)
+        self._chains[action] = _Chain(duration, cached, environments, poison, scaled, source, failed, steps, levels)
 
     def _unfinished(self, action: str) -> _Chain:
         needed = (self._graph.actions[name].environment for name in self._graph.needed_by(action))
@@ -209,6 +218,7 @@ class ResultMaker:
             log=str(done.result.metrics.get("log", "")) if not done.result.ok else "",
             weak=weak_outputs(verdict) if verdict else {},
             steps=list(chain.steps),
+            ir=self._ir_after(chain.levels),
             wrong_output=self._wrong_output(action) if verdict and word == Outcome.MISMATCH else "",
             scaled=chain.scaled,
             step=_step(chain.failed or action) if word != Outcome.PASS else None,
@@ -232,6 +242,14 @@ class ResultMaker:
             name: self._outputs[ref.action][ref.output] for name, ref in refs.items() if isinstance(ref, Produced)
         }
         return digest_value(digests) if digests else ""
+
+    def _ir_after(self, levels: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+        """Return the names and digests of levels."""
+        if levels not in self._ir:
+            actions = [self._graph.actions[name] for name in levels]
+            digests = [self._outputs[action.id][output_of(action)] for action in actions]
+            self._ir[levels] = tuple(zip(level_names(actions), digests, strict=True))
+        return self._ir[levels]
 
     def _lacks_golden(self, action: str, done: Done) -> bool:
         """Return whether the expected output could not be computed, so that no program under test failed."""
@@ -290,6 +308,15 @@ class ResultMaker:
             pins = {component: ", ".join(found) for component, found in releases.items()}
             self._known[names] = (pins, {name: self._digests[name] for name in sorted(names) if name in self._digests})
         return self._known[names]
+
+
+def _merged(parts: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the actions of all parts, each once; most actions have one part."""
+    found = max(parts, key=len, default=())
+    for part in parts:
+        if part and part is not found:
+            found = tuple(dict.fromkeys((*found, *part)))
+    return found
 
 
 def _judged_by(action: PlannedAction) -> str:

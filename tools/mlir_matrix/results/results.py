@@ -80,6 +80,8 @@ class TestResult:
     step: DecidingStep | None = None
     #: The steps of its route that it reached, in order.
     steps: Sequence[str] = field(default_factory=list)
+    #: Name and digest of the IR after its importer and each of these steps, for the history only.
+    ir: tuple[tuple[str, str], ...] = ()
     #: For wrong outputs of a program: the digest of all of them.
     wrong_output: str = ""
     #: For a program that was too large for a test: which of its numbers were reduced.
@@ -119,8 +121,8 @@ class TestResult:
         return f"{self.workload}{OF}{self.tested_property}" if self.tested_property else self.workload
 
     def to_fields(self) -> dict[str, Any]:
-        """Return the fields from which ``TestResult(**fields)`` makes this result again, without the verdict of a pass."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        """Return the fields from which ``TestResult(**fields)`` makes this result again, without IR and the verdict of a pass."""
+        values = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "ir"}
         # A passing verdict is large, and no report shows it.
         return values | {"verdict": None} if self.outcome == Outcome.PASS else values
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from mlir_matrix.environments.session import Session
-from support.kind_graph import draw
+from mlir_matrix.site.kind_graph import draw
 from support.kinds_page import DOCS, known_rows, page, picture
 
 

@@ -20,7 +20,7 @@ from mlir_matrix.expand.kinds import lineage
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import open_session, plan_tests, select_tests
-from support.kind_graph import draw
+from mlir_matrix.site.kind_graph import draw
 
 _HEADER = """\
 # Kinds

@@ -37,7 +37,11 @@ factory = MatrixFactory("", repository={repository!r})
 factory.steps.clear()
 factory.addStep(steps.ShellCommand(command=["sh", "-c", "test -e {begun} || {{ touch {begun}; sleep 600; }}"]))
 c["builders"].append(util.BuilderConfig("shell", workernames=["vector"], factory=factory))
-c["schedulers"].append(schedulers.ForceScheduler("shell", builderNames=["shell"]))
+pages = MatrixFactory(
+    "mlir/linalg-loops/x86_64/none --catalog .", repository={repository!r}, program={program!r}, site="--out ../site"
+)
+c["builders"].append(util.BuilderConfig("pages", workernames=["plain"], factory=pages))
+c["schedulers"] += [schedulers.ForceScheduler(name, builderNames=[name]) for name in ("shell", "pages")]
 """
 MACHINE = """\
 description: A machine with little time.
@@ -167,6 +171,18 @@ def test_a_push_runs_the_cells_of_each_worker(lab: Lab) -> None:
     names = {name: found[f"matrix_{name}"] for name in ("failing", "new", "fixed")}
     doubled, other = (f"mlir/linalg-loops/x86_64/{name}" for name in ("doubled", "other"))
     assert names == {"failing": [doubled], "new": [doubled], "fixed": [other]}
+
+
+def test_pages_are_published_after_a_failure_too(lab: Lab) -> None:
+    lab.master.force("pages", "pages")
+    build = lab.master.wait("pages", 1)
+    # The test does not exist, and a history without runs has pages, too.
+    assert {name: step["results"] for name, step in list(build.steps.items())[-2:]} == {
+        "matrix run": FAILURE,
+        "publish": SUCCESS,
+    }
+    assert build.results == FAILURE
+    assert "index.html: " in build.logs("publish")["stdio"]
 
 
 def test_a_week_of_an_operator(lab: Lab) -> None:

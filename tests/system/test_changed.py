@@ -83,6 +83,8 @@ def test_changes_of_the_program(checkout: Path, matrix: Callable[..., subprocess
 
     package = checkout / "tools" / "mlir_matrix"
     edit(package / "golden" / "commands.py", '"""', '"""Changed. ')
+    # A run with --html uses it when all results are there.
+    edit(package / "site" / "site.py", '"""', '"""Changed. ')
     edit(package / "actions" / "tools" / "irtest.py", '"""', '"""Changed. ')
     assert affected() == {"mlir": {"the code of tool irtest changed"}}
     git(checkout, "reset", "-q", "--hard", "main")

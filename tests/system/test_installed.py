@@ -19,8 +19,8 @@ from support.workspace import REPOSITORY, ROOMS, Workspace
 
 _CELLS = ("mlir/linalg-loops/x86_64/axpy", "mlir/linalg-vectorized/x86_64/axpy")
 _LOCK = REPOSITORY / "tools" / "requirements.txt"
-#: The suffixes of what the package has: code, and the times that `matrix cost audit` replays.
-_CODE = (".py", ".c", ".typed", ".txt")
+#: The suffixes of what the package has: code, the times that `matrix cost audit` replays, and the pages of sites.
+_CODE = (".py", ".c", ".typed", ".txt", ".html", ".css", ".js", ".svg")
 
 
 def call(*command: str | Path, cwd: Path = REPOSITORY) -> None:

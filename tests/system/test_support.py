@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from mlir_matrix.plan.session import open_session, select_tests
 from mlir_matrix.schema.export import adapter
+from mlir_matrix.support.imports import cached_operators
 from support.workspace import Workspace
 
 TESTS = "pytorch/{tosa,linalg}-loops/x86_64/{mlp,topk}"
@@ -40,6 +43,13 @@ def test_workloads_and_operators(workspace: Workspace, tmp_path: Path) -> None:
         ("torch.aten.sort", "tosa-loops"): ("fails", "pytorch/tosa-loops/x86_64/topk"),
         ("torch.aten.sort", "linalg-loops"): ("yes", "pytorch/linalg-loops/x86_64/topk"),
     }
+    # A site has the operators of what was imported, and imports nothing.
+    session = replace(open_session(), home=workspace.folders)
+    contained = cached_operators(session, select_tests(session, [TESTS]))
+    assert contained.keys() == {entry["test"] for entry in document["entries"] if entry["framework"] == "pytorch"}
+    assert "torch.aten.sort" in contained["pytorch/tosa-loops/x86_64/topk"]
+    elsewhere = replace(session, home=Workspace(tmp_path / "home").folders)
+    assert cached_operators(elsewhere, select_tests(session, [TESTS])) == {}
 
 
 def test_what_is_refused(workspace: Workspace, tmp_path: Path) -> None:

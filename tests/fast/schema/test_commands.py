@@ -40,7 +40,7 @@ def test_a_new_catalog(tmp_path: Path) -> None:
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert f"{len(files) - 1} files written" in said
     assert not [path for path in files if b"@VERSION@" in path.read_bytes()]
-    assert f"mlir-matrix=={__version__}" in (folder / ".github/workflows/matrix.yml").read_text()
+    assert f"mlir-matrix[site]=={__version__}" in (folder / ".github/workflows/matrix.yml").read_text()
 
 
 def test_every_file_of_it_names_a_schema(tmp_path: Path) -> None:

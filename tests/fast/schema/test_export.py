@@ -55,12 +55,12 @@ def test_every_top_level_model_has_a_schema() -> None:
 
 
 def test_every_document_that_the_program_writes_has_a_schema() -> None:
-    """A log of a bisection and a file of the spool are read by the version that wrote them alone."""
+    """Logs of bisections, files of the spool and data of pages are read by the version that wrote them alone."""
     sources = (REPOSITORY / "tools" / "mlir_matrix").rglob("*.py")
     tags = {
         tag for path in sources for tag in re.findall(r"mlir-matrix/([a-z-]+)/v\d", path.read_text(encoding="utf-8"))
     }
-    assert tags == {*export.DOCUMENTS, "bisect-log", "history-run"}
+    assert tags == {*export.DOCUMENTS, "bisect-log", "history-run", "site"}
     for name in {*export.DOCUMENTS} - {"events"}:
         assert export.schema(name)["properties"]["schema"]["const"] == f"mlir-matrix/{name}/v1"
 

@@ -57,10 +57,16 @@ class MatrixFactory(util.BuildFactory):  # type: ignore[misc]
         branch: str | None = None,
         program: str = "tools/matrix",
         env: Mapping[str, str] | None = None,
+        site: str | Sequence[str] = (),
     ) -> None:
-        """``program``: ``matrix`` in the checkout, or an installed one."""
+        """Make the factory.
+
+        ``program``: ``matrix`` in the checkout, or an installed one. ``site``: the options of ``matrix report html``, which then
+        is the last step, also after failures: ``"--out /srv/www/matrix"``.
+        """
         command = [program, "run", *_words(tests)]
-        super().__init__([_checkout(repository, branch), MatrixRun(_forced.withArgs(command), env=env)])
+        publishing = [_published([program, "report", "html", *_words(site)], env)] if site else []
+        super().__init__([_checkout(repository, branch), MatrixRun(_forced.withArgs(command), env=env), *publishing])
 
 
 class BisectFactory(util.BuildFactory):  # type: ignore[misc]
@@ -94,12 +100,14 @@ def configure(
     url: str = "",
     poll_s: float = 60,
     nightly_hour: int = 2,
+    site: str | Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return the configuration of a master: two builders for each worker, one that runs tests and one that bisects.
 
     ``workers`` has the arguments of ``matrix run`` by worker; the folder ``passwords`` has a file of mode 0600 for each, with its
     password. Builds start after a push to ``branch``, every night, and by forms. ``bisect``: options of ``matrix bisect``. A
-    port that is a number is open to this machine alone for the web pages, and to all for workers.
+    port that is a number is open to this machine alone for the web pages, and to all for workers. ``site``: that of
+    :class:`MatrixFactory`.
     """
     names = list(workers)
     for file in (Path(passwords, name) for name in names):
@@ -107,7 +115,7 @@ def configure(
             config.error(f"{file.absolute()}: no such file; it has the password of a worker, and mode 0600")
     common: dict[str, Any] = {"repository": repository, "branch": branch, "program": program}
     builders = [
-        util.BuilderConfig(name=name, workernames=[name], factory=MatrixFactory(tests, **common))
+        util.BuilderConfig(name=name, workernames=[name], factory=MatrixFactory(tests, site=site, **common))
         for name, tests in workers.items()
     ]
     bisecting = [
@@ -159,6 +167,14 @@ def _forms(names: Sequence[str], branch: str) -> list[schedulers.ForceScheduler]
 
 def _checkout(repository: str, branch: str | None) -> steps.Git:
     return steps.Git(repourl=repository, branch=branch or "HEAD", mode="full", method="clean")
+
+
+def _published(command: Sequence[str], env: Mapping[str, str] | None) -> steps.ShellCommand:
+    """Return the step that publishes pages. Tests decide a build, which is orange if pages cannot be published."""
+    return steps.ShellCommand(
+        name="publish", command=command, env=dict(env or {}), logEnviron=False,
+        alwaysRun=True, flunkOnFailure=False, warnOnFailure=True,
+    )  # fmt: skip
 
 
 def _words(given: str | Sequence[str]) -> list[str]:

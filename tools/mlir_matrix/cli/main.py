@@ -95,6 +95,7 @@ VERBS: Mapping[str, LazyVerb | LazyGroup] = {
             "support": LazyVerb(
                 "Show what works: workloads or operators by path and target.", "support.commands:support_command"
             ),
+            "html": LazyVerb("Write pages that show what runs found.", "site.commands:html_command"),
             "best": LazyVerb("Show which pipelines are best for each workload, and why.", "cost.commands:best_command"),
         },
         "matrix report support 'pytorch/**'",

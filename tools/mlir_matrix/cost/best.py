@@ -15,6 +15,7 @@ from mlir_matrix.base.names import TestId
 from mlir_matrix.compare.documents import Number
 from mlir_matrix.cost.documents import BeatenTest, BestDocument, BestTest, Contest, Contestant
 from mlir_matrix.results.documents import Costs
+from mlir_matrix.results.results import NOT_RUN, TestResult
 
 #: The criteria in the order of reports, all of which are better the smaller they are.
 CRITERIA = ("time_ns", "instructions", "code_bytes", "compile_s", "error")
@@ -55,6 +56,15 @@ def row_of(test: TestId, outcome: Outcome, reason: str, metrics: Mapping[str, Nu
     reasons = {name: found["absent"].get(name.removesuffix("_ns"), "it was not measured") for name in CRITERIA}
     absent = {name: reason for name, reason in reasons.items() if name not in values}
     return Row(test=test, outcome=outcome, reason=reason, values=values, absent=absent, time_noise=time_noise)
+
+
+def rows_of(results: Iterable[TestResult]) -> list[Row]:
+    """Return the rows of the tests that ran and take part in contests: those of properties compare other programs."""
+    return [
+        row_of(TestId.parse(result.id), result.outcome, result.reason, result.metrics, result.costs)
+        for result in results
+        if result.outcome not in NOT_RUN and not result.tested_property
+    ]
 
 
 def better_in(one: Row, other: Row, noise: Mapping[str, float]) -> list[str]:

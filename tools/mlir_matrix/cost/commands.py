@@ -19,7 +19,6 @@ from mlir_matrix.cli.output import note, show, warn_unsized
 from mlir_matrix.cli.verbs import verb
 from mlir_matrix.environments.session import Session
 from mlir_matrix.plan.request import Limits
-from mlir_matrix.results.results import NOT_RUN
 
 if TYPE_CHECKING:
     from mlir_matrix.cost.audit import Tally
@@ -191,7 +190,7 @@ def best_command(
 
     Exit code: 0 the report is complete; 2 no such test; 3 the infrastructure failed.
     """
-    from mlir_matrix.cost.best import contests, row_of
+    from mlir_matrix.cost.best import contests, rows_of
     from mlir_matrix.cost.best_report import best_lines
 
     if documents:
@@ -200,11 +199,7 @@ def best_command(
         context = click.get_current_context()
         # The suite of a project is what runs, and no filter on results.
         given = tests if context.get_parameter_source("tests") == ParameterSource.COMMANDLINE else ()
-        rows = [
-            row_of(TestId.parse(result.id), result.outcome, result.reason, result.metrics, result.costs)
-            for result in recorded_results(documents, current, given)
-            if result.outcome not in NOT_RUN and not result.tested_property
-        ]
+        rows = rows_of(recorded_results(documents, current, given))
     else:
         rows = list(_measured(current, tests, limits, timed=timed, quiet=quiet))
     document = contests(rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -138,18 +138,31 @@ def cached_result(
     store: ActionCache,
 ) -> Result | None:
     """Return the cached result of an action; None if a run would execute anything."""
+    return cached_results(graph, [last], roots=roots, environments=environments, store=store).get(last)
+
+
+def cached_results(
+    graph: Graph,
+    names: Iterable[str],
+    *,
+    roots: Sequence[Path],
+    environments: Mapping[str, ResolvedEnvironment | UnavailableEnvironment],
+    store: ActionCache,
+) -> dict[str, Result]:
+    """Return the cached results of actions, without those for which a run would execute anything."""
     lookup = Lookup(graph, roots, store, memory_mb=0)
     done: dict[str, Done] = {}
-    for name in graph.needed_by(last):
+    wanted = dict.fromkeys(names)
+    for name in dict.fromkeys(needed for each in wanted for needed in graph.needed_by(each)):
         action = graph.actions[name]
         environment = environments[action.environment]
-        if not isinstance(environment, ResolvedEnvironment):
-            return None
+        if not isinstance(environment, ResolvedEnvironment) or not all(source in done for source in action.sources):
+            continue
         known = inherited_failure(action, done)
         if known is None:
             found = lookup.find(lookup.prepare(action, environment.digest, done))
             if found is None:
-                return None
+                continue
             known = Done(result=found, cached=True)
         done[name] = known
-    return done[last].result
+    return {name: done[name].result for name in wanted if name in done}

@@ -47,6 +47,8 @@ class Unsupported:
     """The reason, one sentence, why something is unsupported."""
 
     reason: str
+    #: For a cell that does not connect: the kinds of which one would have to be reached, in words.
+    missing: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

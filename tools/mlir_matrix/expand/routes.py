@@ -245,24 +245,25 @@ class Connector:
     def _find(self, framework: str, pipeline: str, target: str, pins: str) -> tuple[Route, ...] | Unsupported:
         connected = self._connected(framework, pipeline, target)
         if not connected:
-            return Unsupported(self._apart(framework, pipeline, target))
+            return self._apart(framework, pipeline, target)
         routes = [self._route(framework, pipeline, target, kind, links, pins) for kind, links in connected]
         good = tuple([route for route in routes if isinstance(route, Route)])
         return good or next(route for route in routes if isinstance(route, Unsupported))
 
-    def _apart(self, framework: str, pipeline: str, target: str) -> str:
+    def _apart(self, framework: str, pipeline: str, target: str) -> Unsupported:
         """Return why a cell does not connect."""
         kinds = self._kinds(framework, pipeline)
         if not kinds:
             emits = self.catalog.frameworks[framework].document.emits
             takes = self.catalog.pipelines[pipeline].document.entry
-            return f"{framework} emits {word_list(emits)}; {pipeline} takes {alternatives(takes)}"
+            entries = alternatives(takes)
+            return Unsupported(f"{framework} emits {word_list(emits)}; {pipeline} takes {entries}", entries)
         ends = dict.fromkeys(_end(kind, self._chain(pipeline, kind)) for kind in kinds)
         # A target accepts the kinds that it runs, and those from which it generates code.
         document = self.catalog.targets[target].document
         first = [self.catalog.steps[use.name].document for use in used_steps(document.codegen[:1])]
-        runs = dict.fromkeys((*document.accepts, *(kind for step in first for kind in step.accepts)))
-        return f"pipeline {pipeline} ends in kind {alternatives(ends)}; target {target} runs {alternatives(runs)}"
+        runs = alternatives(dict.fromkeys((*document.accepts, *(kind for step in first for kind in step.accepts))))
+        return Unsupported(f"pipeline {pipeline} ends in kind {alternatives(ends)}; target {target} runs {runs}", runs)
 
     def _route(
         self, framework: str, pipeline: str, target: str, kind: str, links: Sequence[_Link], pins: str

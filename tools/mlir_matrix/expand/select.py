@@ -121,6 +121,12 @@ def choose(
     return chosen
 
 
+def suites_under(catalog: Catalog, pins: Pins) -> list[str]:
+    """Return the suites, the default one first, without those that run over the releases of a component that is pinned."""
+    names = sorted(catalog.suites, key=lambda name: name != DEFAULT_SUITE)
+    return [name for name in names if not list(varied(catalog, catalog.suites[name], pins))]
+
+
 def identifiers(expansions: Sequence[Expansion], arguments: Sequence[str]) -> list[str]:
     """Return identifiers unchanged, and those of the tests that globs match, also of tests that are left out."""
     found: dict[str, None] = {}

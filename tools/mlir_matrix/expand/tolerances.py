@@ -6,7 +6,7 @@ The layer of the highest rank wins (:mod:`mlir_matrix.expand.layers`). Bounds ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -47,6 +47,8 @@ class Resolved:
     max_ulp_text: str | None
     #: Whether each element has its own bound, from the error analysis of the reference.
     derived: bool
+    #: The layers that match, a bit each. Outputs of one workload with equal ones have equal bounds.
+    matching: int = field(repr=False, compare=False)
     #: The layer itself, with keys that reports do not show.
     layer: LocatedLayer[Layer] = field(repr=False, compare=False)
     #: Computed on demand, because planning resolves many bounds and explains few.
@@ -131,6 +133,7 @@ class ToleranceRanking(LayerRanking[Layer]):
             max_ulp=_bound(layer, "max_ulp", dims, dtype) if layer.document.max_ulp is not None else None,
             max_ulp_text=str(layer.document.max_ulp) if layer.document.max_ulp is not None else None,
             derived=layer.document.derived,
+            matching=mask,
             layer=layer,
             _consider=lambda: tuple(self._consider(query, winner)),
         )
@@ -178,6 +181,15 @@ class ToleranceResolver:
             dims=workload.dims,
             numerics=self.numerics.of(test.workload, test.target, test.framework, test.pipeline),
         )
+
+    def outputs(self, test: Test) -> Collection[str]:
+        """Return the outputs of a test; of a program in a foreign form the dtypes that they may have, if layers differ."""
+        if not test.executes:
+            return ()
+        document = self._catalog.workloads[test.workload].document
+        if not document.source:
+            return document.outputs
+        return {self.of(test, dtype).location: dtype for dtype in ("f64", "f16", "bf16", "f32")}.values()
 
     def _is_derived(self, test: Test, output: str, bound: Resolved) -> bool:
         """Return whether the bounds of the elements of an output are derived from the reference."""

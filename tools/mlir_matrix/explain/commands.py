@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
@@ -24,8 +24,7 @@ from mlir_matrix.execute.lookup import cached_result
 from mlir_matrix.execute.plan_document import action_document, environment_document
 from mlir_matrix.execute.worker_process import bound
 from mlir_matrix.expand.expansion import Expansion, Test
-from mlir_matrix.expand.select import choose, find_test, identifiers, whole_catalog
-from mlir_matrix.expand.suite import varied
+from mlir_matrix.expand.select import choose, find_test, identifiers, suites_under, whole_catalog
 from mlir_matrix.expand.tolerances import ToleranceResolver
 from mlir_matrix.explain.explanation import Explanation, explain
 from mlir_matrix.explain.oracles import ask, oracles_of
@@ -122,12 +121,7 @@ def _expansions(current: Session, suite: str | None) -> Sequence[Expansion]:
     """Return the suites to explain, the default one first."""
     if suite is not None:
         return choose(current.catalog, [suite], pins=current.pins).expansions
-    # A suite that varies the releases of a component is empty if one of them is pinned.
-    suites = [
-        name
-        for name, entry in sorted(current.catalog.suites.items(), key=lambda each: each[0] != DEFAULT_SUITE)
-        if not list(varied(current.catalog, entry, current.pins))
-    ]
+    suites = suites_under(current.catalog, current.pins)
     return choose(current.catalog, suites, pins=current.pins).expansions if suites else ()
 
 
@@ -156,7 +150,7 @@ def _with_details(current: Session, explanation: Explanation) -> Explanation:
     tolerances = ToleranceResolver(current.catalog)
     layers = [
         {"output": output, **layer}
-        for output in _outputs(current, test, tolerances)
+        for output in tolerances.outputs(test)
         for layer in tolerances.considered(test, output)
     ]
     return replace(
@@ -165,16 +159,6 @@ def _with_details(current: Session, explanation: Explanation) -> Explanation:
         environments=cast("list[ExplainedEnvironment]", environments),
         tolerances=layers + _oracle(current, test),
     )
-
-
-def _outputs(current: Session, test: Test, tolerances: ToleranceResolver) -> Iterable[str]:
-    """Return the outputs of a test; of a program in a foreign form the dtypes that they may have, if layers differ."""
-    if not test.executes:
-        return ()
-    document = current.catalog.workloads[test.workload].document
-    if not document.source:
-        return document.outputs
-    return {tolerances.of(test, dtype).location: dtype for dtype in ("f64", "f16", "bf16", "f32")}.values()
 
 
 def _oracle(current: Session, test: Test) -> list[dict[str, object]]:

@@ -46,10 +46,10 @@ _WHOLE = (
     *(PROGRAM, "tools/matrix", "tools/environment.sh", "tools/requirements.txt", "pyproject.toml"),
     *("BUILD.bazel", "MODULE.bazel", "toolchains/bazel", *_SETTINGS),
 )
-#: Code of the program that affects no outcome, because only other verbs use it and ``matrix run`` never imports it.
+#: Code of the program that affects no outcome, because only other verbs use it, or ``matrix run`` once it has all results.
 _HARMLESS = (
-    *("bisect/", "buildbot/", "expectations/", "explain/", "golden/", "history/migrations/", "schema/", "support/"),
-    *("toolchain/", "compare/agreement.py", "history/report.py"),
+    *("bisect/", "buildbot/", "expectations/", "explain/", "golden/", "history/migrations/", "schema/", "site/"),
+    *("support/", "toolchain/", "compare/agreement.py", "history/columns.py", "history/report.py", "history/sides.py"),
     *(f"{room}/commands.py" for room in ("compare", "containers", "fleet", "history")),
 )
 _NO_STATE: PlanState = {"tests": {}, "actions": [], "environments": {}, "tools": {}, "files": {}}

@@ -17,14 +17,14 @@ import click
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.files import write_output
 from mlir_matrix.base.names import printable
-from mlir_matrix.base.paths import find_home
 from mlir_matrix.base.text import at, counted, now
 from mlir_matrix.cli import options
 from mlir_matrix.cli.options import NewFile, Option
-from mlir_matrix.cli.output import show, warn
+from mlir_matrix.cli.output import show
 from mlir_matrix.cli.verbs import verb
 from mlir_matrix.history import report as text
 from mlir_matrix.history.chosen_runs import ChosenRuns
+from mlir_matrix.history.opening import DAY_NS, database, open_chosen, open_local, open_store, read_since
 from mlir_matrix.history.report import diff_text
 
 if TYPE_CHECKING:
@@ -32,26 +32,8 @@ if TYPE_CHECKING:
     from mlir_matrix.history.questions import EndedTest, Questions
     from mlir_matrix.history.store import Store
 
-database = Option(
-    "url", "--database", metavar="URL", default=lambda: os.environ.get("MATRIX_HISTORY_URL", ""), show_default=False,
-    help="The database: postgresql://… or sqlite:///FILE. Default: MATRIX_HISTORY_URL, else this machine's own.",
-)  # fmt: skip
 patterns = click.argument("tests", nargs=-1, metavar="[PATTERN]...")
 _DAYS = re.compile(r"([1-9]\d{0,4})d?", re.ASCII)
-_DURATION = re.compile(r"([1-9]\d{0,4})([dh])", re.ASCII)
-_DAY_NS = 86_400 * 10**9
-_UNITS_NS = {"d": _DAY_NS, "h": _DAY_NS // 24}
-
-
-def _since(context: click.Context, parameter: click.Parameter, value: str | None) -> str:
-    # A number alone may be meant as a year.
-    duration = _DURATION.fullmatch(value or "")
-    if duration:
-        return at(time.time_ns() - int(duration[1]) * _UNITS_NS[duration[2]])
-    try:
-        return options.read_date(context, parameter, value)
-    except UsageError as error:
-        raise UsageError(f"{error}, or a number of days or hours, e.g. 7d or 12h") from None
 
 
 def _pin(_context: click.Context, parameter: click.Parameter, value: str) -> str:
@@ -78,48 +60,11 @@ chosen_runs = options.gathered(
         "since",
         "--since",
         metavar="DATE|DURATION",
-        callback=_since,
+        callback=read_since,
         help="Only runs since then, e.g. 2026-01-31, 7d or 12h.",
     ),
 )
 limit = Option("limit", "--limit", type=click.IntRange(1), metavar="N", help="Show at most N runs or tests.")
-
-
-def open_local() -> Store:
-    """Open this machine's own database, and add new runs to it. Raise UsageError, InfrastructureError."""
-    with _with_library():
-        from mlir_matrix.history.transfer import open_own
-    return open_own(find_home().state, now(), warn)
-
-
-def open_store(url: str) -> Store:
-    """Open a database. Raise UsageError."""
-    with _with_library():
-        from mlir_matrix.history.store import Store
-
-        return Store(url)
-
-
-@contextmanager
-def _with_library() -> Iterator[None]:
-    """Raise UsageError if a library of databases is missing."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        library = str(error.name).partition(".")[0]
-        raise UsageError(f"matrix history needs {library}: pip install 'mlir-matrix[history]'") from None
-
-
-def open_chosen(url: str) -> Store:
-    """Open the database of a question; a server gets the new runs of this machine. Raise UsageError, InfrastructureError."""
-    local = open_local()
-    if not url:
-        return local
-    from mlir_matrix.history.transfer import push
-
-    chosen = open_store(url)
-    push(local, chosen, now())
-    return chosen
 
 
 @contextmanager
@@ -273,7 +218,7 @@ def today_command(chosen: ChosenRuns, pin: str, addresses: tuple[str, ...], form
     Exit code: 1 if there are new failures, else 0.
     """
     store = open_chosen(url)
-    since = chosen.since or at(time.time_ns() - _DAY_NS)
+    since = chosen.since or at(time.time_ns() - DAY_NS)
     from mlir_matrix.history.today import Morning
 
     with store.reading() as connection:
@@ -371,5 +316,5 @@ def prune_command(days: int, url: str) -> None:
     store = open_chosen(url)
     from mlir_matrix.history.transfer import prune
 
-    removed = prune(store, at(time.time_ns() - days * _DAY_NS), now())
+    removed = prune(store, at(time.time_ns() - days * DAY_NS), now())
     click.echo(f"{store.name}: {counted(removed, 'result')} removed")

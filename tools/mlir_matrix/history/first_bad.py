@@ -82,9 +82,11 @@ def went_bad(questions: Questions, patterns: Sequence[str]) -> list[WentBad]:
     """Return the tests that are bad in the last run that decided them. Those that went bad last come first."""
     of = questions.results.c
     of_tests = sa.select(of.test).where(of.state < UNKNOWN).group_by(of.test)
-    names = questions.among(
-        [row.test for row in questions.rows(of_tests.having(questions.last_decided % 2 == 1))], patterns
-    )
+    names = questions.tests(patterns)
+    bad_last = of_tests.having(questions.last_decided % 2 == 1)
+    if patterns:
+        bad_last = bad_last.where(among(of.test, names))
+    names = questions.among([row.test for row in questions.rows(bad_last)], ())
     ended = (
         of_tests.add_columns(of.run, sa.func.min(of.state).label("state"))
         .where(among(of.test, names))

@@ -94,6 +94,11 @@ class Questions:
     def rows(self, statement: sa.Select[Any], **values: object) -> Sequence[Any]:
         return self._connection.execute(statement, values).all()
 
+    def tuples(self, statement: sa.Select[Any]) -> Sequence[tuple[Any, ...]]:
+        """Return rows of numbers as the driver has them. For many rows, it takes half of the time."""
+        found: Sequence[tuple[Any, ...]] = self._connection.execute(statement).cursor.fetchall()
+        return found
+
     # Runs
 
     def runs(self, most: int = MOST_RUNS) -> tuple[list[RecordedRun], int]:
@@ -104,10 +109,12 @@ class Questions:
         return list(self._recorded(last).values()), count[0]
 
     def seen(self) -> Sequence[Any]:
-        """Return rows of all runs by time: the key, and the host and the command of the run that has the results."""
+        """Return rows of all runs by time: the key, and of the run that has the results, its key, host and command."""
         own = runs.alias("own")
         same = runs.c.id == sa.func.coalesce(own.c.same_as, own.c.id)
-        statement = sa.select(own.c.key, runs.c.host, runs.c.command).join_from(own, runs, same)
+        statement = sa.select(own.c.key, runs.c.key.label("with_results"), runs.c.host, runs.c.command).join_from(
+            own, runs, same
+        )
         return self.rows(statement.where(*self._conditions).order_by(own.c.key))
 
     def named(self, keys: Iterable[int]) -> dict[int, RecordedRun]:
@@ -201,7 +208,7 @@ class Questions:
         found: dict[int, str] = {}
         statement, where = sa.select(tests.c.key, tests.c.id), ""
         if self._conditions:
-            statement, where = statement.where(tests.c.key.in_(sa.select(self.results.c.test))), " in these runs"
+            statement, where = statement.where(sa.exists().where(self.results.c.test == tests.c.key)), " in these runs"
         for pattern in patterns:
             if not is_glob(pattern):
                 matched = dict(self.rows(statement.where(tests.c.id == pattern)))

@@ -90,7 +90,7 @@ def _bad(count: int) -> str:
 
 def strip(recent: Iterable[RecentOutcome]) -> str:
     """Return one character per outcome: ``.`` is a pass, ``-`` did not run, others are letters, in capitals if unexpected."""
-    return "".join(map(_letter, recent))
+    return "".join(letter(each["outcome"], unexpected=each["unexpected"]) for each in recent)
 
 
 def _changed_costs(recent: Iterable[RecentOutcome]) -> list[str]:
@@ -109,12 +109,13 @@ def _changed_costs(recent: Iterable[RecentOutcome]) -> list[str]:
     return found
 
 
-def _letter(each: RecentOutcome) -> str:
-    if each["outcome"] in _NOT_RUN:
+def letter(outcome: str, *, unexpected: bool) -> str:
+    """Return the character of an outcome, as in :func:`strip`."""
+    if outcome in _NOT_RUN:
         return "-"
-    if each["outcome"] == "pass" and not each["unexpected"]:
+    if outcome == "pass" and not unexpected:
         return "."
-    return each["outcome"][0].upper() if each["unexpected"] else str(each["outcome"][0])
+    return outcome[0].upper() if unexpected else outcome[0]
 
 
 def shown_text(tests: Sequence[ShownTest], summary: Mapping[str, int]) -> Iterator[str]:

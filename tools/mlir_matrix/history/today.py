@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,6 +20,7 @@ from mlir_matrix.base.text import at, counted, milliseconds, minute
 from mlir_matrix.history.bisect_command import BisectCommands
 from mlir_matrix.history.checked import BAD, GOOD, UNKNOWN
 from mlir_matrix.history.chosen_runs import ALL_RUNS, ChosenRuns
+from mlir_matrix.history.ends import End, Ends
 from mlir_matrix.history.first_bad import details, went_bad
 from mlir_matrix.history.questions import Questions, glob_pattern
 from mlir_matrix.history.record import QUARANTINE
@@ -28,7 +29,7 @@ from mlir_matrix.history.trends import Trends
 from mlir_matrix.results.cause_globs import RanTests
 
 if TYPE_CHECKING:
-    from mlir_matrix.history.documents import FirstBadTest, Today, TodayCause, TodayMachine, TodayPlace
+    from mlir_matrix.history.documents import FirstBadTest, SlowerTest, Today, TodayCause, TodayMachine, TodayPlace
 
 #: The most causes of a kind whose first bad runs to look up.
 _MOST_CAUSES = 50
@@ -45,18 +46,14 @@ class Series(NamedTuple):
     host: str
     pins: str
 
+    @classmethod
+    def of(cls, host: str, command: str) -> Series:
+        """Return the series of a run."""
+        return cls(host, " ".join(sorted(set(_PIN.findall(command)))))
+
     @property
     def words(self) -> str:
         return f"{self.host} ({self.pins})" if self.pins else self.host
-
-
-class _End(NamedTuple):
-    """The last result of a test in some runs."""
-
-    state: int
-    outcome: str
-    words: str
-    cause: int | None
 
 
 @dataclass
@@ -99,8 +96,11 @@ class Morning:
         self._questions = Questions(store, connection, chosen)
         self._before: dict[Series, list[int]] = defaultdict(list)
         self._during: dict[Series, list[int]] = defaultdict(list)
+        #: The run that has the results of a run.
+        self._with_results: dict[int, int] = {}
         for row in self._questions.seen():
-            series = Series(row.host, " ".join(sorted(set(_PIN.findall(row.command)))))
+            series = Series.of(row.host, row.command)
+            self._with_results[row.key] = row.with_results
             (self._before if row.key < self._start else self._during)[series].append(row.key)
         if chosen != ALL_RUNS and not self._before and not self._during:
             raise UsageError(_no_run(Questions(store, connection), chosen))
@@ -108,21 +108,26 @@ class Morning:
         component, _, release = pin.partition("=")
         named = f'{re.escape(json.dumps(component))}: "([^"]*,)?{glob_pattern(release, "[^,]")}[.,+"]'
         pinned = sa.select(sets.c.key).where(sets.c.pins.regexp_match(named))
-        if pin and not self._questions.rows(pinned):
+        self._pinned = {row.key for row in self._questions.rows(pinned)} if pin else None
+        if pin and not self._pinned:
             raise UsageError(f"--pin {printable(pin)}: no result of the history has this release")
-        self._pinned = [self._questions.results.c.pins.in_(pinned)] if pin else []
-        self._words = self._questions.behaviours()
         self._causes = {row.key: row for row in self._questions.rows(sa.select(causes))}
         self._commands = BisectCommands()
 
-    def document(self, database: str) -> Today:
-        """Return the whole answer."""
+    def document(self, database: str, *, slower: list[SlowerTest] | None = None) -> Today:
+        """Return the whole answer. ``slower``: the tests that became slower since, if the caller knows them."""
         kinds: dict[str, dict[str, _Failing]] = {name: {} for name in ("new", "changed", "fixed", "still", "trouble")}
         machines: list[TodayMachine] = []
         notes = list(self._silent())
-        ran, turned = set[str](), set[str]()
+        ran, turned = set[int](), set[int]()
+        names = dict(self._questions.rows(sa.select(tests.c.key, tests.c.id)))
+        ends = Ends(self._questions)
+        all_after = ends.of_all({series: self._results(keys) for series, keys in self._during.items()}, self._pinned)
+        all_before = ends.decided(
+            {series: self._results(self._runs_before(series)) for series in self._during}, all_after
+        )
         for series, keys in sorted(self._during.items()):
-            before, after = self._ends_before(series), self._ends(keys, since=True)
+            after, before = all_after[series], all_before[series]
             counts: Counter[str] = Counter()
             for test, end in after.items():
                 was = before.get(test)
@@ -131,7 +136,7 @@ class Morning:
                 if kind in kinds:
                     # A cause of yesterday keeps its name.
                     of = was if was and kind in ("fixed", "still") else end
-                    self._group(kinds[kind], of).tests[series].append(test)
+                    self._group(kinds[kind], of).tests[series].append(names[test])
                 if kind in ("new", "changed", "fixed"):
                     turned.add(test)
             ran |= after.keys()
@@ -140,15 +145,12 @@ class Morning:
                 "host": series.host, "pins": series.pins, "runs": len(keys), "last_run": at(keys[-1] * 10**6),
                 "tests": decided[GOOD] + decided[BAD], "unexpected": decided[BAD], "new": counts["new"],
             })  # fmt: skip
-            notes += self._notes(series, counts, is_first=not before)
-        trends = Trends(self._questions)
-        trends_before = Trends(self._of_runs([key for keys in self._before.values() for key in keys]))
+            notes += self._notes(series, counts, is_first=not self._runs_before(series))
         # Of flaky tests, those whose outcome changed are news.
-        flaky = [each for each in trends.flaky(()) if each["id"] in turned]
-        slower = [each for each in trends.slower(()) if each["id"] in ran]
-        known = {(each["id"], each["host"], each["cost"]) for each in trends_before.slower(())} if slower else set()
-        slower = [each for each in slower if (each["id"], each["host"], each["cost"]) not in known]
-        globs, flaky_tests = RanTests(ran), {each["id"] for each in flaky}
+        flaky = Trends(self._questions, turned).flaky(())
+        if slower is None:
+            slower = self._slower(ran)
+        globs, flaky_tests = RanTests(names[test] for test in ran), {each["id"] for each in flaky}
         found = {
             name: self._documents(of.values(), globs, flaky_tests, dated=name in ("new", "still"))
             for name, of in kinds.items()
@@ -165,44 +167,26 @@ class Morning:
             "trouble": found["trouble"],
         }  # fmt: skip
 
-    def _ends_before(self, series: Series) -> Mapping[str, _End]:
-        """Return how tests ended before; for a new machine, on all other machines with these pins."""
+    def _runs_before(self, series: Series) -> Sequence[int]:
+        """Return the runs before; for a new machine, those of all other machines with these pins."""
         others = (keys for other, keys in self._before.items() if other.pins == series.pins)
-        return self._ends(self._before.get(series) or [key for keys in others for key in keys])
+        return self._before.get(series) or sorted(key for keys in others for key in keys)
 
-    def _ends(self, keys: Collection[int], *, since: bool = False) -> dict[str, _End]:
-        """Return the last decided result of each test in some runs.
+    def _results(self, keys: Iterable[int]) -> list[int]:
+        """Return the runs with the results of runs. One that repeats the results of an earlier run makes these the last ones."""
+        last = {self._with_results[key]: key for key in keys}
+        return sorted(last, key=lambda run: last[run])
 
-        Of runs since the time, only those with the pin, and also tests that none decided.
-        """
-        own = runs.alias("own")
-        # A run that repeats the results of an earlier one makes these the last ones.
-        position = (
-            sa.select(runs.c.key.label("run"), sa.func.max(own.c.key).label("at"))
-            .join_from(own, runs, runs.c.id == sa.func.coalesce(own.c.same_as, own.c.id))
-            .where(among(own.c.key, keys))
-            .group_by(runs.c.key)
-            .subquery("position")
-        )
-        of = self._questions.results.c
-        in_runs = sa.join(self._questions.results, position, of.run == position.c.run)
-        # Of several results of a test in a run, a bad one counts.
-        rank = position.c.at * 3 + 2 - of.state
-        last = sa.select(of.test, sa.func.max(rank).label("rank")).select_from(in_runs).group_by(of.test)
-        last = last.where(*self._pinned) if since else last
-        found = {}
-        for condition in (of.state == UNKNOWN, of.state < UNKNOWN) if since else (of.state < UNKNOWN,):
-            ends = last.where(condition).subquery("ends")
-            with_ends = in_runs.join(ends, (ends.c.test == of.test) & (ends.c.rank == rank))
-            statement = sa.select(tests.c.id, of.state, of.behaviour, of.cause)
-            for test, state, behaviour, cause in self._questions.rows(
-                statement.select_from(with_ends.join(tests, tests.c.key == of.test))
-            ):
-                outcome, text = self._words[behaviour]
-                found[test] = _End(state, outcome, text or outcome, cause)
-        return found
+    def _slower(self, ran: Collection[int]) -> list[SlowerTest]:
+        """Return those of these tests that are slower, and were not before."""
+        slower = Trends(self._questions, ran).slower((), self._start)
+        names = {each["id"] for each in slower}
+        keys = [row.key for row in self._questions.rows(sa.select(tests.c.key).where(tests.c.id.in_(names)))]
+        before = self._of_runs([key for keys in self._before.values() for key in keys])
+        known = {(each["id"], each["host"], each["cost"]) for each in Trends(before, keys).slower(())}
+        return [each for each in slower if (each["id"], each["host"], each["cost"]) not in known]
 
-    def _kind(self, was: _End | None, now: _End) -> str:
+    def _kind(self, was: End | None, now: End) -> str:
         """Return what a test adds to the answer; empty for nothing."""
         failed = was is not None and was.state == BAD
         if now.state == UNKNOWN:
@@ -217,7 +201,7 @@ class Morning:
             return "new"
         return "still" if (was.outcome, was.words) == (now.outcome, now.words) else "changed"
 
-    def _group(self, groups: dict[str, _Failing], end: _End) -> _Failing:
+    def _group(self, groups: dict[str, _Failing], end: End) -> _Failing:
         """Return the group of a failure. Runs of older programs have no causes: equal behaviours are one group."""
         row = None if end.cause is None else self._causes[end.cause]
         key = row.cause if row else digest_bytes(end.words.encode())[:16]

@@ -85,7 +85,7 @@ def markdown(document: Today) -> str:
 
 def _sections(document: Today, whole: int) -> list[tuple[str, list[_Entry]]]:
     """Return headings with their entries, the most urgent first; ``whole``: of how many new causes to show all."""
-    new = [_Entry(_heading(cause, where=False), list(_details(cause))) for cause in document["new"][:whole]]
+    new = [_Entry(_heading(cause, where=False), list(details(cause))) for cause in document["new"][:whole]]
     new += [_Entry(_heading(cause)) for cause in document["new"][whole:]]
     sections = [
         ("new failures", new),
@@ -114,14 +114,14 @@ def _machine(machine: TodayMachine) -> _Entry:
     return _Entry(f"{where}: {runs}, the last {last}; {counts}")
 
 
-def _first(cause: TodayCause) -> FirstBadTest | None:
+def first_bad_of(cause: TodayCause) -> FirstBadTest | None:
     """Return the runs between which a cause came, of the machine on which it came first."""
     dated = [place["first_bad"] for place in cause["places"] if place["first_bad"]]
     return min(dated, key=lambda each: each["first_bad"]["started"], default=None)
 
 
 def _heading(cause: TodayCause, *, where: bool = True) -> str:
-    first = _first(cause)
+    first = first_bad_of(cause)
     since = f", since {minute(first['first_bad']['started'])}" if first else ""
     places = shortened(
         ", ".join(Series(place["host"], place["pins"]).words for place in cause["places"]), _LONGEST_PLACES
@@ -130,7 +130,8 @@ def _heading(cause: TodayCause, *, where: bool = True) -> str:
     return f"{counted(len(cause['tests']), 'test')}{on}{since}: {cause['title']}"
 
 
-def _details(cause: TodayCause) -> Iterator[tuple[str, str]]:
+def details(cause: TodayCause) -> Iterator[tuple[str, str]]:
+    """Yield what is known of a cause: labels and their values."""
     if cause["file"]:
         yield "file", cause["file"]
     yield "tests", shortened(", ".join(cause["globs"]), _LONGEST)
@@ -140,7 +141,7 @@ def _details(cause: TodayCause) -> Iterator[tuple[str, str]]:
         "on",
         ", ".join(f"{Series(place['host'], place['pins']).words}: {place['tests']}" for place in cause["places"]),
     )
-    first = _first(cause)
+    first = first_bad_of(cause)
     if first:
         yield from _changes(first, cause["file"])
     if cause["flaky"]:

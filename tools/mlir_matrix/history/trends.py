@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from statistics import fmean as mean
-from statistics import median
+from statistics import median, median_high
 from typing import TYPE_CHECKING, Any, Literal
 
 import sqlalchemy as sa
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mlir_matrix.history.documents import FlakyTest, GrowingTest, SlowerTest
 
 #: How many executions at the end of a series to compare with how many before them; and the fewest of the latter.
-_LATER, _EARLIER, _LEAST = 5, 20, 5
+LATER, EARLIER, LEAST = 5, 20, 5
 #: A duration counts as longer if the whole interval of its ratio is beyond this share. Shorter ones count as so many milliseconds,
 #: because starting an action takes as long.
 _FLOOR, _LEAST_MS = 0.1, 20
@@ -36,6 +36,39 @@ _CHANCE = 0.01
 _Slower = tuple[tuple[float, float, float], int, str, Literal["instructions", "seconds"], float, float]
 
 
+def floored(ms: Iterable[int]) -> list[int]:
+    """Return milliseconds as they count in comparisons."""
+    return [max(value, _LEAST_MS) for value in ms]
+
+
+def ratio_of_times(later: Sequence[int], earlier: Sequence[int]) -> tuple[float, float, float]:
+    """Return by how much executions took longer than those before, and the interval of the ratio."""
+    return ratio_interval(later, earlier, _CHANCE)
+
+
+def is_other(ratio: float) -> bool:
+    """Return whether a ratio of times, or an end of its interval, counts. Load disturbs whole runs, so the floor is high."""
+    return not 1 / (1 + _FLOOR) <= ratio <= 1 + _FLOOR
+
+
+def error_grows(errors: Sequence[float]) -> tuple[int, float, float, float] | None:
+    """Return when the last errors of a test began to be larger, or None if they do not grow.
+
+    Errors are shares of the bound. The result: the index of the first error of the later half, the p-value, and the means of both
+    halves.
+    """
+    series = errors[-_ERRORS:]
+    if len(series) < _LEAST_ERRORS:
+        return None
+    half = len(series) // 2
+    before, after = mean(series[:half]), mean(series[-half:])
+    # If a line grows by _GROWTH, the means of its halves differ by half of that.
+    if after - before < _GROWTH / 2:
+        return None
+    chance = grows(series)
+    return (len(errors) - half, chance, before, after) if chance < _CHANCE else None
+
+
 def _joined(column: sa.ColumnElement[Any]) -> sa.ColumnElement[str]:
     """Return the integers of a group, separated by commas."""
     return sa.func.aggregate_strings(sa.cast(column, sa.String), ",")
@@ -44,16 +77,22 @@ def _joined(column: sa.ColumnElement[Any]) -> sa.ColumnElement[str]:
 class Trends:
     """Analyses the executions of tests over runs."""
 
-    def __init__(self, questions: Questions) -> None:
+    def __init__(self, questions: Questions, of_tests: Collection[int] | None = None) -> None:
+        """Analyse the results that the questions are about; with ``of_tests``, only of the tests with these keys."""
         self._questions = questions
         self._rows = questions.rows
         self._in_order = questions.in_order.c
+        self._of_tests = of_tests
         self._executed = sa.and_(self._in_order.executed == 1, self._in_order.state < UNKNOWN)
+
+    def _is_asked(self, test: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
+        return sa.true() if self._of_tests is None else among(test, self._of_tests)
 
     def flaky(self, patterns: Sequence[str]) -> list[FlakyTest]:
         """Return the tests that ended in different ways although all their inputs were equal."""
         of = self._questions.results.c
         executions = sa.select(of.test).where(of.executed == 1, of.state < UNKNOWN, of.inputs.is_not(None))
+        executions = executions.where(self._is_asked(of.test))
         differ = sa.func.min(of.behaviour) != sa.func.max(of.behaviour)
         keys = [row.test for row in self._rows(executions.group_by(of.test).having(differ))]
         by_inputs = executions.add_columns(of.inputs).group_by(of.test, of.inputs)
@@ -89,28 +128,35 @@ class Trends:
 
     def _series(
         self, column: sa.ColumnElement[Any], where: sa.ColumnElement[bool], *having: sa.ColumnElement[bool]
-    ) -> Iterator[tuple[int, list[int], list[int]]]:
-        """Yield runs and values of each test, as integers, in the order of runs."""
+    ) -> Iterator[tuple[int, list[str], list[str]]]:
+        """Yield runs and values of each test, digits, in the order of runs."""
         result = self._in_order
-        joined = sa.select(result.test, _joined(result.run), _joined(column)).where(where)
-        for test, at, values in self._rows(joined.group_by(result.test).having(sa.and_(*having))):
-            yield test, list(map(int, at.split(","))), list(map(int, values.split(",")))
+        joined = sa.select(result.test, _joined(result.run), _joined(column))
+        joined = joined.where(where, self._is_asked(result.test))
+        for test, at, values in self._rows(joined.group_by(result.test).having(sa.and_(sa.true(), *having))):
+            yield test, at.split(","), values.split(",")
 
     def _by_host(
         self, column: sa.ColumnElement[Any], where: sa.ColumnElement[bool], *having: sa.ColumnElement[bool]
-    ) -> Iterator[tuple[int, str, list[int]]]:
-        """Yield the values of each test on each host."""
-        hosts = dict(self._rows(sa.select(runs.c.key, runs.c.host)))
+    ) -> Iterator[tuple[int, str, int, list[str]]]:
+        """Yield the last run and the values, digits, of each test on each host."""
+        hosts = {str(key): host for key, host in self._rows(sa.select(runs.c.key, runs.c.host))}
         for test, at, values in self._series(column, where, *having):
-            by_host: dict[str, list[int]] = defaultdict(list)
+            by_host: dict[str, list[str]] = defaultdict(list)
+            last: dict[str, str] = {}
             for run, value in zip(at, values, strict=True):
-                by_host[hosts[run]].append(value)
+                host = hosts[run]
+                by_host[host].append(value)
+                last[host] = run
             for host, series in by_host.items():
-                yield test, host, series
+                yield test, host, int(last[host]), series
 
-    def slower(self, patterns: Sequence[str]) -> list[SlowerTest]:
-        """Return the tests whose last runs on a host took more instructions or more time than those before."""
-        found = [*self._more_instructions(), *self._longer()]
+    def slower(self, patterns: Sequence[str], since: int = 0) -> list[SlowerTest]:
+        """Return the tests whose last runs on a host took more instructions or more time than those before.
+
+        ``since``: the key of a run; what was last executed before it is left out.
+        """
+        found = [*self._more_instructions(), *self._longer(since)]
         names = self._questions.among([each[1] for each in found], patterns)
         return [
             {
@@ -126,24 +172,31 @@ class Trends:
         counted = {
             key: json.loads(text).get("instructions") for key, text in self._rows(sa.select(costs.c.key, costs.c.exact))
         }
-        for test, host, series in self._by_host(keys, keys.is_not(None), sa.func.min(keys) != sa.func.max(keys)):
-            counts = [counted[key] for key in series[-_LATER - 1 :] if counted[key] is not None]
+        of_tests = sa.select(self._in_order.test).where(keys.is_not(None), self._is_asked(self._in_order.test))
+        differ = of_tests.group_by(self._in_order.test).having(sa.func.min(keys) != sa.func.max(keys))
+        differing = among(self._in_order.test, [row.test for row in self._rows(differ)])
+        for test, host, _, series in self._by_host(keys, keys.is_not(None) & differing):
+            last = [counted[int(key)] for key in series[-LATER - 1 :]]
+            counts = [count for count in last if count is not None]
             if counts and counts[-1] > (1 + FLOOR) * counts[0]:
                 factor = counts[-1] / max(counts[0], 1)
                 yield (factor, factor, factor), test, host, "instructions", counts[0], counts[-1]
 
-    def _longer(self) -> Iterator[_Slower]:
-        """Yield the tests that took longer in the last executions. Load disturbs whole runs, so the floor is higher."""
+    def _longer(self, since: int) -> Iterator[_Slower]:
+        """Yield the tests that took longer in the last executions."""
         ms = self._in_order.ms
         # A cheap filter: the times of most tests do not differ this much.
         may_be_slower = sa.and_(sa.func.max(ms) > _LEAST_MS, sa.func.max(ms) > (1 + _FLOOR) * sa.func.min(ms))
-        enough = sa.func.count() >= _LATER + _LEAST
-        for test, host, series in self._by_host(ms, self._executed, enough, may_be_slower):
-            values = [max(value, _LEAST_MS) for value in series]
-            later, earlier = values[-_LATER:], values[-_LATER - _EARLIER : -_LATER]
-            if len(earlier) < _LEAST:
+        enough = sa.func.count() >= LATER + LEAST
+        for test, host, last, series in self._by_host(ms, self._executed, enough, may_be_slower):
+            if last < since or len(series) < LATER + LEAST:
                 continue
-            ratio = ratio_interval(later, earlier, _CHANCE)
+            values = floored(map(int, series[-LATER - EARLIER :]))
+            later, earlier = values[-LATER:], values[:-LATER]
+            # The interval allows fewer small ratios than those of the lower half of the later to the upper half of the earlier.
+            if not is_other(median(later) / median_high(earlier)):
+                continue
+            ratio = ratio_of_times(later, earlier)
             if ratio[1] > 1 + _FLOOR:
                 yield ratio, test, host, "seconds", median(earlier) / 1000, median(later) / 1000
 
@@ -155,11 +208,10 @@ class Trends:
         used = sa.cast(sa.func.round(sa.case((error > 10, 10), else_=error) * 10_000), sa.Integer)
         may_grow = sa.func.max(error) - sa.func.min(error) >= _GROWTH
         for test, _, values in self._series(used, self._executed, may_grow, sa.func.count(error) >= _LEAST_ERRORS):
-            series = [value / 10_000 for value in values[-_ERRORS:]]
-            half = len(series) // 2
-            # If a line grows by _GROWTH, the means of its halves differ by half of that.
-            if mean(series[-half:]) - mean(series[:half]) >= _GROWTH / 2 and (chance := grows(series)) < _CHANCE:
-                found.append((slope(series), test, series, chance))
+            series = [int(value) / 10_000 for value in values[-_ERRORS:]]
+            grown = error_grows(series)
+            if grown:
+                found.append((slope(series), test, series, grown[1]))
         names = self._questions.among([each[1] for each in found], patterns)
         return [
             {

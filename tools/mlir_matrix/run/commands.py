@@ -6,9 +6,10 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import redirect_stdout
 from functools import partial
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from mlir_matrix.fleet.selection import Selected
     from mlir_matrix.plan.planner import PlannedTests
     from mlir_matrix.results.report.annotations import Annotations
+    from mlir_matrix.site.of_run import Publish
 
 #: How ``--explain-failures`` calls ``matrix bisect``, and for how many causes.
 _SENTENCES, _EXPLAINED = ("--over", "steps", "--installed", "--format", "line", "--quiet"), 8
@@ -56,6 +58,7 @@ _SENTENCES, _EXPLAINED = ("--over", "steps", "--installed", "--format", "line", 
     "matrix run --keep all pytorch/linalg-loops/x86_64/mlp",
     "matrix run --cost --strict 'mlir/*/x86_64-v3/matmul'",
     "matrix run --machine x86-64-builder",
+    "matrix run nightly --html site",
     "matrix run smoke --shard 2/3 --results shard-2.json",
 )
 @options.tests
@@ -96,6 +99,12 @@ _SENTENCES, _EXPLAINED = ("--over", "steps", "--installed", "--format", "line", 
     "--results", type=options.NewFile(), metavar="FILE", help="Also write the document of --format json to FILE."
 )
 @options.events
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Also write pages of this run into DIR, a new folder or a site.",
+)
 @click.option("--junit", type=options.NewFile(), metavar="FILE", help="Also write JUnit XML to FILE.")
 @options.environment
 @options.size
@@ -118,6 +127,7 @@ def run_command(
     form: str,
     results: Path | None,
     events: Path | None,
+    html: Path | None,
     junit: Path | None,
     quiet: bool,
     verbose: bool,
@@ -137,7 +147,8 @@ def run_command(
     on_stdout = _writes_events_to_stdout(events, form)
     if failed or failed_file:
         return _run_failed(failed_file)
-    about = _describe(request) if form == "json" or results or events else None
+    publish = _publisher(html, request)
+    about = _describe(request) if form == "json" or results or events or publish else None
     annotations = _annotations(form, request) if form in ("buildbot", "github") else None
     log = EventLog(events)
     report = _run(request, about, log, quiet=quiet)
@@ -149,14 +160,7 @@ def run_command(
     )
     remember(find_home().state, run, whole=request.keep_going)
     # Files come first: the reader of stdout may have closed it.
-    writers: list[Callable[[], object]] = [partial(log.ended, run)]
-    if results is not None:
-        writers.append(partial(write_output, results, document.encode() + b"\n"))
-    if junit is not None:
-        from mlir_matrix.results.report.junit import write_junit
-
-        writers.append(partial(write_junit, junit, run.results, run.causes))
-    problems = _write_all(writers)
+    problems = _write_all([partial(log.ended, run), *_writers(report, document, about, results, junit, publish)])
     if form == "json":
         click.echo(document)
     elif annotations:
@@ -256,6 +260,16 @@ def _annotations(form: str, request: Request) -> Annotations:
     return annotations
 
 
+def _publisher(html: Path | None, request: Request) -> Publish | None:
+    """Return the function that writes pages of a run. Raise UsageError."""
+    if html is None:
+        return None
+    # Named as text, like the modules of verbs: a change of pages affects no test.
+    site = import_module("mlir_matrix.site.of_run")
+    publish: Publish = site.publisher(html, request.tests, cache_dir=request.cache_dir)
+    return publish
+
+
 def _describe(request: Request) -> RunInfo:
     roots = [os.path.abspath(root) for root in (repository(), *request.catalogs)]
     return RunInfo(shlex.join([launcher(), *sys.argv[1:]]), roots, request.tests)
@@ -281,6 +295,26 @@ def _run(request: Request, about: RunInfo | None, log: EventLog, *, quiet: bool)
     if trouble := spool.repeat(report.recorded, started=started, ended=now()):
         warn(trouble)
     return report
+
+
+def _writers(
+    report: KeptRun,
+    document: str,
+    about: RunInfo | None,
+    results: Path | None,
+    junit: Path | None,
+    publish: Publish | None,
+) -> Iterator[Callable[[], object]]:
+    """Yield what writes the files of the command line."""
+    run = report.run
+    if results is not None:
+        yield partial(write_output, results, document.encode() + b"\n")
+    if junit is not None:
+        from mlir_matrix.results.report.junit import write_junit
+
+        yield partial(write_junit, junit, run.results, run.causes)
+    if publish is not None and about is not None:
+        yield partial(publish, run, about.finished())
 
 
 def _write_all(writers: list[Callable[[], object]]) -> list[InfrastructureError]:

@@ -8,13 +8,12 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from mlir_matrix.actions.outcomes import Outcome, Stage
+from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.cli import options
 from mlir_matrix.cli.output import report_trim, show
 from mlir_matrix.cli.verbs import verb
 from mlir_matrix.environments.session import Session
-from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.eviction import trim_cache
 from mlir_matrix.execute.progress import shown
 from mlir_matrix.execute.run_graph import run_graph
@@ -24,8 +23,9 @@ from mlir_matrix.plan.request import ExecutorOptions, Limits
 from mlir_matrix.plan.session import plan_tests, select_tests
 from mlir_matrix.results.recorded import recorded_results
 from mlir_matrix.results.run_plan import run_all
+from mlir_matrix.support.imports import imports_of, operators_by_test
 from mlir_matrix.support.report import markdown, text
-from mlir_matrix.support.support import operators, report, select_operators
+from mlir_matrix.support.support import report, select_operators
 
 
 @verb(
@@ -109,18 +109,9 @@ def support_command(
 
 def _operators(current: Session, plan: PlannedTests, limits: Limits, *, quiet: bool) -> dict[str, frozenset[str]]:
     """Import workloads; return the operators of the IR by test."""
-    actions = plan.graph.actions
-    imports = {
-        test: name
-        for test in plan.verdicts
-        for name in plan.needed_by(test)
-        if actions[name].stage == Stage.IMPORT and actions[name].outputs.get("out", "").endswith(".mlir")
-    }
+    actions, imports = plan.graph.actions, imports_of(plan)
     with shown(quiet=quiet) as listener:
         done = run_graph(
             current, Graph({name: actions[name] for name in imports.values()}), limits=limits, listener=listener
         )
-    store = ActionCache(current.home.actions)
-    made = {name: each.result.outputs["out"] for name, each in done.items() if each.result.ok}
-    read = {name: operators(store.read_blob(digest).decode("utf-8", "replace")) for name, digest in made.items()}
-    return {test: read[name] for test, name in imports.items() if name in read}
+    return operators_by_test(imports, {name: each.result for name, each in done.items()}, current.home)

@@ -143,7 +143,7 @@ def _of_operator(name: str, tests: Sequence[_Judged], contained: Mapping[str, fr
         made.pop("stage", None)
         made.pop("position", None)
     else:
-        made = {**min((entry for _, entry in fair), key=_distance)}
+        made = {**min((entry for _, entry in fair), key=distance)}
         bad: list[FailsIn] = [
             {"test": entry["test"], "answer": entry["answer"], "reason": entry["reason"]}
             for result, entry in fair
@@ -154,7 +154,8 @@ def _of_operator(name: str, tests: Sequence[_Judged], contained: Mapping[str, fr
     return {**made, "name": name, "tests": len(tests)}
 
 
-def _distance(entry: SupportEntry) -> tuple[int, int]:
+def distance(entry: SupportEntry) -> tuple[int, int]:
+    """Return a key that sorts entries: those that get furthest come first."""
     stage = entry.get("stage")
     return _ORDER.index(entry["answer"]), -list(Stage).index(stage) if stage else 0
 

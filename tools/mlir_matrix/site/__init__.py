@@ -1,0 +1,1 @@
+"""Write the static pages that people look at each morning."""

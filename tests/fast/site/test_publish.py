@@ -151,7 +151,7 @@ def test_documents_of_the_build_before(tmp_path: Path) -> None:
     with publishing(tmp_path / "site") as publication:
         assert publication.keep(picture)
         assert publication.keep("picture/../x")
-        # Not in the last build any more, so that nobody keeps its file.
+        # Not in the last build any more, so that no build keeps its file.
         assert not publication.keep("document 1")
         assert not publication.keep(MARKER)
         publication.finish("1", "database", [])

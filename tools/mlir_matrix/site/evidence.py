@@ -70,9 +70,11 @@ def _with_published(side: SiteSide, before: Sequence[SiteSide], site: Publicatio
     same = [each for each in before if (each["role"], each["run"]) == (side["role"], side["run"])]
     if "entry" in side or not same:
         return side
-    kept = {key: same[0].get(key) for key in ("entry", *_TEXTS) if key in same[0]}
+    kept: Any = {key: same[0].get(key) for key in ("entry", *_TEXTS) if key in same[0]}
     pictures = [(name, path) for name, path in same[0].get("pictures", ()) if site.keep(path)]
-    return {**side, **kept, **({"pictures": pictures} if pictures else {})}  # type: ignore[typeddict-item] # keys of a side
+    if pictures:
+        kept["pictures"] = pictures
+    return {**side, **kept}
 
 
 class _Texts:
@@ -133,8 +135,11 @@ class _Failures:
             return
         self._runs = []
 
-    def files(self, test: str, side: Side, pins: str, site: Publication) -> SiteSide:
-        """Return what the newest folder has of a failure with this outcome and these pins; nothing without such a folder."""
+    def files(self, test: str, side: Side, pins: str, site: Publication) -> Any:
+        """Return what the newest folder has of a failure with this outcome and these pins: keys of a ``SiteSide``.
+
+        Return nothing without such a folder.
+        """
         for folder in _below(self._runs, test):
             entry = _entry(folder / "result.json")
             if (
@@ -155,8 +160,10 @@ class _Failures:
                 named, data = _PICTURE.fullmatch(file.name), _read(file)
                 if named and data is not None and len(data) <= _LARGEST:
                     pictures.append((named[1], site.put_file(f"picture/{test}/{side.run}/{named[1]}", data, ".svg")))
-            return found | ({"pictures": pictures} if pictures else {})  # type: ignore[return-value] # a part of a side
-        return {}  # type: ignore[typeddict-item] # a part of a side
+            if pictures:
+                found["pictures"] = pictures
+            return found
+        return {}
 
 
 class _Reports:

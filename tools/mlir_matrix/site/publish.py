@@ -1,4 +1,4 @@
-"""Write the files of a site so that whoever looks at it, at any time, sees one build of it whole.
+"""Write the files of a site so that readers see one build of it whole at any time.
 
 Data and static files have names with a digest of their content and never change. A page names the manifest of its build, so it is
 replaced last, and what the build before names stays until the next one.

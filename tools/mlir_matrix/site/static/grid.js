@@ -1,6 +1,6 @@
 "use strict";
 // A table in which arrow keys move, one stop of the Tab key; and buttons that filter it.
-// So many are drawn while somebody types; a button shows more.
+// So many are drawn while a reader types; a button shows more.
 const MOST_CELLS = 1500;
 const MOST_COLUMNS = 60;
 const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };

@@ -92,7 +92,7 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   byId("main").focus();
 });
 
-// Nobody should take an old page for today's.
+// A reader must not take an old page for today's.
 (() => {
   const days = Math.floor((Date.now() - Date.parse(document.querySelector(".built time").dateTime)) / 86400000);
   const stale = byId("stale");

@@ -247,8 +247,10 @@ class ResultMaker:
         """Return the names and digests of levels."""
         if levels not in self._ir:
             actions = [self._graph.actions[name] for name in levels]
-            digests = [self._outputs[action.id][output_of(action)] for action in actions]
-            self._ir[levels] = tuple(zip(level_names(actions), digests, strict=True))
+            outputs = [self._outputs[action.id].get(output_of(action)) for action in actions]
+            named = zip(level_names(actions), outputs, strict=True)
+            # Bazel keeps what it does not need on other machines, and then has no digest of it.
+            self._ir[levels] = tuple((name, digest) for name, digest in named if digest is not None)
         return self._ir[levels]
 
     def _lacks_golden(self, action: str, done: Done) -> bool:

@@ -33,9 +33,8 @@ class Data(NamedTuple):
 
     series: list[SiteSeries]
     runs: list[SiteRun]
-    #: Tests in the order of the columns, and for each series the characters of their outcomes.
+    #: In the order of the columns.
     tests: list[str]
-    outcomes: list[str]
     failing: list[Failing]
     trends: list[SiteTrend]
     #: The last result of each test on each machine.
@@ -86,13 +85,11 @@ def put_data(publication: Publication, columns: Columns, now: str, *, known: int
             failing += (found for line in lines for found in _failing(test, line, cell.document, runs.documents))
     tests = sorted(latest)
     publication.put("tests", _tests(tests))
-    shown: dict[str, list[str]] = {}
     for at, name in enumerate(_COLUMNS):
         texts = [
             "".join(latest[test][series][at] if series in latest[test] else NOTHING for test in tests)
             for series in runs.series.values()
         ]
-        shown[name] = texts
         column: SiteColumn = {"series": texts}
         publication.put(f"latest/{name}", column)
     largest = heapq.nlargest(_TRENDS, trends, key=lambda each: max(each["factor"], 1 / max(each["factor"], 1e-9)))
@@ -100,7 +97,6 @@ def put_data(publication: Publication, columns: Columns, now: str, *, known: int
         [{"host": each.host, "pins": each.pins} for each in runs.series],
         runs.documents,
         tests,
-        shown["outcome"],
         failing,
         largest,
         results,

@@ -49,7 +49,7 @@ class SiteState(TypedDict):
 
 
 class Publication:
-    """The new build of a site, and what is there of the one before."""
+    """Writes a new build of a site, and reads the files of the build before."""
 
     def __init__(self, folder: Path, before: SiteState | None) -> None:
         self.before = before

@@ -15,6 +15,7 @@ from mlir_matrix.environments.session import Session
 from mlir_matrix.history.checked import Checked
 from mlir_matrix.history.chosen_runs import ALL_RUNS
 from mlir_matrix.history.columns import Columns
+from mlir_matrix.history.opening import DAY_NS
 from mlir_matrix.history.results_files import add_run, read_run
 from mlir_matrix.history.sides import sides_of
 from mlir_matrix.history.store import Store
@@ -27,8 +28,6 @@ from mlir_matrix.site.evidence import MOST_TESTS, evidence_of
 from mlir_matrix.site.kind_graph import kind_graph
 from mlir_matrix.site.pages import render_pages, static_files
 from mlir_matrix.site.publish import SiteState, publishing
-
-_DAY_MS = 86_400_000
 
 
 class Published(NamedTuple):
@@ -52,7 +51,7 @@ def publish_results(
     runs = [read_run(file) for file in files]
     if not since:
         last = max(milliseconds(run.started) for run in runs)
-        since = min(at((last - _DAY_MS) * 10**6), now)
+        since = min(at(last * 10**6 - DAY_NS), now)
     return publish_runs(out, runs, since, now, session=session)
 
 

@@ -8,14 +8,7 @@ from pathlib import Path
 import pytest
 
 from mlir_matrix.results.run_info import _BRANCHES, RunInfo
-from support.machine import program
-
-
-def git(folder: Path, *words: str) -> str:
-    options = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main")
-    return subprocess.run(
-        [program("git"), *options, *words], cwd=folder, check=True, capture_output=True, text=True
-    ).stdout.strip()
+from support.machine import git, program
 
 
 @pytest.fixture

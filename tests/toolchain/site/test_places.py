@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from mlir_matrix.site.places import Clone, clone_of
-from support.machine import program
+from support.machine import git
 
 _UNKNOWN = Clone("", "", frozenset())
-
-
-def git(folder: Path, *words: str) -> str:
-    options = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main")
-    return subprocess.run(
-        [program("git"), *options, *words], cwd=folder, check=True, capture_output=True, text=True
-    ).stdout.strip()
 
 
 @pytest.fixture

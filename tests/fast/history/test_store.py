@@ -6,6 +6,7 @@ import os
 import resource
 import shutil
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -86,6 +87,19 @@ def test_a_run_that_does_not_fit_is_not_there(store: Store) -> None:
     store.close()
     assert [len(rows) for rows in contents(Path(store.name))][:2] == [1, 1]
     assert store.add(large, TIMES[0])
+
+
+def test_it_waits_for_another_process_that_makes_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "history.sqlite"
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
+        other.execute("CREATE TABLE other (key)")
+        other.execute("BEGIN IMMEDIATE")
+        end = threading.Timer(0.2, other.rollback)
+        end.start()
+        store = Store(f"sqlite:///{path}")
+        assert store.add(check(recording([result("a")])), TIMES[0])
+        end.join()
+    store.close()
 
 
 def test_a_locked_database(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

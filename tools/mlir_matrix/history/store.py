@@ -7,6 +7,7 @@ start, in milliseconds, or a little more, so that keys are in the order of start
 from __future__ import annotations
 
 import re
+import sqlite3
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -271,8 +272,23 @@ def _found(connection: sa.Connection, table: sa.TableClause, names: Collection[s
 def _prepare(connection: Any, _record: object) -> None:
     """Disable implicit transactions of sqlite3, and allow reading while a run is added."""
     connection.isolation_level = None
-    for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "cache_size = -65536"):
+    _write_ahead(connection)
+    for pragma in ("synchronous = NORMAL", "cache_size = -65536"):
         connection.execute(f"PRAGMA {pragma}")
+
+
+def _write_ahead(connection: Any) -> None:
+    """Switch a file to a write-ahead log. Raise the driver's error if other processes use the file for too long."""
+    # SQLite does not wait here by itself: of two processes that switch at once, one fails.
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+        time.sleep(0.01)
 
 
 def _begin(connection: sa.Connection) -> None:

@@ -101,7 +101,7 @@ def test_who_waits_for_a_cpu_goes_on() -> None:
     cpus = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(cpus)})
     try:
-        with running(ENDLESS, nice=19) as action, running(ENDLESS):
+        with running(ENDLESS, nice=10) as action, running(ENDLESS):
             action.started = action.looked = time.monotonic()
             action.goes_on(time.monotonic())
             used, since = action.cpu_s, action.looked

@@ -22,6 +22,7 @@ from mlir_matrix.catalog.models.base import (
     Step,
     Target,
     Workload,
+    used_steps,
 )
 from mlir_matrix.catalog.models.costs import CostLayer
 from mlir_matrix.catalog.models.machines import Machine
@@ -176,6 +177,12 @@ def listed(component: Entry[Component]) -> Iterator[tuple[Entry[Any], int, Relea
 
 #: Tools of targets that call a kernel by the driver.
 LINKING = frozenset({"run", "run_jit"})
+
+
+def taken_by(target: Target, steps: Mapping[str, Entry[Step]]) -> list[str]:
+    """Return the kinds that a target takes: those that it runs, and those from which its first step generates code."""
+    first = [steps[use.name].document for use in used_steps(target.codegen[:1]) if use.name in steps]
+    return list(dict.fromkeys((*target.accepts, *(kind for step in first for kind in step.accepts))))
 
 
 def is_linked(target: Entry[Target]) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from mlir_matrix.base.names import split_pins
-from mlir_matrix.catalog.catalog import Catalog, Entry, is_linked
+from mlir_matrix.catalog.catalog import Catalog, Entry, is_linked, taken_by
 from mlir_matrix.catalog.models.base import (
     ParameterValue,
     Pipeline,
@@ -259,10 +259,7 @@ class Connector:
             entries = alternatives(takes)
             return Unsupported(f"{framework} emits {word_list(emits)}; {pipeline} takes {entries}", entries)
         ends = dict.fromkeys(_end(kind, self._chain(pipeline, kind)) for kind in kinds)
-        # A target accepts the kinds that it runs, and those from which it generates code.
-        document = self.catalog.targets[target].document
-        first = [self.catalog.steps[use.name].document for use in used_steps(document.codegen[:1])]
-        runs = alternatives(dict.fromkeys((*document.accepts, *(kind for step in first for kind in step.accepts))))
+        runs = alternatives(taken_by(self.catalog.targets[target].document, self.catalog.steps))
         return Unsupported(f"pipeline {pipeline} ends in kind {alternatives(ends)}; target {target} runs {runs}", runs)
 
     def _route(

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from mlir_matrix.browse.references import KINDS, entries_of
-from mlir_matrix.catalog.catalog import Catalog, Entry
-from mlir_matrix.catalog.models.base import Pipeline, used_steps
+from mlir_matrix.catalog.catalog import Catalog, Entry, taken_by
+from mlir_matrix.catalog.models.base import Pipeline
 from mlir_matrix.environments.session import Session
 from mlir_matrix.results.results import TestResult
 from mlir_matrix.site.documents import SiteCatalog, SitePart, SiteRoute
@@ -89,11 +89,7 @@ def _flows(catalog: Catalog) -> dict[tuple[str, str], _Flow]:
         entries = list(pipeline.document.entry)
         found["pipelines", name] = _Flow(entries, [_end(catalog, pipeline.document, kind) for kind in entries])
     for name, target in catalog.targets.items():
-        # It generates code from the kinds that its first step takes.
-        first = [
-            kind for use in used_steps(target.document.codegen[:1]) for kind in catalog.steps[use.name].document.accepts
-        ]
-        found["targets", name] = _Flow([*target.document.accepts, *first], [])
+        found["targets", name] = _Flow(taken_by(target.document, catalog.steps), [])
     for name in catalog.kinds:
         makers = [
             each for (plural, each), flow in found.items() if plural in ("frameworks", "steps") and name in flow.gives

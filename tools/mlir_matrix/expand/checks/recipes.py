@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mlir_matrix.base.names import IR_TARGET, did_you_mean
-from mlir_matrix.catalog.catalog import LINKING, REFERENCE, Catalog, Entry, is_linked
+from mlir_matrix.catalog.catalog import LINKING, REFERENCE, Catalog, Entry, is_linked, taken_by
 from mlir_matrix.catalog.models.base import PYTHON_FILE, Framework, Pipeline, Step, Target, UsedStep, used_steps
 from mlir_matrix.catalog.yaml_reader import Key
 from mlir_matrix.expand.checks import tools
@@ -132,12 +132,7 @@ def _pipeline(checker: Checker, pipeline: Entry[Pipeline]) -> None:
 
 def _accepted(catalog: Catalog) -> set[str]:
     """Return the kinds that targets run or generate code from."""
-    kinds = {kind for target in catalog.targets.values() for kind in target.document.accepts}
-    for target in catalog.targets.values():
-        for use in used_steps(target.document.codegen[:1]):
-            if use.name in catalog.steps:
-                kinds.update(catalog.steps[use.name].document.accepts)
-    return kinds
+    return {kind for target in catalog.targets.values() for kind in taken_by(target.document, catalog.steps)}
 
 
 def _steps_known(checker: Checker, entry: Entry[Pipeline] | Entry[Target], uses: Iterable[UsedStep]) -> bool:

@@ -12,7 +12,7 @@ from mlir_matrix.history.checked import BAD, UNKNOWN
 from mlir_matrix.history.columns import Columns
 from mlir_matrix.history.report import letter
 from mlir_matrix.history.today import Series
-from mlir_matrix.site.changes import changes_of
+from mlir_matrix.site.changes import changes_of, values_of
 from mlir_matrix.site.documents import SiteCell, SiteLine, SiteRun, SiteSegment, SiteTrend
 
 T = TypeVar("T")
@@ -179,23 +179,13 @@ def _worst(rows: Iterable[Sequence[Any]]) -> Iterator[Sequence[Any]]:
 def trends_of(test: str, line: SiteLine) -> Iterator[SiteTrend]:
     """Yield the changed series of a line."""
     for change in line["changes"]:
-        metric = change["metric"]
-        runs: list[int]
-        values: list[float]
-        if metric == "seconds":
-            runs, values = line["runs"], [ms / 1000 for ms in line["ms"]]
-        elif metric == "error":
-            known = [(run, error) for run, error in zip(line["runs"], line["error"], strict=True) if error is not None]
-            runs, values = [run for run, _ in known], [error for _, error in known]
-        else:
-            counted = [(run, exact[metric]) for run, exact in line["costs"] if metric in exact]
-            runs, values = [run for run, _ in counted], [value for _, value in counted]
+        known = values_of(line, change["metric"])
         factor = round(change["after"] / max(change["before"], 1e-9), 3)
         yield {
             "test": test,
             "series": line["series"],
             "change": change,
             "factor": factor,
-            "runs": runs,
-            "values": values,
+            "runs": [run for run, _ in known],
+            "values": [value for _, value in known],
         }

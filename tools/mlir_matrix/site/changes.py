@@ -24,6 +24,15 @@ def changes_of(line: SiteLine) -> list[SiteChange]:
     return [*_of_times(line), *_of_costs(line), *_of_error(line)]
 
 
+def values_of(line: SiteLine, metric: str) -> list[tuple[int, float]]:
+    """Return the runs of a line that have a metric, and its values: seconds, shares of the bound, or exact costs."""
+    if metric == "seconds":
+        return [(run, ms / 1000) for run, ms in zip(line["runs"], line["ms"], strict=True)]
+    if metric == "error":
+        return [(run, error) for run, error in zip(line["runs"], line["error"], strict=True) if error is not None]
+    return [(run, exact[metric]) for run, exact in line["costs"] if metric in exact]
+
+
 def _of_times(line: SiteLine) -> Iterator[SiteChange]:
     """Yield where executions took longer or shorter than those before: of neighbours, the surest one."""
     values = floored(line["ms"])
@@ -55,15 +64,14 @@ def _sureness(earlier: Sequence[int], later: Sequence[int]) -> float:
 def _of_costs(line: SiteLine) -> Iterator[SiteChange]:
     """Yield the changes of exact costs. One count is enough, because it repeats to the unit."""
     for metric in _COUNTS:
-        known = [(run, exact[metric]) for run, exact in line["costs"] if metric in exact]
-        for (_, before), (run, after) in pairwise(known):
+        for (_, before), (run, after) in pairwise(values_of(line, metric)):
             if abs(after - before) > FLOOR * before:
                 yield {"metric": metric, "run": run, "before": before, "after": after}
 
 
 def _of_error(line: SiteLine) -> Iterator[SiteChange]:
     """Yield that the error grows."""
-    known = [(run, error) for run, error in zip(line["runs"], line["error"], strict=True) if error is not None]
+    known = values_of(line, "error")
     grown = error_grows([error for _, error in known])
     if grown:
         first, _, before, after = grown

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote, urlencode
@@ -51,13 +50,12 @@ def render_pages(
     """Return the HTML of each page by the name of its file.
 
     ``manifest_path`` and the values of ``static`` are paths below the site; ``static`` has a path for each of
-    :func:`static_files`. ``failing``: the tests that are bad where they were last decided. ``kinds``: the graph of kinds
-    as SVG; it has no scripts and no ``style``, which the pages forbid, and no ``role="img"``, because it has links: a part
-    is at ``#PART/NAME`` of its page. ``unconnected``: as in ``SiteSupport``.
+    :func:`static_files`. ``failing``: the tests that are bad where they were last decided. ``trends``: the largest first.
+    ``kinds``: the graph of kinds as SVG; it has no scripts and no ``style``, which the pages forbid, and no ``role="img"``,
+    because it has links: a part is at ``#PART/NAME`` of its page. ``unconnected``: as in ``SiteSupport``.
     """
     environment = _environment()
     common = {"manifest": manifest, "manifest_path": manifest_path, "static": static, "menu": MENU}
-    largest = sorted(trends, key=lambda trend: -abs(math.log(max(trend["factor"], 1e-9))))
     parts = dict(catalog["parts"]) if catalog else {}
     workloads = parts.pop("workload", {})
     contents: dict[str, dict[str, object]] = {
@@ -65,7 +63,7 @@ def render_pages(
             "today": today, "verdict": verdict(today, failing), "mood": mood(today, failing), "sections": _sections(today),
             "most": _MOST_CAUSES,
         },
-        "trends": {"trends": [_trend(each, manifest) for each in largest[:_MOST_TRENDS]], "all": len(trends)},
+        "trends": {"trends": [_trend(each, manifest) for each in trends[:_MOST_TRENDS]], "all": len(trends)},
         "best": {"best": best, "most": _MOST_CONTESTS},
         "support": {"unconnected": unconnected},
         "catalog": {"catalog": catalog, "kinds": kinds, "parts": parts, "workloads": len(workloads)},
@@ -81,8 +79,7 @@ def mood(today: Today, failing: Collection[str] = ()) -> str:
     """Return ``bad`` if tests fail, ``good`` only if all that are known are as expected, else ``open``."""
     if today["new"] or today["changed"] or today["still"]:
         return "bad"
-    is_decided = any(machine["tests"] for machine in today["machines"])
-    return "good" if is_decided and not today["trouble"] and not failing else "open"
+    return "good" if _is_decided(today) and not today["trouble"] and not failing else "open"
 
 
 def verdict(today: Today, failing: Collection[str] = ()) -> str:
@@ -103,7 +100,7 @@ def verdict(today: Today, failing: Collection[str] = ()) -> str:
     if not tests:
         last = minute(max(machine["last_run"] for machine in today["machines"]))
         what = "all others are as expected" if known else "All tests are as expected"
-        if not any(machine["tests"] for machine in today["machines"]):
+        if not _is_decided(today):
             what = "no test was decided" if known else "No test was decided"
         return f"{known}{what} on {places}; the last run began {last}."
     hosts = {place["host"] for cause in causes for place in cause["places"]}
@@ -117,6 +114,11 @@ def verdict(today: Today, failing: Collection[str] = ()) -> str:
         at = at[11:]
     since = f"; the newest since {at}" if newest else ""
     return f"{words} on {len(hosts)} of {counted(len(machines), 'machine')}{since}."
+
+
+def _is_decided(today: Today) -> bool:
+    """Return whether any run of the day decided a test."""
+    return any(machine["tests"] for machine in today["machines"])
 
 
 def _sections(today: Today) -> list[tuple[str, str, list[TodayCause]]]:

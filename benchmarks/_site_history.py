@@ -138,9 +138,26 @@ def _rows(number: int, name: str, runs: int) -> Iterator[tuple[Any, ...]]:
             ms[host] = int(usual * chance.lognormvariate(0, 0.05) * (1.5 if slower and night >= 14 else 1))
         counted = number % 10 == 0 and state == GOOD
         cause = None if failure is None else failure + 1
-        pins = number % 10 + 1 + (10 if night >= 15 else 0) + (20 if host >= MACHINES - 2 else 0)
+        pins = number % 10 + 1
+        if night >= 15:
+            pins += 10
+        if host >= MACHINES - 2:
+            pins += 20
+        later_cost = cost + (night >= 18)
         inputs = number * 7919 + night // 15 * 31 + host
+        is_decided = state < UNKNOWN
         yield (
-            number + 1, key_of(run), 0, behaviour, state, int(executed), ms[host], error if state < UNKNOWN else None,
-            2.0 if state < UNKNOWN else None, min(pins, 40), inputs, cause, (cost + (night >= 18)) if counted else None,
-        )  # fmt: skip
+            number + 1,
+            key_of(run),
+            0,
+            behaviour,
+            state,
+            int(executed),
+            ms[host],
+            error if is_decided else None,
+            2.0 if is_decided else None,
+            min(pins, 40),
+            inputs,
+            cause,
+            later_cost if counted else None,
+        )

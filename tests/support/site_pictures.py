@@ -14,7 +14,7 @@ from urllib.parse import quote
 from mlir_matrix.plan.session import open_session
 from mlir_matrix.site.pages import MENU, verdict
 from support import site_sample
-from support.browser import chromium
+from support.browser import Scheme, chromium, open_view, window
 from support.site_sample import FAILING, FRAMEWORKS, PIPELINES, TARGETS, WORKLOADS
 
 _ROOT = Path(__file__).parents[2]
@@ -90,13 +90,13 @@ def _screenshots(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as made, chromium(open_session()) as browser:
         site_sample.write(Path(made) / "site")
-        for scheme, width in (("light", 1600), ("dark", 1600), ("light", 375), ("dark", 375)):
-            context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})  # type: ignore[arg-type]
+        windows: list[tuple[Scheme, int]] = [("light", 1600), ("dark", 1600), ("light", 375), ("dark", 375)]
+        for scheme, width in windows:
+            context = window(browser, scheme, width)
             for name, view in _VIEWS.items():
                 # A page of its own for each, because a change of the hash alone does not load a page.
                 page = context.new_page()
-                page.goto(f"file://{made}/site/{view}")
-                page.wait_for_function("!document.getElementById('state')?.textContent.startsWith('Loading')")
+                open_view(page, Path(made) / "site", view)
                 page.screenshot(path=folder / f"{name}-{scheme}-{width}.png", full_page=True)
                 page.close()
             context.close()

@@ -120,7 +120,7 @@ def manifest(files: dict[str, str]) -> SiteManifest:
         "series": [*SERIES],
         "runs": runs,
         "files": files,
-    }  # type: ignore[typeddict-item]
+    }
 
 
 def today() -> Today:
@@ -260,7 +260,7 @@ def _cause(
         "pins": {},
         "bisect": "",
         "bisect_notes": [],
-    }  # type: ignore[typeddict-item]
+    }
     next_one = f"tools/matrix bisect --steps {named[0]}"
     return {
         "key": title,
@@ -279,7 +279,7 @@ def _cause(
 
 
 def cast_run(values: dict[str, Any]) -> RecordedRun:
-    return values  # type: ignore[return-value]
+    return values
 
 
 def documents() -> dict[str, Any]:

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page
 
 from mlir_matrix.environments.session import Session
 from support import site_sample
-from support.browser import chromium
+from support.browser import Scheme, chromium, open_view, window
 from support.site_sample import FAILING, HOSTILE
 
 VIEWS = {
@@ -47,9 +47,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Watched:
     """A page, and what it did that it must not do."""
 
-    def __init__(self, browser: Browser, site: Path, *, scheme: str = "light", width: int = 1600) -> None:
-        context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})  # type: ignore[arg-type]
-        self.page: Page = context.new_page()
+    def __init__(self, browser: Browser, site: Path, *, scheme: Scheme = "light", width: int = 1600) -> None:
+        self.page: Page = window(browser, scheme, width).new_page()
         self.site = site
         self.wrong: list[str] = []
         self.page.on("console", lambda message: self.wrong.append(message.text))
@@ -64,8 +63,7 @@ class Watched:
     def open(self, view: str) -> Page:
         # A change of the hash alone would not load the page again.
         self.page.goto("about:blank")
-        self.page.goto(f"file://{self.site}/{view}")
-        self.page.wait_for_function("!document.getElementById('state')?.textContent.startsWith('Loading')")
+        open_view(self.page, self.site, view)
         return self.page
 
 
@@ -78,7 +76,7 @@ def watched(browser: Browser, site: Path) -> Iterator[Watched]:
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1600), ("dark", 375)])
-def test_every_page_fits_and_is_accessible(browser: Browser, site: Path, scheme: str, width: int) -> None:
+def test_every_page_fits_and_is_accessible(browser: Browser, site: Path, scheme: Scheme, width: int) -> None:
     watched = Watched(browser, site, scheme=scheme, width=width)
     axe = Axe()
     found = []

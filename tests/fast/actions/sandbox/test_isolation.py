@@ -288,6 +288,7 @@ def test_a_space_ends_with_all_in_it(folder: Path, nobody: bool) -> None:
                         signal.signal(signal.SIGTERM, signal.SIG_IGN)
                         if number % 2 and os.fork() == 0: os.kill(os.getpid(), signal.SIGSTOP)
                         while True: open(space.folder + "/alive", "w").close(); time.sleep(0.02)
+                while not os.path.exists(space.folder + "/alive"): time.sleep(0.02)
                 time.sleep(0.3)
                 os._exit(0)
             spaces.back()

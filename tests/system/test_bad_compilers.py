@@ -53,7 +53,7 @@ def run(action):
 #: By compiler: outcome, stage, the step that decides and the reason.
 CASES = {
     "crashes": ("crashed", "codegen", "crashes", "SIGSEGV while at stage codegen"),
-    "hangs": ("timed-out", "codegen", "hangs", "no answer within 5 s (--timeout)"),
+    "hangs": ("timed-out", "codegen", "hangs", "no answer within 10 s (--timeout)"),
     "prints": ("codegen-failed", "codegen", "prints", "exit code 1: the last line of 100 megabytes"),
     "links": ("codegen-failed", "codegen", "links", "FileNotFoundError: [Errno 2] No such file or directory"),
     "escapes": ("codegen-failed", "codegen", "escapes", "Read-only file system: '/etc/misfit'"),
@@ -90,7 +90,7 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Downstream:
 def report(workspace: Workspace, catalog: Downstream) -> Report:
     path = f"{catalog.root.parent / 'bin'}:{os.environ['PATH']}"
     tests = (f"factor/{{{','.join([*CASES, 'good'])}}}/times/doubled", "mlir/{linalg-loops,trap}/x86_64/dot")
-    return Workspace(workspace.home, more={"PATH": path}).run(*tests, "--timeout", "5", catalog=catalog.root, code=1)
+    return Workspace(workspace.home, more={"PATH": path}).run(*tests, "--timeout", "10", catalog=catalog.root, code=1)
 
 
 @pytest.mark.parametrize("name", CASES)

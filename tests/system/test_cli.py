@@ -256,7 +256,7 @@ def test_timeout_is_an_outcome_that_is_not_kept(copied: Workspace) -> None:
     source.write_text("import time\n\ntime.sleep(3600)\n")
     test = "jax/linalg-loops/x86_64/mlp"
     for _ in range(2):
-        done = copied("run", test, "mlir/linalg-loops/x86_64/mlp", "--timeout", "3", "--format", "json", "--quiet")
+        done = copied("run", test, "mlir/linalg-loops/x86_64/mlp", "--timeout", "8", "--format", "json", "--quiet")
         assert done.code == 1
         tests = {entry["id"]: entry for entry in done.document["tests"]}
         assert (tests[test]["outcome"], tests[test]["stage"]) == ("timed-out", "import")

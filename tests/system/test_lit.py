@@ -184,7 +184,7 @@ def test_a_test_that_takes_too_long_says_where(workspace: Workspace, catalog: Pa
     lower = "mlir-opt %s --convert-cf-to-llvm --convert-func-to-llvm"
     run = "mlir-runner -e main -entry-point-result=void"
     (catalog / "tests/endless.mlir").write_text(f"// RUN: mlir-opt %s\n// RUN: {lower} | {run}\n{loop}")
-    report = workspace.run("lit/run-lines/lit/ours:endless", "--timeout", "2", code=1, catalog=catalog)
+    report = workspace.run("lit/run-lines/lit/ours:endless", "--timeout", "6", code=1, catalog=catalog)
     (test,) = report.tests.values()
     assert test["outcome"] == "timed-out"
     assert "SIGABRT in mlir-runner (RUN line 2)" in test["diagnostics"]

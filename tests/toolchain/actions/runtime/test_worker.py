@@ -358,12 +358,12 @@ def test_the_pass_that_a_late_program_of_llvm_ran_is_named(environments: Any, tm
 
 def test_time_limits_are_those_of_each_action(talk: Talk) -> None:
     """The second one does not get less because of the first."""
-    folder = several(talk, "sleep 1.5; exit 0", 3, options=["--timeout-s", "2"])
-    for script in ("sleep 1.5; exit 0", "kill -STOP $$"):
+    folder = several(talk, "sleep 3; exit 0", 3, options=["--timeout-s", "5"])
+    for script in ("sleep 3; exit 0", "kill -STOP $$"):
         assert talk.answer()["more"]
         proceed(talk, folder, script)
     assert "more" not in talk.answer()
-    assert outcome(folder)["reason"] == "no answer within 2 s (--timeout)"
+    assert outcome(folder)["reason"] == "no answer within 5 s (--timeout)"
 
 
 #: What becomes of a request's file, and what is said of it.

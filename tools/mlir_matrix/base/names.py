@@ -212,7 +212,7 @@ class NameGlob:
             return self.pattern.__eq__
         if self.everything:
             return bool
-        expression = "|".join(_expression(alternative) for alternative in _alternatives(self.pattern))
+        expression = "|".join(_expression(alternative) for alternative in alternatives(self.pattern))
         fullmatch = re.compile(expression).fullmatch
         return lambda name: fullmatch(name) is not None
 
@@ -327,8 +327,8 @@ def _wrong_length(pattern: str, parts: Sequence[str]) -> str:
     return f"'{shown}' has {count}, but a test is {'/'.join(SEGMENT_NAMES)}{fix}"
 
 
-def _alternatives(pattern: str) -> list[str]:
-    """Expand the braces of a pattern."""
+def alternatives(pattern: str) -> list[str]:
+    """Expand the braces of a pattern. Raise PatternError."""
     done: list[str] = []
     waiting = [pattern]
     while waiting:

@@ -131,6 +131,8 @@ class Catalog:
     #: By section and name the entries over a limit, with position and reason: suites and names are left out, tests of such
     #: workloads are unsupported.
     over: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    #: By corpus or suite that needs a checkout which is not given: how to give it.
+    without_data: Mapping[str, str] = field(default_factory=dict)
     #: In another size: by workload that has no such size and stays as it is, why.
     unsized: Mapping[str, str] = field(default_factory=dict)
     #: How images are built: later roots override keys of earlier ones.

@@ -9,18 +9,20 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mlir_matrix.base.digest import digest_bytes
-from mlir_matrix.base.names import MEMBER, did_you_mean, printable
+from mlir_matrix.base.names import MEMBER, PatternError, alternatives, did_you_mean, printable
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.base import Corpus, SourceForm, Workload
 from mlir_matrix.catalog.yaml_reader import SourceError, read_text
 
 #: The list of members that are no files of a folder.
 LIST = "members.txt"
+#: Between a file and the name of a test in it.
+OF_FILE = "::"
 #: The most members of a corpus, and bytes of one.
 MOST_MEMBERS, MOST_BYTES = 100_000, 8 << 20
 #: The most files that the members of a corpus read.
@@ -49,11 +51,29 @@ class CorpusError(Exception):
         self.keys = keys
 
 
+def with_data(corpus: Entry[Corpus], roots: Iterable[Path]) -> Entry[Corpus] | None:
+    """Return a corpus in the first folder that has its programs: its catalog, or a checkout. None if no folder has them."""
+    if corpus.document.data is None:
+        return corpus
+    folder = corpus.document.folder or "."
+    found = (root for root in (corpus.root, *roots) if (root / folder).is_dir())
+    root = next(found, None)
+    return replace(corpus, root=root) if root else None
+
+
+def without_data(corpus: Entry[Corpus]) -> str:
+    """Return what to give for a corpus whose checkout is not given."""
+    data = corpus.document.data
+    assert data is not None
+    return f"corpus {corpus.name} needs a checkout of {data.url} at {data.commit[:12]}: --data {corpus.name}=DIR"
+
+
 def members_of(corpus: Entry[Corpus], form: Entry[SourceForm]) -> Members:
     """Return the members of a corpus. Raise CorpusError."""
     folder, patterns = corpus.document.folder, corpus.document.members or form.document.members
     if folder is not None:
-        listed = list(_walk(corpus, folder, patterns, "folder"))
+        files = _walk(corpus, folder, patterns, "folder")
+        listed = list(_tests_in(files, form.document.tests) if form.document.tests else files)
         why = f"has no members: no file below '{printable(folder)}' matches {', '.join(patterns)}"
     else:
         # The tool of the form can list them only once the rest of the catalog is known.
@@ -97,8 +117,24 @@ def members_of(corpus: Entry[Corpus], form: Entry[SourceForm]) -> Members:
     return Members(workloads=workloads, unusable=unusable)
 
 
+def _tests_in(files: Iterable[tuple[str, Path]], expression: str) -> Iterator[tuple[str, Path]]:
+    """Yield a member for each test in some files, ``FILE::NAME``. A file that cannot be read is a member itself."""
+    name_of_test = re.compile(expression, re.MULTILINE)
+    for file, path in files:
+        try:
+            text = path.read_text(encoding="utf-8") if path.stat().st_size <= MOST_BYTES else ""
+        except (OSError, UnicodeDecodeError):
+            yield file, path
+            continue
+        for name in dict.fromkeys(name_of_test.findall(text)):
+            yield f"{file}{OF_FILE}{name}", path
+
+
 def _name_of(member: str) -> str:
     """Return a name for a path or a name: dots between folders, and ``_`` for what identifiers cannot hold."""
+    file, _, test = member.partition(OF_FILE)
+    if test:
+        return f"{_name_of(file)}.{_name_of(test)}"
     base, _, ending = member.rpartition(".")
     stem = base if base and "/" not in ending else member
     parts = [_NOT_IN_NAMES.sub("_", part).strip(".") for part in re.split(r"[/.]+", stem)]
@@ -150,7 +186,10 @@ def _walk(corpus: Entry[Corpus], folder: str, patterns: Sequence[str], *keys: st
         raise CorpusError(f"there is no folder '{printable(folder)}' in {corpus.root}", *keys)
     if os.path.commonpath((os.path.realpath(top), real)) != real:
         raise CorpusError(f"'{printable(folder)}' is a link that leaves the catalog; put the files here", *keys)
-    matches = _matcher(patterns)
+    try:
+        matches = _matcher(patterns)
+    except PatternError as error:
+        raise CorpusError(str(error), "members") from None
 
     def fail(error: OSError) -> None:
         below = os.path.relpath(error.filename, corpus.root)
@@ -166,7 +205,8 @@ def _walk(corpus: Entry[Corpus], folder: str, patterns: Sequence[str], *keys: st
 
 
 def _matcher(patterns: Sequence[str]) -> Callable[[str], object]:
-    return re.compile("|".join(map(_path_expression, patterns))).fullmatch
+    expanded = [each for pattern in patterns for each in alternatives(pattern)]
+    return re.compile("|".join(map(_path_expression, expanded))).fullmatch
 
 
 def _path_expression(pattern: str) -> str:

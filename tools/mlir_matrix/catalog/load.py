@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from mlir_matrix.base.names import did_you_mean, nearest, should_be_called
+from mlir_matrix.base.names import MEMBER, did_you_mean, nearest, should_be_called
 from mlir_matrix.catalog.catalog import Catalog, Entry, LocatedLayer, listed
-from mlir_matrix.catalog.corpora import CorpusError, members_of, with_program
+from mlir_matrix.catalog.corpora import CorpusError, members_of, with_data, with_program, without_data
 from mlir_matrix.catalog.folders import Item, Root, named, stem
 from mlir_matrix.catalog.golden_files import GoldenFile
 from mlir_matrix.catalog.messages import Problems, sentences
@@ -95,6 +95,7 @@ def load(roots: Sequence[Path]) -> Catalog:
         quarantines=tuple(loader.quarantines),
         golden_files=tuple(loader.golden),
         over=loader.problems.over,
+        without_data=loader.without_data,
         containers=toolchains.Containers(**loader.containers),
         **found,
     )
@@ -115,6 +116,10 @@ class _Loader:
         self.quarantines: list[Entry[suites.Quarantine]] = []
         #: The keys of container files; later catalogs override earlier ones.
         self.containers: dict[str, Any] = {}
+        #: Folders without a catalog, which may be checkouts of corpora, and how they are shown.
+        self.checkouts: dict[Path, str] = {}
+        #: By corpus or suite that needs a checkout: which.
+        self.without_data: dict[str, str] = {}
         self._roots: set[str] = set()
         self._folded: dict[tuple[str, str], Entry[Any]] = {}
 
@@ -130,7 +135,8 @@ class _Loader:
             return
         self._roots.add(root.real)
         if not any(os.path.lexists(path / name) for name in FOLDERS):
-            self.problems.add(where, f"holds no catalog: none of {', '.join(f'{name}/' for name in FOLDERS)} is here")
+            self.checkouts[path] = where
+            return
         for name in sorted(os.listdir(path)):
             # A project may have folders of its own, tools/ among them: only close misspellings are refused.
             is_other = name not in FOLDERS and (path / name).is_dir()
@@ -162,14 +168,17 @@ class _Loader:
 
     def members(self) -> None:
         """Add the members of corpora, and the programs of workloads in a foreign form; validation reports unknown forms."""
-        forms, workloads = self.found["sources"], self.found["workloads"]
-        for entry in [*self.found["corpora"].values(), *workloads.values()]:
+        forms, workloads, corpora = self.found["sources"], self.found["workloads"], self.found["corpora"]
+        self._take_data()
+        for entry in [*corpora.values(), *workloads.values()]:
             form = forms.get(entry.document.source or "")
             if form is None:
                 continue
             try:
                 if isinstance(entry.document, base.Workload):
                     workloads[entry.name] = with_program(entry, form)
+                    continue
+                if entry.name in self.without_data:
                     continue
                 found = members_of(entry, form)
             except CorpusError as error:
@@ -179,6 +188,47 @@ class _Loader:
                 self.problems.leave_out("corpora", entry.name, entry.source.file, found.why_none)
             workloads.update(found.workloads)
             self.problems.over.update({("workloads", name): why for name, why in found.unusable.items()})
+
+    def _take_data(self) -> None:
+        """Give corpora the checkouts that have their programs. Take out the suites of corpora that have none."""
+        corpora = self.found["corpora"]
+        used = set[Path]()
+        for name, entry in corpora.items():
+            found = with_data(entry, self.checkouts)
+            if found is None:
+                self.without_data[name] = without_data(entry)
+            else:
+                corpora[name] = found
+                used.add(found.root)
+        for path, where in self.checkouts.items():
+            if path not in used:
+                self.problems.add(where, self._holds_nothing())
+        self._take_out_suites()
+
+    def _holds_nothing(self) -> str:
+        """Return what was looked for in a folder: parts of a catalog, and programs of corpora."""
+        folders = [each.document.folder for each in self.found["corpora"].values() if each.document.data]
+        data = f"; and no programs of a corpus: expected {' or '.join(sorted(folders))}" if folders else ""
+        return f"holds no catalog: none of {', '.join(f'{name}/' for name in FOLDERS)} is here{data}"
+
+    def _take_out_suites(self) -> None:
+        """Take out suites that include members of corpora without data, and suites that contain such a suite."""
+        suites, taken_out = self.found["suites"], dict[str, str]()
+        for name, entry in suites.items():
+            globs = list(entry.document.workload_globs())
+            for corpus, why in self.without_data.items():
+                if any(f"{corpus}{MEMBER}" in glob for glob in globs):
+                    taken_out[name] = why
+        before = -1
+        while before != len(taken_out):
+            before = len(taken_out)
+            for name, entry in suites.items():
+                for inner in taken_out.keys() & set(entry.document.suites):
+                    taken_out.setdefault(name, taken_out[inner])
+        for name in taken_out:
+            del suites[name]
+            self.found["expectations"].pop(name, None)
+        self.without_data |= taken_out
 
     def _single(self, root: Root, parent: str, file: str, model: type[D]) -> Iterator[Entry[D]]:
         """Read a file that a catalog has at most once."""

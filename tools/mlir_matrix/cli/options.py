@@ -21,10 +21,10 @@ import click
 from click.core import ParameterSource
 
 from mlir_matrix.base.errors import UsageError
-from mlir_matrix.base.names import DEVICE_PATTERN, DEVICE_RULE, printable
-from mlir_matrix.base.paths import launcher
+from mlir_matrix.base.names import DEVICE_PATTERN, DEVICE_RULE, check_known, printable
+from mlir_matrix.base.paths import launcher, repository
 from mlir_matrix.base.text import catalog_options
-from mlir_matrix.catalog.project import FILE, NO_PROJECT, FoundProject, find_project_file
+from mlir_matrix.catalog.project import FILE, NO_PROJECT, FoundProject, entry_names, find_project_file
 from mlir_matrix.cli.completion import MACHINES, complete_pin, complete_tests, names_in
 from mlir_matrix.cli.output import warn_left_out
 from mlir_matrix.cli.verbs import ARGUMENTS
@@ -250,7 +250,23 @@ def _catalogs(context: click.Context, _parameter: click.Parameter, value: tuple[
     """Add what is given to the catalogs of the project, which may be given again."""
     own = project_of(context).catalogs
     known = {os.path.realpath(folder) for folder in own}
-    return (*own, *(folder for folder in value if os.path.realpath(folder) not in known))
+    others = [folder for folder in value if not _is_data(folder)]
+    given = [*others, *(_checkout(each, (*own, *others)) for each in value if _is_data(each))]
+    return (*own, *(folder for folder in given if os.path.realpath(folder) not in known))
+
+
+def _is_data(value: Path) -> bool:
+    """Return whether a value is CORPUS=DIR, and no folder of that name."""
+    return "=" in str(value) and not value.exists()
+
+
+def _checkout(value: Path, catalogs: Sequence[Path]) -> Path:
+    """Return the folder of CORPUS=DIR. Raise UsageError for an unknown corpus and a missing folder."""
+    corpus, _, folder = str(value).partition("=")
+    check_known("corpus", [corpus], entry_names((repository(), *catalogs), "matrix/corpora"), "--data: ")
+    if not Path(folder).is_dir():
+        raise UsageError(f"--data {printable(str(value))}: there is no folder {printable(folder)}")
+    return Path(folder)
 
 
 def _pins(context: click.Context, _parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -274,12 +290,13 @@ named_tests = click.argument("tests", nargs=-1, required=True, metavar="ID|GLOB.
 catalog = Option(
     "catalogs",
     "--catalog",
+    "--data",
     found_in=lambda request: request.catalogs,
     multiple=True,
     type=Folder(),
     callback=_catalogs,
-    metavar="DIR",
-    help="Add the catalog in DIR, a folder laid out like this repository. Repeatable.",
+    metavar="DIR|CORPUS=DIR",
+    help="Add the catalog in DIR, a folder laid out like this repository, or the checkout that CORPUS needs. Repeatable.",
 )
 cache = Option(
     "cache_dir",

@@ -310,6 +310,8 @@ def _no_suite(catalog: Catalog, name: str) -> str:
     """Return the sentence for an unknown suite: another entry of that name, if any, and how to select its tests."""
     if over := catalog.over.get(("suites", name)):
         return over
+    if name in catalog.without_data:
+        return f"suite {name}: {catalog.without_data[name]}"
     for segment, (axis, names) in enumerate(catalog.axes.items()):
         if name in names:
             glob = "/".join(["*"] * segment + [name] + ["*"] * (SEGMENTS - segment - 1))

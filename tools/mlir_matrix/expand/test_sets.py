@@ -179,6 +179,7 @@ class Namespace:
         ir_names = ((IR_FRAMEWORK,), self._cases, (IR_TARGET,), cases) if cases else ((), (), (), ())
         self._names = tuple(frozenset((*axis, *more)) for axis, more in zip(self._axes, ir_names, strict=True))
         self._properties = frozenset(properties)
+        self._without_data = catalog.without_data
         self._matching: dict[tuple[int, str], frozenset[str]] = {}
 
     def outside(self, glob: str, names: Iterable[str]) -> frozenset[str]:
@@ -266,7 +267,10 @@ class Namespace:
         return False
 
     def why_nothing(self, glob: str) -> str:
-        """Return why no test of the catalog matches a glob: the unknown segment, else the combination."""
+        """Return why no test of the catalog matches a glob: a corpus without data, the unknown segment, else the combination."""
+        for corpus, why in self._without_data.items():
+            if f"/{corpus}{MEMBER}" in glob:
+                return why
         found = test_glob(glob)
         for segment, part in enumerate(found.segments[0]):
             if not self.matching(segment, part.pattern):

@@ -34,6 +34,7 @@ from mlir_matrix.results.results import TestResult
 from mlir_matrix.results.run_plan import run_all
 
 if TYPE_CHECKING:
+    from mlir_matrix.catalog.catalog import Catalog
     from mlir_matrix.expectations.documents import ConflictPair, Conflicts, RepeatedPair
 
 
@@ -72,8 +73,7 @@ def expect_command(
     roots = [repository(), *catalogs]
     home = find_home(cache_dir=cache_dir)
     catalog = load(roots)
-    listed = {each for each, corpus in catalog.corpora.items() if corpus.document.folder is None}
-    check_known("suite or listed corpus", [name], listed | catalog.suites.keys())
+    listed = _listed_corpora(catalog, name)
     if other := next((each for each in globs if each in catalog.suites), ""):
         raise UsageError(f"'{other}' is another suite; choose tests of {name} by a glob or an identifier")
     document: Expect = {
@@ -122,6 +122,15 @@ def expect_command(
     for file in stale:
         note(f"{file.path}: {'written' if write else 'not written; --write would'}")
     return int(bool(stale) and not write)
+
+
+def _listed_corpora(catalog: Catalog, name: str) -> set[str]:
+    """Return the corpora whose members are in a list. Raise UsageError if a name is neither one of them nor a suite."""
+    if name in catalog.without_data:
+        raise UsageError(catalog.without_data[name])
+    listed = {each for each, corpus in catalog.corpora.items() if corpus.document.folder is None}
+    check_known("suite or listed corpus", [name], listed | catalog.suites.keys())
+    return listed
 
 
 def _read(file: Path, current: Session, name: str, globs: Sequence[str]) -> dict[str, TestResult]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import shlex
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from mlir_matrix.actions.outcomes import Stage
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.events import Event
 from mlir_matrix.base.names import printable
-from mlir_matrix.catalog.catalog import DEFAULT_SUITE
+from mlir_matrix.catalog.catalog import DEFAULT_SUITE, Catalog
 from mlir_matrix.cli import options
 from mlir_matrix.cli.output import used_pins, warn, warn_left_out, warn_unsized
 from mlir_matrix.environments.session import Session
@@ -63,6 +64,7 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about:
     asked = _asked(request.keep, current, plan, suites)
     kept = KeptTests(folder, lambda test: again(without_copy(test)), asked)
     unsupported = len(plan.tests) - len(plan.verdicts)
+    warn(*_other_commits(current.catalog, about))
     log.planned(about.started(), tests=len(plan.tests), unsupported=unsupported, folder=folder, plan=plan)
     write, whole = log.listener(), plan
     if request.times:
@@ -116,6 +118,17 @@ def _asked(keep: str, current: Session, plan: PlannedTests, suites: Sequence[str
     if not asked:
         raise UsageError(f"--keep {printable(keep)}: no test of this run matches; expected failed, all or tests")
     return asked
+
+
+def _other_commits(catalog: Catalog, about: RunInfo) -> Iterator[str]:
+    """Yield a warning for each corpus whose checkout is at another commit than its expectations."""
+    commits = {each["folder"]: each.get("commit", "") for each in about.started()["catalogs"]}
+    for corpus in catalog.corpora.values():
+        data, folder = corpus.document.data, str(corpus.root)
+        commit = commits.get(folder, "")
+        if data is not None and commit and commit != data.commit:
+            fix = f"git -C {shlex.quote(folder)} checkout {data.commit[:12]}"
+            yield f"corpus {corpus.name}: {folder} is at {commit[:12]}, its expectations are of {data.commit[:12]}: {fix}"
 
 
 def _record(current: Session, plan: PlannedTests, run: Run, about: RunInfo, tests: Sequence[str]) -> str:

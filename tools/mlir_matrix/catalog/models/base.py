@@ -6,10 +6,21 @@ are tuples so that a loaded catalog is a value.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+)
 
 from mlir_matrix.actions.params import MainForm, TypeWord
 from mlir_matrix.base.names import DEVICE_PATTERN, DEVICE_RULE, NAME_LENGTH, NAME_PATTERN
@@ -49,6 +60,17 @@ class Document(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
+def _with_one_group(expression: str) -> str:
+    """Check a regular expression that finds names by its only group."""
+    try:
+        groups = re.compile(expression).groups
+    except re.error as error:
+        raise ValueError(f"not a regular expression: {error}") from None
+    if groups != 1:
+        raise ValueError(f"a regular expression with {groups} groups; expected one, which is the name of a test")
+    return expression
+
+
 #: The dotted name of a module, ``jax.numpy``, or of a function in it, ``jax:devices``.
 Module = Annotated[
     StrictStr,
@@ -67,7 +89,7 @@ Command = Annotated[
 #: A glob over paths below a folder: ``*.py``, ``**/test-*.mlir``.
 PathGlob = Annotated[
     StrictStr,
-    matching(r"^[A-Za-z0-9_.+*?/ -]+$", "a path below a folder, with '*', '?' and '**/'"),
+    matching(r"^[A-Za-z0-9_.+*?{},/ -]+$", "a path below a folder, with '*', '?', '{a,b}' and '**/'"),
     Field(max_length=400),
 ]
 
@@ -254,6 +276,9 @@ class SourceForm(Tool):
     """The file in a workload's folder that a program stands for, e.g. ``pytorch.py``: frameworks that read it read these."""
     members: Annotated[tuple[PathGlob, ...], Field(min_length=1)]
     """The files that are programs, for example ``*.py``; ``**/`` stands for any folders. A corpus may choose others."""
+    tests: Annotated[Text, AfterValidator(_with_one_group)] | None = None
+    """A regular expression for files with several tests: its group is the name of one. ``^`` and ``$`` match at lines. A member is
+    then ``FILE::NAME``. Absent: a file is one test."""
     environment: Name = ""
     """The environment of ``prepare.py``."""
     oracle: Text | None = None
@@ -329,15 +354,26 @@ class Workload(Document):
     """The attributes that it asks for, e.g. ``accumulator: f32``. Those of a target or a pipeline override them."""
 
 
+class CorpusData(Document):
+    """The checkout that has the programs of a corpus. A user names it by ``--data CORPUS=DIR``."""
+
+    url: Text
+    """The repository, for errors: ``https://github.com/llvm/torch-mlir``."""
+    commit: Annotated[StrictStr, matching(r"^[0-9a-f]{40}$", "a commit of 40 hexadecimal digits")]
+    """The commit at which the expectations were made. With another one, a run warns."""
+
+
 class Corpus(Document):
     """Many programs of one form (``matrix/corpora/NAME/corpus.yaml``). Each member is a workload ``NAME:MEMBER``."""
 
     description: Text
     source: Name
     """The form (``matrix/sources/``) in which they are kept."""
+    data: CorpusData | None = None
+    """The programs are in a checkout that a user names. Without it the corpus has no members, and suites of them are not there."""
     folder: Text | None = None
-    """The folder with the programs, from the folder that has ``matrix/``. Absent: the members are named in ``members.txt``
-    beside this file, one a line; ``matrix expect NAME --write`` makes that file."""
+    """The folder with the programs, from the folder that has ``matrix/``; with ``data`` from the checkout. Absent: the members are
+    named in ``members.txt`` beside this file, one a line; ``matrix expect NAME --write`` makes that file."""
     members: tuple[PathGlob, ...] = ()
     """Absent: those of the source."""
     beside: tuple[PathGlob, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field, StrictFloat, StrictInt, StrictStr
@@ -211,6 +212,13 @@ class Suite(Document):
     """Relations between runs of tests."""
     conflicts: tuple[Conflict, ...] = ()
     """Known conflicts of IR tests; `matrix conflicts` finds the others."""
+
+    def workload_globs(self) -> Iterator[str]:
+        """Yield the globs that choose workloads: those of ``include``, of tests, and of blocks, of names."""
+        yield from self.include
+        for block in self.blocks:
+            yield from block.product.get("workload", ())
+            yield from block.zip.get("workload", ())
 
 
 class Quarantined(Document):

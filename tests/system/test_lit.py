@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from support.downstream import Downstream
+from support.machine import git
 from support.workspace import Workspace
 
 CORPUS = "description: Tests of ours.\nsource: lit\nfolder: tests\nbeside: ['tests/deep/*.txt', 'mlir/data/number']\n"
@@ -145,6 +147,36 @@ def test_run_lines_call_programs_of_any_component(workspace: Workspace, catalog:
     }  # fmt: skip
     assert found["mine:refused"]["reason"] == "my-opt of RUN line 2 fails with exit code 1: no function"
     assert found["mine:renamed"]["pins"]["mine"].startswith("1.2+own.")
+
+
+def test_a_corpus_in_a_checkout(workspace: Workspace, tmp_path: Path) -> None:
+    """A run names the fix where the checkout is at another commit than the expectations."""
+    checkout, catalog = tmp_path / "vectors", Downstream(tmp_path / "catalog")
+    (checkout / "sub").mkdir(parents=True)
+    (checkout / "sub" / "f.mlir").write_text(f"// RUN: mlir-opt %s | FileCheck %s\n// CHECK: @f\n{IR}")
+    git(checkout, "init", "-q")
+    git(checkout, "add", ".")
+    git(checkout, "commit", "-qm", "tests")
+    commit = git(checkout, "rev-parse", "HEAD")
+    other = "abcdef" + commit[6:]
+    corpus = "description: d\nsource: lit\nfolder: sub\ndata: {{url: https://example.org/vectors, commit: '{}'}}\n"
+    catalog.write("matrix/suites/vectors.yaml", "description: d\ninclude: ['lit/run-lines/lit/vectors:*']\n")
+    catalog.write("matrix/corpora/vectors/corpus.yaml", corpus.format(other))
+    words = ("run", "vectors", "--catalog", catalog.root, "--quiet")
+    refused = workspace(*words)
+    assert (refused.code, refused.stderr.strip()) == (
+        2,
+        "matrix: suite vectors: corpus vectors needs a checkout of https://example.org/vectors"
+        f" at {other[:12]}: --data vectors=DIR",
+    )
+    done = workspace(*words, "--data", f"vectors={checkout}")
+    assert "1 test: 1 pass" in done.stdout
+    assert f"{checkout} is at {commit[:12]}, its expectations are of {other[:12]}: git -C {checkout}" in done.stderr
+    catalog.write("matrix/corpora/vectors/corpus.yaml", corpus.format(commit))
+    again = workspace(*words, "--data", f"vectors={checkout}")
+    assert (again.code, again.stderr) == (0, "")
+    wrong = workspace(*words, "--data", f"vector={checkout}")
+    assert wrong.stderr.strip() == "matrix: --data: there is no corpus 'vector'; did you mean 'vectors'?"
 
 
 def test_a_test_is_one_action(workspace: Workspace, catalog: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mlir_matrix.base.errors import CatalogError, UsageError
 from mlir_matrix.base.names import MEMBER
 from mlir_matrix.catalog import corpora
+from mlir_matrix.catalog.load import load
+from mlir_matrix.expand.checks.validate import validate
 from mlir_matrix.expand.select import choose
 
 FORM = """\
@@ -19,6 +24,13 @@ gives: pytorch.py
 members: ["**/*.py"]
 environment: torch
 parameters: {model: {description: d, default: Model}}
+"""
+EXPECTED = """\
+expect:
+  - outcome: lower-failed
+    reason: d
+    cell: pytorch/plain/x86_64
+    tests: ["zoo:a"]
 """
 CORPUS = "description: d\nsource: module\nfolder: models\n"
 
@@ -61,6 +73,80 @@ def test_two_of_one_name(catalog: Any) -> None:
 def test_a_corpus_may_choose_its_members(catalog: Any) -> None:
     catalog.write("matrix/corpora/zoo/corpus.yaml", f'{CORPUS}members: ["b/*.py", "?.py"]\n')
     assert set(members(catalog).values()) == {"b/a.py", "b/odd name!.py", "a.py"}
+
+
+def test_patterns_have_alternatives(catalog: Any) -> None:
+    catalog.write("matrix/corpora/zoo/corpus.yaml", f'{CORPUS}members: ["{{b,Deep/*}}/*.py"]\n')
+    assert set(members(catalog).values()) == {"b/a.py", "b/odd name!.py", "Deep/er/B.py"}
+    catalog.write("matrix/corpora/zoo/corpus.yaml", f'{CORPUS}members: ["{{b/*.py"]\n')
+    assert catalog.errors()[0].endswith("corpus.yaml:4:1: '{b/*.py' has a '{' without its '}'")
+
+
+def test_several_tests_in_a_file(catalog: Any) -> None:
+    form = FORM + "tests: '^def (test_\\w+)'\n"
+    catalog.write("matrix/sources/module/source.yaml", form)
+    catalog.write("models/a.py", "def test_one(): ...\ndef helper(): ...\ndef test_two(): ...\ndef test_one(): ...\n")
+    (catalog.path / "models" / "b" / "a.py").write_bytes(b"def test_\xff")
+    assert members(catalog) == {
+        "zoo:a.test_one": "a.py::test_one",
+        "zoo:a.test_two": "a.py::test_two",
+        # It stays, so that its test fails with the reason.
+        "zoo:b.a": "b/a.py",
+    }
+
+
+@pytest.mark.parametrize(
+    ("expression", "error"),
+    [
+        ("def (", "not a regular expression: missing ), unterminated subpattern at position 4"),
+        ("def .*", "a regular expression with 0 groups; expected one, which is the name of a test"),
+    ],
+)
+def test_an_expression_that_names_no_tests(catalog: Any, expression: str, error: str) -> None:
+    catalog.write("matrix/sources/module/source.yaml", f"{FORM}tests: '{expression}'\n")
+    assert any(error in line for line in catalog.errors()), catalog.errors()
+
+
+COMMIT = "ab" * 20
+DATA = f"{CORPUS}data: {{url: https://example.org/zoo, commit: {COMMIT}}}\n"
+NEEDED = "corpus zoo needs a checkout of https://example.org/zoo at abababababab: --data zoo=DIR"
+
+
+@pytest.fixture
+def with_data(catalog: Any) -> Any:
+    """A corpus whose programs are elsewhere, a suite of it, and one that contains that suite."""
+    shutil.rmtree(catalog.path / "models")
+    catalog.write("matrix/corpora/zoo/corpus.yaml", DATA)
+    catalog.write("matrix/suites/animals.yaml", 'description: d\ninclude: ["pytorch/plain/x86_64/zoo:*"]\n')
+    catalog.write("matrix/suites/all.yaml", "description: d\nsuites: [animals]\n")
+    catalog.write("matrix/expectations/animals.yaml", EXPECTED)
+    return catalog
+
+
+def test_without_its_checkout_a_corpus_and_its_suites_are_not_there(with_data: Any) -> None:
+    assert not members(with_data)
+    found = validate(with_data.load(), stale_goldens=True)
+    for words in (["animals"], ["all"], ["pytorch/plain/x86_64/zoo:b.a"], ["**/zoo:*"]):
+        with pytest.raises(UsageError, match=re.escape(NEEDED)):
+            choose(found, words)
+    assert not found.over, "it is no problem of the catalog"
+
+
+def test_a_checkout_has_the_programs(with_data: Any, tmp_path: Path) -> None:
+    for path in ("models/a.py", "models/b/a.py", "README.md"):
+        (tmp_path / "zoo" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "zoo" / path).write_text("pass\n")
+    catalog = validate(load([with_data.path, tmp_path / "zoo"]), stale_goldens=True)
+    assert set(choose(catalog, ["all"]).ids()) == {"pytorch/plain/x86_64/zoo:a", "pytorch/plain/x86_64/zoo:b.a"}
+    assert catalog.workloads["zoo:a"].root == tmp_path / "zoo"
+
+
+def test_a_folder_that_is_neither_a_catalog_nor_the_checkout(with_data: Any, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    with pytest.raises(
+        CatalogError, match=r"holds no catalog: .* is here; and no programs of a corpus: expected models"
+    ):
+        load([with_data.path, tmp_path / "other"])
 
 
 def test_a_corpus_without_members_is_left_out(catalog: Any) -> None:

@@ -133,10 +133,10 @@ def _tests_in(files: Iterable[tuple[str, Path]], expression: str) -> Iterator[tu
 def _name_of(member: str) -> str:
     """Return a name for a path or a name: dots between folders, and ``_`` for what identifiers cannot hold."""
     file, _, test = member.partition(OF_FILE)
+    base, _, ending = file.rpartition(".")
+    stem = base if base and "/" not in ending else file
     if test:
-        return f"{_name_of(file)}.{_name_of(test)}"
-    base, _, ending = member.rpartition(".")
-    stem = base if base and "/" not in ending else member
+        stem = f"{stem}.{test}"
     parts = [_NOT_IN_NAMES.sub("_", part).strip(".") for part in re.split(r"[/.]+", stem)]
     name = ".".join(part for part in parts if part)
     if not name[:1].isalnum():

@@ -10,6 +10,7 @@ static const Dtype DTYPES[] = {
     {"f64", "<f8", 8}, {"f32", "<f4", 4}, {"f16", "<f2", 2}, {"bf16", "<u2", 2}, {"i64", "<i8", 8},
     {"i32", "<i4", 4}, {"i16", "<i2", 2}, {"i8", "|i1", 1},  {"u64", "<u8", 8},  {"u32", "<u4", 4},
     {"u16", "<u2", 2}, {"u8", "|u1", 1},  {"bool", "|b1", 1},
+    {"c64", "<c8", 8},    {"c128", "<c16", 16},
 };
 
 static const Dtype *dtype_named(const char *name, size_t length, const char *text) {

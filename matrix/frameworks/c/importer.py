@@ -11,6 +11,7 @@ TYPES = {
     "f64": "double", "f32": "float", "f16": "_Float16", "bf16": "uint16_t",
     "i64": "int64_t", "i32": "int32_t", "i16": "int16_t", "i8": "int8_t",
     "u64": "uint64_t", "u32": "uint32_t", "u16": "uint16_t", "u8": "uint8_t", "bool": "_Bool",
+    "c64": "float _Complex", "c128": "double _Complex",
 }  # fmt: skip
 #: -O1 without passes: functions are not marked optnone, and LLVM's own optimiser comes later. Types of pointers say nothing of
 #: aliases, because their metadata differs between releases.

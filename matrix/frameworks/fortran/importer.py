@@ -12,6 +12,7 @@ from mlir_matrix.actions.api import Action, ActionFailed, Tensor, read_text, run
 ELEMENTS = {
     "f64": "f64", "f32": "f32", "f16": "f16", "bf16": "bf16", "i64": "i64", "i32": "i32", "i16": "i16", "i8": "i8",
     "u64": "i64", "u32": "i32", "u16": "i16", "u8": "i8", "bool": "!fir.logical<1>",
+    "c64": "complex<f32>", "c128": "complex<f64>",
 }  # fmt: skip
 
 

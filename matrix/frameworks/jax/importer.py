@@ -18,7 +18,7 @@ from mlir_matrix.actions.api import Action, Tensor, under_test
 DTYPES = {dtype: jnp.dtype(name) for dtype, name in api.FRAMEWORK_NAMES.items()}
 
 #: JAX narrows these to 32 bits unless told otherwise, with no more than a warning.
-WIDE = frozenset({"f64", "i64", "u64"})
+WIDE = frozenset({"f64", "i64", "u64", "c128"})
 
 #: Releases before end at a flag that they do not know.
 _LIMITS_CPU = (0, 4, 36)

@@ -33,6 +33,8 @@ DTYPES = {
     "u16": TensorProto.UINT16,
     "u8": TensorProto.UINT8,
     "bool": TensorProto.BOOL,
+    "c64": TensorProto.COMPLEX64,
+    "c128": TensorProto.COMPLEX128,
 }
 
 #: torch-mlir's conversions know the operators best as they were in this version; for it, older models are brought up to it.

@@ -21,6 +21,9 @@ def run(action: Action) -> None:
     if not hasattr(kernel, "arg_names"):
         raise ActionFailed("workload is not decorated with @triton.jit")
     tensors = [*params["inputs"], *params["outputs"]]
+    for each in tensors:
+        if each["dtype"] not in TYPES:
+            raise ActionFailed(f"{each['name']} is {each['dtype']}; Triton's kernels have {', '.join(TYPES)}")
     constants = [each.name for each in kernel.params if each.is_constexpr]
     pointers = [name for name in kernel.arg_names if name not in constants]
     check_names("inputs and outputs", [tensor["name"] for tensor in tensors], pointers)

@@ -22,7 +22,7 @@ from mlir_matrix.actions.api import Action, ActionFailed, Expected
 
 #: Our names of ONNX's dtypes.
 DTYPES = {onnx.helper.np_dtype_to_tensor_dtype(numpy.dtype(name)): dtype for dtype, name in api.FRAMEWORK_NAMES.items()}
-FLOATS = {"f64", "f32", "f16", "bf16"}
+FLOATS = {"f64", "f32", "f16", "bf16", "c64", "c128"}
 #: How an input or output is declared, and its elements.
 Declared = tuple[dict[str, Any], numpy.ndarray[Any, Any]]
 #: The least relative bound of bf16 in ONNX's runner: two units in the last place.
@@ -78,7 +78,7 @@ def _expected(at: int, declared: dict[str, Any], array: numpy.ndarray[Any, Any],
     if declared["dtype"] not in FLOATS:
         return Expected(declared=declared, file=_save(f"expected-{at}.npy", array))
     own = max(rtol, BF16_RTOL) if declared["dtype"] == "bf16" else rtol
-    exact = array.astype(numpy.float64)
+    exact = array.astype(numpy.complex128 if numpy.iscomplexobj(array) else numpy.float64)
     return Expected(
         declared=declared,
         file=_save(f"expected-{at}.npy", exact),

@@ -13,7 +13,7 @@ Array = numpy.ndarray[Any, Any]
 
 DTYPES = {
     "f64": "f8", "f32": "f4", "f16": "f2", "bf16": "u2", "i64": "i8", "i32": "i4", "i16": "i2", "i8": "i1",
-    "u64": "u8", "u32": "u4", "u16": "u2", "u8": "u1", "bool": "?",
+    "u64": "u8", "u32": "u4", "u16": "u2", "u8": "u1", "bool": "?", "c64": "c8", "c128": "c16",
 }  # fmt: skip
 #: Threads that a machine of any size starts.
 MOST = 1024

@@ -84,7 +84,8 @@ def said(model: str, text: str) -> list[str]:
             "2:8: 'dims.B': expected a whole number, got the text 'x'",
             "3:25: 'inputs.x.shape[1]': expected a whole number or a name, got the number 1.5",
             f"3:30: 'a b' is not a name: {NAME_RULE}",
-            "3:36: 'inputs.x.dtype': 'fp32' is none of f64, f32, f16, bf16, i64, i32, i16, i8, u64, u32, u16, u8, bool; did you mean 'f32'?",
+            "3:36: 'inputs.x.dtype': 'fp32' is none of f64, f32, f16, bf16, i64, i32, i16, i8, u64, u32, u16, u8, bool, c64, c128; "
+            "did you mean 'f32'?",
             "3:49: 'inputs.x.formula': expected text, got the number 1; put it in quotes",
             "3:62: 'inputs.y': expected the keys shape, dtype, formula, seed, got the number 3",
         ]),

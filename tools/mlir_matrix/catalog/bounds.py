@@ -1,6 +1,7 @@
 """Bounds: numbers, or expressions over a workload's dimensions such as ``4 * sqrt(K) * eps(f32)``.
 
-``eps(dtype)`` is that of the output, 0 for what is no floating point. Pure, and each distinct bound is computed once.
+``eps(dtype)`` is that of the output, of complex numbers that of their parts, and 0 for what is not rounded. Pure, and each
+distinct bound is computed once.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ from mlir_matrix.actions.expr.expression import (
     Word,
     parse,
 )
-from mlir_matrix.actions.numerics.formats import FORMATS
+from mlir_matrix.actions.numerics.formats import COMPLEX, FORMATS
 
 #: What reports say of the bounds of a layer with ``derived``.
 DERIVED = "derived from reference.py, per element"
 #: The distance from 1 to the next number, which is twice the largest relative error of one rounding.
-EPS = {dtype: format.eps for dtype, format in FORMATS.items()}
+EPS = {dtype: FORMATS[COMPLEX.get(dtype, dtype)].eps for dtype in (*FORMATS, *COMPLEX)}
 
 #: The largest size of a finite number: an error of as much is that of zero, whatever is expected.
 LARGEST = {
-    **{dtype: format.largest for dtype, format in FORMATS.items()},
+    **{dtype: FORMATS[COMPLEX.get(dtype, dtype)].largest for dtype in (*FORMATS, *COMPLEX)},
     "i64": 2.0**63, "i32": 2.0**31, "i16": 2.0**15, "i8": 2.0**7,
     "u64": 2.0**64, "u32": 2.0**32 - 1, "u16": 65535.0, "u8": 255.0, "bool": 1.0,
 }  # fmt: skip

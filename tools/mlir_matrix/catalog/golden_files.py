@@ -18,7 +18,7 @@ LARGEST_WHOLE = 1 << 20
 #: The most bytes of all goldens of a catalog.
 LARGEST_TREE = 20_000_000
 #: Bytes of an element in goldens, which store floating point as double.
-_BYTES = {"i32": 4, "i16": 2, "i8": 1, "u32": 4, "u16": 2, "u8": 1, "bool": 1}
+_BYTES = {"i32": 4, "i16": 2, "i8": 1, "u32": 4, "u16": 2, "u8": 1, "bool": 1, "c64": 16, "c128": 16}
 
 
 @dataclass(frozen=True)

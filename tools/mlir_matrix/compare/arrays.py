@@ -11,7 +11,7 @@ import numpy as np
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.census import CensusCounter, plain
 from mlir_matrix.actions.numerics.diagnosis import diagnose
-from mlir_matrix.actions.numerics.dtypes import COMPLEX, FLOATS, STORAGE, Array
+from mlir_matrix.actions.numerics.dtypes import ROUNDED, STORAGE, Array
 from mlir_matrix.actions.numerics.formats import FRAMEWORK_NAMES
 from mlir_matrix.compare.fast_path import blocks, gate
 from mlir_matrix.compare.result import Comparison
@@ -24,7 +24,6 @@ _GUESSABLE = 1 << 22
 #: NumPy's names of our types, including those of ml_dtypes, which adds types to NumPy.
 _NAMES = {
     **{name: dtype for dtype, name in FRAMEWORK_NAMES.items()},
-    "complex64": "complex<f32>", "complex128": "complex<f64>",
     **{f"float8_{dtype[2:].lower()}": dtype for dtype in dtypes.FLOAT8},
 }  # fmt: skip
 #: The types whose elements NumPy arrays hold as plain words.
@@ -189,7 +188,7 @@ def _right(record: Mapping[str, Any]) -> str:
 def _explain(record: Mapping[str, Any]) -> str:
     worst = record["worst"][0]
     error = "" if worst["abs"] == "nan" else f", off by {float(worst['abs']):.3g} ({worst['ulp']:.6g} ulp)"
-    if record["dtype"] not in FLOATS and record["dtype"] not in COMPLEX:
+    if record["dtype"] not in ROUNDED:
         error = ""
     place = f"worst at {worst['index']}: actual {worst['actual']}, expected {worst['expected']}{error}"
     return f"{record['wrong']} of {record['elements']} elements ({record['wrong_percent']:.3g} %) are wrong; {place}"

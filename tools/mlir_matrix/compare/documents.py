@@ -33,8 +33,9 @@ class ElementError(TypedDict):
 class Element(ElementError):
     """One element of an output, compared."""
 
-    expected: Number | bool
-    actual: Number | bool
+    expected: Number | bool | str
+    """Complex numbers are texts."""
+    actual: Number | bool | str
 
 
 class Sketched(TypedDict):

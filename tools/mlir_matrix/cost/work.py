@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from mlir_matrix.actions.numerics.formats import COMPLEX
 from mlir_matrix.catalog.bounds import evaluate
 from mlir_matrix.catalog.models.base import FLOATS, Output, TensorInput, Workload
 from mlir_matrix.catalog.models.machines import Peaks
@@ -60,7 +61,7 @@ def work_of(workload: Workload, linalg: str = "") -> Work:
     """
     tensors: list[TensorInput | Output] = [*workload.inputs.values(), *workload.outputs.values()]
     moved = sum(math.prod(sizes(each.shape, workload.dims)) * _bytes_of(each.dtype) for each in tensors)
-    floats = [each.dtype for each in reversed(tensors) if each.dtype in FLOATS]
+    floats = [COMPLEX.get(each.dtype, each.dtype) for each in reversed(tensors) if each.dtype in FLOATS]
     dtype = next(iter(floats or [each.dtype for each in reversed(tensors)]), "")
     if workload.flops is not None:
         return Work(flops=round(evaluate(workload.flops, workload.dims, dtype)), bytes=moved, dtype=dtype)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from mlir_matrix.actions.expr.expression import ExpressionError
+from mlir_matrix.actions.numerics.formats import COMPLEX
 from mlir_matrix.base.errors import CatalogError
 from mlir_matrix.catalog.bounds import DERIVED, evaluate
 from mlir_matrix.catalog.catalog import Catalog, LocatedLayer
@@ -118,6 +119,9 @@ class ToleranceRanking(LayerRanking[Layer]):
     """The layers of tolerances by rank."""
 
     def resolve(self, query: Query, dims: Mapping[str, int], dtype: str) -> Resolved:
+        # The bounds of complex numbers are those of their parts.
+        dtype = COMPLEX.get(dtype, dtype)
+        query = (*query[:2], dtype, *query[3:])
         mask = self.matching(query)
         if not mask:
             raise CatalogError(f"no tolerance layer applies to the output {query[1]} of {query[0]} ({dtype})")

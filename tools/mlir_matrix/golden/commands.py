@@ -390,4 +390,5 @@ def inputs_command(workload: str, draw: int, folder: Path, form: str, current: S
         write_file(folder / name, data)
     shapes = ["x".join(map(str, each["shape"])) for each in document["inputs"]]
     rows = zip(document["inputs"], shapes, strict=True)
-    show(form, document, (f"{folder / each['file']}  {each['dtype']}  {shape}".rstrip() for each, shape in rows))
+    lines = [f"{folder / each['file']}  {each['dtype']}  {shape}".rstrip() for each, shape in rows]
+    show(form, document, lines or [f"{workload} has no inputs"])

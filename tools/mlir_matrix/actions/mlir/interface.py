@@ -13,6 +13,7 @@ ELEMENTS = {
     "f64": "f64", "f32": "f32", "f16": "f16", "bf16": "bf16",
     "i64": "i64", "i32": "i32", "i16": "i16", "i8": "i8",
     "u64": "i64", "u32": "i32", "u16": "i16", "u8": "i8", "bool": "i1",
+    "c64": "complex<f32>", "c128": "complex<f64>",
 }  # fmt: skip
 UNSIGNED = {dtype: f"u{element}" for dtype, element in ELEMENTS.items() if dtype.startswith("u")}
 

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mlir_matrix.actions.numerics import dtypes
-from mlir_matrix.actions.numerics.dtypes import COMPLEX, FLOATS, Array, Doubles
+from mlir_matrix.actions.numerics.dtypes import ROUNDED, Array, Doubles
+from mlir_matrix.actions.numerics.formats import COMPLEX
 
 Mask = NDArray[np.bool_]
 Special = Literal["same", "refuse"]
@@ -91,7 +92,7 @@ class ElementBlock:
 
 def compare_block(start: int, stored: Array, expected: Array, dtype: str, criteria: Criteria) -> ElementBlock:
     """Compare stored elements with goldens (doubles for floating point); ``start`` is the index of the first."""
-    if criteria.subnormals == "flush" and (dtype in FLOATS or dtype in COMPLEX):
+    if criteria.subnormals == "flush" and dtype in ROUNDED:
         stored, expected = _flushed(stored, expected, dtype)
     ulp = dtypes.ulp_distance(stored, expected, dtype)
     actual = dtypes.decode(stored, dtype)
@@ -103,7 +104,7 @@ def compare_block(start: int, stored: Array, expected: Array, dtype: str, criter
         if criteria.bounds is not None:
             own = criteria.bounds[start : start + bound.size]
             bound = np.where(np.isfinite(own), np.abs(own), bound)
-        if dtype in FLOATS or dtype in COMPLEX:
+        if dtype in ROUNDED:
             nan, finite, same, error = _floating(actual, expected, ulp, criteria)
             infinite = np.isinf(actual) | np.isinf(expected)
             if criteria.bounds is not None:

@@ -1,7 +1,7 @@
 """Store, round, decode and compare elements of each dtype.
 
 bf16 and the 8-bit kinds have no type in NumPy: they are stored as their bits in words of their width (``<u2``, ``u1``);
-what they are is in the specification of the input or output, not in the file. Names are MLIR's.
+what they are is in the specification of the input or output, not in the file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from mlir_matrix.actions.numerics.formats import FORMATS
+from mlir_matrix.actions.numerics.formats import COMPLEX, FORMATS
 
 Array = NDArray[Any]
 Doubles = NDArray[np.float64]
@@ -67,9 +67,9 @@ FLOAT8 = {
     "f8E4M3FNUZ": Float8(4, 3, 8, "fnuz"),
     "f8E4M3B11FNUZ": Float8(4, 3, 11, "fnuz"),
 }
-#: Complex types, each with that of its parts.
-COMPLEX = {"complex<f32>": "f32", "complex<f64>": "f64"}
 FLOATS = ("f64", "f32", "f16", "bf16", *FLOAT8)
+#: The types whose elements are rounded.
+ROUNDED = (*FLOATS, *COMPLEX)
 STORAGE: dict[str, np.dtype[Any]] = {
     "f64": np.dtype("<f8"),
     "f32": np.dtype("<f4"),
@@ -84,8 +84,8 @@ STORAGE: dict[str, np.dtype[Any]] = {
     "u16": np.dtype("<u2"),
     "u8": np.dtype("u1"),
     "bool": np.dtype("?"),
-    "complex<f32>": np.dtype("<c8"),
-    "complex<f64>": np.dtype("<c16"),
+    "c64": np.dtype("<c8"),
+    "c128": np.dtype("<c16"),
     **dict.fromkeys(FLOAT8, np.dtype("u1")),
 }
 
@@ -114,7 +114,7 @@ def least_normal(dtype: str) -> float:
 def golden_storage(dtype: str) -> np.dtype[np.generic]:
     """Return the dtype of goldens: double for floating point, the output's own type otherwise."""
     if dtype in COMPLEX:
-        return STORAGE["complex<f64>"]
+        return STORAGE["c128"]
     return STORAGE["f64"] if dtype in FLOATS else STORAGE[dtype]
 
 
@@ -139,20 +139,25 @@ def decode(stored: Array, dtype: str) -> Array:
         return stored.astype(np.float64) if dtype in FLOATS else stored
 
 
+def parts(stored: Array) -> Array:
+    """Return the real and the imaginary parts of stored complex numbers along a new last axis, others unchanged."""
+    return stored[..., np.newaxis].view(stored.real.dtype) if stored.dtype.kind == "c" else stored
+
+
 def numbers(values: Array) -> Array:
     """Convert decoded integers and booleans to doubles, which may round them."""
     return values if values.dtype.kind in "fc" else values.astype(np.float64)
 
 
-def encode(values: Doubles, dtype: str) -> Array:
+def encode(values: Array, dtype: str) -> Array:
     """Round doubles once to ``dtype``, to nearest, ties to even. Raise DtypeError for what does not fit.
 
     An infinity is one in every floating-point type; what is finite must not become one.
     """
     _refuse(np.isnan(values), values, dtype)
-    if dtype in FLOATS:
+    if dtype in ROUNDED:
         stored = rounded(values, dtype)
-        back = np.asarray(decode(stored, dtype), dtype=np.float64)
+        back = decode(stored, dtype)
         _refuse(~np.isfinite(back) & np.isfinite(values), values, dtype)
         return stored
     _refuse(np.isinf(values), values, dtype)
@@ -172,13 +177,13 @@ def _limits(dtype: str) -> tuple[float, float]:
     return float(info.min), high if int(high) <= info.max else float(np.nextafter(high, 0.0))
 
 
-def _refuse(wrong: NDArray[np.bool_], values: Doubles, dtype: str) -> None:
+def _refuse(wrong: NDArray[np.bool_], values: Array, dtype: str) -> None:
     if wrong.any():
         index = int(np.argmax(wrong.reshape(-1)))
-        raise DtypeError(f"element {index} is {float(values.reshape(-1)[index])!r}, which {dtype} cannot hold", index)
+        raise DtypeError(f"element {index} is {values.reshape(-1)[index].item()!r}, which {dtype} cannot hold", index)
 
 
-def rounded(values: Doubles, dtype: str) -> Array:
+def rounded(values: Array, dtype: str) -> Array:
     """Round doubles to nearest even, as stored. Overflow gives infinity, or NaN where the type has no infinity."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         if dtype in FLOAT8:

@@ -54,9 +54,12 @@ FORMATS = {
     "f16": Format(digits=11, exponent=15),
     "bf16": Format(digits=8, exponent=127),
 }
+#: Complex dtypes, each with that of its parts.
+COMPLEX = {"c64": "f32", "c128": "f64"}
 #: Names of dtypes in NumPy; JAX and PyTorch have the same.
 FRAMEWORK_NAMES = {
     "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16",
     "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8",
     "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8", "bool": "bool",
+    "c64": "complex64", "c128": "complex128",
 }  # fmt: skip

@@ -53,10 +53,10 @@ def _constants(expected: Array, dtype: str, criteria: Criteria) -> list[str]:
     """Return the constants that pass. The mean of one element is no trivial output."""
     if criteria.nan == "same" and _is_nan(expected):
         return [NAN]
-    values = {ZEROS: 0.0, ONES: 1.0}
+    values: dict[str, complex] = {ZEROS: 0.0, ONES: 1.0}
     if expected.size > 1:
         with np.errstate(all="ignore"):
-            values[MEAN] = float(expected.mean(dtype=np.float64))
+            values[MEAN] = expected.mean(dtype=np.result_type(expected, np.float64)).item()
     made: dict[bytes, tuple[str, Array]] = {}
     for name, value in values.items():
         try:
@@ -72,7 +72,7 @@ def _is_nan(expected: Array) -> bool:
     """Return whether every element is NaN; what is not shows in the first block."""
     flat = expected.reshape(-1)
     blocks = (flat[start : start + BLOCK] for start in range(0, flat.size, BLOCK))
-    return expected.dtype.kind == "f" and all(np.isnan(block).all() for block in blocks)
+    return expected.dtype.kind in "fc" and all(np.isnan(block).all() for block in blocks)
 
 
 def _passes(stored: Array, expected: Array, dtype: str, criteria: Criteria) -> bool:

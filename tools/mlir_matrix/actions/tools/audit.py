@@ -31,7 +31,8 @@ from mlir_matrix.actions.mutation.output_mutations import MUTATIONS, Planting
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.census import plain
 from mlir_matrix.actions.numerics.criteria import Criteria
-from mlir_matrix.actions.numerics.dtypes import FLOATS, Array
+from mlir_matrix.actions.numerics.dtypes import ROUNDED, Array
+from mlir_matrix.actions.numerics.formats import COMPLEX
 from mlir_matrix.actions.params import AuditParams
 from mlir_matrix.actions.params import JudgedOutput as Spec
 from mlir_matrix.actions.runtime.prepared import EXPECTED, INTERFACE, OWN, RESULTS, of_draw
@@ -63,7 +64,7 @@ def effect(spec: Spec, actual: Array, expected: Array, bound: Array) -> Effect:
         actual = np.take_along_axis(
             actual, np.argsort(dtypes.decode(actual, spec["dtype"]), axis=-1, kind="stable"), axis=-1
         )
-    if spec["dtype"] in FLOATS:
+    if spec["dtype"] in ROUNDED:
         values = dtypes.decode(actual, spec["dtype"])
         # A negative bound says that a program in this dtype may overflow.
         error = np.where(np.signbit(bound) & ~np.isfinite(values), 0.0, _float_error(values, expected))
@@ -130,7 +131,7 @@ class _Draw:
         if Role.SOUND.of(spec["name"]) not in self._files:
             return self.load(Role.BOUND, spec["name"])
         expected, sound = self.load(Role.EXPECTED, spec["name"]), self.load(Role.SOUND, spec["name"])
-        if spec["dtype"] not in FLOATS:
+        if spec["dtype"] not in ROUNDED:
             return np.zeros(expected.shape)
         criteria = self.criteria(spec)
         with np.errstate(all="ignore"):
@@ -204,17 +205,22 @@ def _outputs(action: Action[AuditParams]) -> Iterator[dict[str, object]]:
         for spec in draw.specs:
             # The draw before the first one is the last one.
             other = draws[at - 1].load(Role.ACTUAL, spec["name"]) if len(draws) > 1 else None
+            stored = draw.load(Role.ACTUAL, spec["name"])
             planting = Planting(
-                stored=draw.load(Role.ACTUAL, spec["name"]), dtype=spec["dtype"], draw=draw.number, other=other
+                stored=dtypes.parts(stored),
+                dtype=COMPLEX.get(spec["dtype"], spec["dtype"]),
+                draw=draw.number,
+                other=None if other is None else dtypes.parts(other),
             )
             expected, bound = draw.load(Role.EXPECTED, spec["name"]), draw.bound(spec)
             for name in action.params["mutations"]:
-                for where, mutant in MUTATIONS[name](planting):
+                for where, planted in MUTATIONS[name](planting):
+                    mutant = planted.view(stored.dtype).reshape(stored.shape)
                     worst = effect(spec, mutant, expected, bound)
                     verdict = _judge(draw, spec["name"], mutant) if worst.share > 1 else None
                     place = f"{spec['name']}, {where}" if len(draw.specs) > 1 else where
                     # A mutation without effect on these numbers was not planted.
-                    if mutant.tobytes() != planting.stored.tobytes():
+                    if mutant.tobytes() != stored.tobytes():
                         yield {"mutation": name} | _plant(draw, worst, verdict, where=place)
 
 
@@ -241,7 +247,7 @@ def _trivial(action: Action[AuditParams]) -> Iterator[dict[str, object]]:
             if len(draws) > 1:
                 stored = draws[at - 1].load(Role.EXPECTED, spec["name"])
                 others["what is right for other inputs"] = (
-                    dtypes.rounded(stored, spec["dtype"]) if spec["dtype"] in FLOATS else stored
+                    dtypes.rounded(stored, spec["dtype"]) if spec["dtype"] in ROUNDED else stored
                 )
             for name in judge.weak(spec, draw.load(Role.EXPECTED, spec["name"]), draw.criteria(spec), others):
                 yield {"draw": draw.number, "output": f"{name} as {spec['name']}" if len(draw.specs) > 1 else name}

@@ -87,7 +87,7 @@ def _of_draw(params: DisagreeParams, files: Mapping[str, str], draw: int) -> lis
             for spec in params["outputs"]
         ]
         bounds = [_allowed(right, params) for right in expected]
-    if any(right.dtype.kind == "f" and np.isnan(right).any() for right in expected):
+    if any(right.dtype.kind in "fc" and np.isnan(right).any() for right in expected):
         raise _ShowsNothingError("NaN is expected")
     return [
         {"name": spec["name"], "draw": draw, **_compared(spec["name"], each, right, bound, spec["dtype"])}

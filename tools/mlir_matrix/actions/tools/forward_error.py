@@ -22,9 +22,9 @@ import numpy as np
 from mlir_matrix.actions.contract import Action, ActionFailed, Role, under_test
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.dtypes import Array, Doubles
-from mlir_matrix.actions.numerics.formats import FORMATS, Format
+from mlir_matrix.actions.numerics.formats import COMPLEX, FORMATS, Format
 from mlir_matrix.actions.numerics.running_error import stand_ins
-from mlir_matrix.actions.numerics.running_error.bounded import ErrorBound, UnknownBound, holds, lift
+from mlir_matrix.actions.numerics.running_error.bounded import ErrorBound, UnknownBound, holds, lift, unknown
 from mlir_matrix.actions.params import ErrorParams, Tensor
 from mlir_matrix.actions.runtime.source import check_arguments
 from mlir_matrix.actions.tools.reference import argument, as_tuple, check_results, module_of
@@ -65,7 +65,7 @@ def bounded_reference(
     runs: dict[str, tuple[object, ...]] = {}
     bounds: list[Doubles] = []
     for place, (spec, right) in enumerate(zip(specs, expected, strict=True)):
-        dtype = spec["dtype"]
+        dtype = COMPLEX.get(spec["dtype"], spec["dtype"])
         if dtype not in FORMATS:
             bounds.append(np.zeros(right.shape))
             continue
@@ -84,14 +84,18 @@ def _stated(own: Callable[..., object], arguments: Sequence[Array], dtype: str) 
 def _derived(source: str, arguments: Sequence[Array], format: Format, expected: Sequence[Array]) -> tuple[object, ...]:
     """Return the errors of all results of the reference, run on arrays with errors."""
     try:
-        return _with_errors(source, arguments, format)
+        return _with_errors(source, arguments, format, expected)
     except UnknownBound:
         if not format.likely:
             raise
         return tuple(np.full(right.shape, np.inf) for right in expected)
 
 
-def _with_errors(source: str, arguments: Sequence[Array], format: Format) -> tuple[object, ...]:
+def _with_errors(
+    source: str, arguments: Sequence[Array], format: Format, expected: Sequence[Array]
+) -> tuple[object, ...]:
+    if any(array.dtype.kind == "c" for array in (*arguments, *expected)):
+        raise unknown("complex numbers")
     reference = module_of(source, stand_ins.names(format))["reference"]
     given = [
         lift(array.copy(), format) if array.dtype.kind == "f" else stand_ins.Whole(array, format) for array in arguments
@@ -105,7 +109,7 @@ def _with_errors(source: str, arguments: Sequence[Array], format: Format) -> tup
 
 def _bound(spec: Tensor, right: Doubles, results: tuple[object, ...], place: int, outputs: int) -> Doubles:
     """Return one output's bound: at least the error of rounding the expected values to the dtype."""
-    name, format = spec["name"], FORMATS[spec["dtype"]]
+    name, format = spec["name"], FORMATS[COMPLEX.get(spec["dtype"], spec["dtype"])]
     if len(results) != outputs:
         raise ActionFailed(f"{_OWN}() returns {len(results)} arrays, the workload has {outputs} outputs")
     bound = np.asarray(results[place])
@@ -116,6 +120,6 @@ def _bound(spec: Tensor, right: Doubles, results: tuple[object, ...], place: int
         raise ActionFailed(f"output {name}: {_OWN}() returns an invalid bound: NaN or less than 0")
     size = np.abs(right)
     with np.errstate(all="ignore"):
-        bound = np.maximum(bound, np.where(holds(format, right), 0.0, format.u * size))
+        bound = np.maximum(bound, np.where(holds(format, right.real) & holds(format, right.imag), 0.0, format.u * size))
         over = np.isfinite(right) & (size + bound > format.largest)
     return np.where(over, np.inf, bound)

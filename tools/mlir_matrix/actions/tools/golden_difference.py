@@ -24,7 +24,7 @@ from mlir_matrix.actions.contract import Action, Role, write_json
 from mlir_matrix.actions.numerics import dtypes, sketch
 from mlir_matrix.actions.numerics.census import plain
 from mlir_matrix.actions.numerics.dtypes import Array, Doubles
-from mlir_matrix.actions.numerics.formats import FORMATS
+from mlir_matrix.actions.numerics.formats import COMPLEX, FORMATS
 from mlir_matrix.actions.params import DifferenceOutput, DifferenceParams
 from mlir_matrix.actions.tools.forward_error import bounded_reference
 from mlir_matrix.actions.tools.reference import argument
@@ -64,7 +64,8 @@ def _add_rounding(action: Action[DifferenceParams], found: dict[str, dict[str, A
 def _bounds(action: Action[DifferenceParams]) -> list[Doubles] | None:
     """Return how far two runs of the reference may differ, by output; None if no bound follows."""
     arguments = [argument(spec, action.inputs) for spec in action.params["inputs"]]
-    specs = [spec | {"dtype": "f64"} if spec["dtype"] in FORMATS else spec for spec in action.params["outputs"]]
+    doubles = dict.fromkeys(FORMATS, "f64") | dict.fromkeys(COMPLEX, "c128")
+    specs = [spec | {"dtype": doubles.get(spec["dtype"], spec["dtype"])} for spec in action.params["outputs"]]
     try:
         _, bounds = bounded_reference(action.inputs["source"], arguments, specs, action.params["inputs"])
     except MemoryError:
@@ -91,7 +92,7 @@ def _share(old: Array, new: Array, bound: Doubles) -> float:
 
 
 def _is_nan(array: Array) -> NDArray[np.bool_]:
-    return np.isnan(np.asarray(array, dtype=np.float64))
+    return np.isnan(dtypes.numbers(array))
 
 
 def _sketched_share(old: Doubles, new: Doubles, bound: Doubles) -> float:
@@ -121,7 +122,7 @@ def compare(old_path: str, new_path: str, *, sketched: bool) -> dict[str, Any]:
 
 
 def _arrays(old: Array, new: Array) -> dict[str, Any]:
-    numbers = [np.asarray(array, dtype=np.float64) for array in (old, new)]
+    numbers = [dtypes.numbers(array) for array in (old, new)]
     differ = (old != new) & ~(np.isnan(numbers[0]) & np.isnan(numbers[1]))
     found: dict[str, Any] = {"elements": old.size, "differ": int(np.count_nonzero(differ))}
     found |= dict.fromkeys(("abs", "rel", "index", "old", "new"))

@@ -1,6 +1,7 @@
 """Make a workload's inputs from their formulas and seeds: one ``.npy`` output for each.
 
-Each element is computed in double from its index alone, in blocks that fit the cache, and rounded once to the dtype.
+Each element is computed in double from its index alone, in blocks that fit the cache, and rounded once to the dtype. The formula of
+complex numbers is computed for real and for imaginary parts, with other random numbers.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ from mlir_matrix.actions.expr.expression import Binary, Call, ExpressionError, E
 from mlir_matrix.actions.expr.formula import ARITHMETIC, LARGEST_WHOLE, Constants, parse_formula
 from mlir_matrix.actions.numerics import prng
 from mlir_matrix.actions.numerics.dtypes import STORAGE, Array, DtypeError, encode, write_npy
+from mlir_matrix.actions.numerics.formats import COMPLEX
 from mlir_matrix.actions.numerics.prng import Doubles, Words
 from mlir_matrix.actions.params import InputsParams
 
 _BLOCK = 1 << 15
+#: The first stream of random numbers for imaginary parts; no formula has as many calls.
+_IMAGINARY = 1 << 20
 
 
 def run(action: Action[InputsParams]) -> None:
@@ -40,11 +44,14 @@ def blocks(formula: str, seed: int, dims: Mapping[str, int], shape: Sequence[int
     for start in range(0, total, _BLOCK):
         stop = min(start + _BLOCK, total)
         index = np.arange(start, stop, dtype=np.uint64)
-        values = Elements(formula, seed, dims, shape, index).compute(node)
+        values: Array = Elements(formula, seed, dims, shape, index).compute(node)
+        if dtype in COMPLEX:
+            imaginary = Elements(formula, seed, dims, shape, index, first=_IMAGINARY).compute(node)
+            values = np.stack([values, imaginary], axis=-1).view(np.complex128)[:, 0]
         try:
             yield encode(values, dtype)
         except DtypeError as error:
-            value = float(values[error.index])
+            value = values[error.index].item()
             message = f"element {start + error.index} is {value!r}, which {dtype} cannot hold"
             raise ExpressionError(message, text=formula) from None
 
@@ -52,10 +59,12 @@ def blocks(formula: str, seed: int, dims: Mapping[str, int], shape: Sequence[int
 class Elements(ExpressionInterpreter["float | Doubles"]):
     """Compute a formula at some linear indices. A subexpression that is equal for all of them stays a float."""
 
-    def __init__(self, text: str, seed: int, dims: Mapping[str, int], shape: Sequence[int], index: Words) -> None:
+    def __init__(
+        self, text: str, seed: int, dims: Mapping[str, int], shape: Sequence[int], index: Words, *, first: int = 0
+    ) -> None:
         super().__init__(text, dims)
         self._constants = Constants(text, dims)
-        self._seed, self._index = seed, index
+        self._seed, self._index, self._first = seed, index, first
         self._length = shape[-1] if shape else 1
 
     def compute(self, node: Node) -> Doubles:
@@ -86,7 +95,7 @@ class Elements(ExpressionInterpreter["float | Doubles"]):
             every = np.stack([np.broadcast_to(argument, self._index.shape) for argument in arguments])
             return cast(Doubles, np.take_along_axis(every, turns[np.newaxis], axis=0)[0])
         self._constants.check_range(node, known)
-        key = prng.stream_key(self._seed, node.ordinal)
+        key = prng.stream_key(self._seed, self._first + node.ordinal)
         if node.function == "iota":
             return self._index.astype(np.float64)
         if node.function == "permutation":

@@ -47,7 +47,7 @@ def _output(spec: JudgedOutput, files: Mapping[str, str]) -> dict[str, object]:
 
 def measure(array: dtypes.Array) -> dict[str, float]:
     """Return the number of elements, and sizes of the finite ones."""
-    sizes = np.abs(array.astype(np.float64))
+    sizes = np.abs(dtypes.numbers(array))
     finite = sizes[np.isfinite(sizes)]
     if not finite.size:
         return {"elements": array.size}

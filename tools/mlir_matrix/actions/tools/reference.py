@@ -82,12 +82,12 @@ def _check(spec: Tensor, result: object) -> Array:
         raise ActionFailed(f"output {name}: reference() returns a {type(result).__name__}, not a NumPy array")
     array = np.asarray(result)
     if array.dtype != dtype:
-        why = " (references compute in double)" if dtype == np.float64 else ""
+        why = " (references compute in double)" if dtype.kind in "fc" else ""
         raise ActionFailed(f"output {name}: reference() returns {array.dtype}, not {dtype}{why}")
     if list(array.shape) != list(spec["shape"]):
         shapes = f"{list(array.shape)}, not {list(spec['shape'])}"
         raise ActionFailed(f"output {name}: reference() returns the shape {shapes}")
-    count = int(np.count_nonzero(np.isnan(array))) if array.dtype == np.float64 else 0
+    count = int(np.count_nonzero(np.isnan(array))) if array.dtype.kind in "fc" else 0
     if count and (count == array.size or not spec.get("nan")):
         raise ActionFailed(f"output {name}: reference() returns NaN in {count} of {array.size} elements")
     return array

@@ -14,7 +14,7 @@ import numpy as np
 
 from mlir_matrix.actions.contract import PARTS, Action, Role, write_json
 from mlir_matrix.actions.numerics import dtypes
-from mlir_matrix.actions.numerics.dtypes import FLOATS, STORAGE, Array
+from mlir_matrix.actions.numerics.dtypes import ROUNDED, STORAGE, Array
 from mlir_matrix.actions.outcomes import of_relation
 from mlir_matrix.actions.params import JudgedOutput, Op, RelateParams
 from mlir_matrix.actions.runtime.prepared import INTERFACE
@@ -96,7 +96,7 @@ def _proves_nothing(wanted: Array, other: Array, dtype: str, op: Op | None) -> s
     """Return why a comparison with these numbers cannot fail; empty if it can."""
     if not wanted.size:
         return "zero elements prove nothing"
-    if dtype in FLOATS and not np.isfinite(wanted).any():
+    if dtype in ROUNDED and not np.isfinite(wanted).any():
         return "there is no finite number in it, which proves nothing"
     changes = op is not None and (op["kind"] != "scale" or op["factor"] != 1)
     if changes and transform.same(wanted, dtypes.decode(other, dtype)):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mlir_matrix.actions.contract import Action, ActionFailed
 from mlir_matrix.actions.numerics import dtypes, prng
-from mlir_matrix.actions.numerics.dtypes import FLOATS, STORAGE, Array
+from mlir_matrix.actions.numerics.dtypes import ROUNDED, STORAGE, Array
 from mlir_matrix.actions.params import Op, TransformParams
 
 #: The seed of the permutations. Nothing else uses it.
@@ -35,7 +35,7 @@ def _stored(before: Array, dtype: str, op: Op, name: str) -> Array:
         return moved(before, op)
     try:
         values = scaled(dtypes.decode(before, dtype), op["factor"], dtype)
-        return dtypes.encode(values, dtype) if dtype in FLOATS else values
+        return dtypes.encode(values, dtype) if dtype in ROUNDED else values
     except dtypes.DtypeError as error:
         raise ActionFailed(f"{name} times {op['factor']} does not fit: {error}") from None
 
@@ -60,7 +60,7 @@ def moved(array: Array, op: Op) -> Array:
 
 def scaled(values: Array, factor: float, dtype: str) -> Array:
     """Multiply decoded elements by a number. Raise DtypeError if an integer does not fit its type."""
-    if dtype in FLOATS:
+    if dtype in ROUNDED:
         with np.errstate(all="ignore"):
             return np.asarray(values * np.float64(factor))
     wide = values.astype(object) * int(factor)
@@ -84,5 +84,5 @@ def order(size: int) -> NDArray[np.int64]:
 
 def same(left: Array, right: Array) -> bool:
     """Return whether two arrays hold the same numbers; NaN equals NaN."""
-    kind = left.dtype.kind == "f" and right.dtype.kind == "f"
+    kind = left.dtype.kind in "fc" and right.dtype.kind in "fc"
     return left.shape == right.shape and bool(np.array_equal(left, right, equal_nan=kind))

@@ -46,11 +46,13 @@ Text = Annotated[StrictStr, Field(min_length=1, max_length=20_000)]
 Scalar = StrictBool | StrictInt | StrictFloat | StrictStr
 #: The value of a step's parameter: a scalar or a list of scalars.
 ParameterValue = Scalar | tuple[Scalar, ...]
-Dtype = Literal["f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8", "bool"]
+RealDtype = Literal["f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8", "bool"]
+#: ``c64`` and ``c128`` are complex, of two f32 and of two f64.
+Dtype = RealDtype | Literal["c64", "c128"]
 #: A device or a folder of devices: no part begins with a dot, so none leads out.
 Device = Annotated[StrictStr, matching(DEVICE_PATTERN, DEVICE_RULE)]
-#: The dtypes of floating point.
-FLOATS = frozenset(("f64", "f32", "f16", "bf16"))
+#: The dtypes whose elements are rounded, so that outputs have bounds; complex ones are pairs of floating-point numbers.
+FLOATS = frozenset(("f64", "f32", "f16", "bf16", "c64", "c128"))
 
 
 class Document(BaseModel):
@@ -551,7 +553,8 @@ class Match(Document):
 
     workload: tuple[NameGlob, ...] | NameGlob | None = None
     output: tuple[NameGlob, ...] | NameGlob | None = None
-    dtype: tuple[Dtype, ...] | Dtype | None = None
+    dtype: tuple[RealDtype, ...] | RealDtype | None = None
+    """The dtype of the output; of complex numbers that of their parts."""
     target: tuple[NameGlob, ...] | NameGlob | None = None
     numerics: (
         Annotated[dict[Name, tuple[StrictStr | StrictBool, ...] | StrictStr | StrictBool], Field(min_length=1)] | None

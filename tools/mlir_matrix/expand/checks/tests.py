@@ -12,11 +12,12 @@ from datetime import date
 from mlir_matrix.actions.expr.expression import ExpressionError
 from mlir_matrix.actions.expr.formula import GRAMMAR, check_formula
 from mlir_matrix.actions.mlir.interface import MAX_ELEMENTS, MAX_POINTERS, MAX_RANK
+from mlir_matrix.actions.numerics.formats import COMPLEX
 from mlir_matrix.base.names import OF, PatternError, did_you_mean, printable
 from mlir_matrix.base.text import catalog_options
 from mlir_matrix.catalog.bounds import evaluate
 from mlir_matrix.catalog.catalog import REFERENCE, Entry
-from mlir_matrix.catalog.golden_files import RECORD, SKETCH, WHOLE, GoldenFile, record_of
+from mlir_matrix.catalog.golden_files import RECORD, SKETCH, WHOLE, GoldenFile, is_sketched, record_of
 from mlir_matrix.catalog.models.base import FLOATS, Document, Output, TensorInput, Workload
 from mlir_matrix.catalog.models.suites import (
     KINDS,
@@ -104,9 +105,14 @@ def _workload(checker: Checker, workload: Entry[Workload], sources: set[str]) ->
 
 def _keys(checker: Checker, workload: Entry[Workload]) -> None:
     """Check that a workload without ``source`` has the keys that it needs, and no key that requires ``source``."""
-    for key in ("inputs", "outputs"):
-        if not getattr(workload.document, key):
-            checker.wrong(workload, f"the key '{key}' is missing or empty: a workload has {key}, or a 'source'", key)
+    if not workload.document.outputs:
+        checker.wrong(
+            workload, "the key 'outputs' is missing or empty: a workload has outputs, or a 'source'", "outputs"
+        )
+    if "inputs" not in workload.document.model_fields_set:
+        checker.wrong(
+            workload, "the key 'inputs' is missing: a workload has inputs (inputs: {} if none), or a 'source'", "inputs"
+        )
     for key, shown in (("program", "program"), ("parameters", "with")):
         if getattr(workload.document, key):
             checker.wrong(workload, f"'{shown}' has no effect without 'source'", shown)
@@ -119,6 +125,9 @@ def _outputs(checker: Checker, workload: Entry[Workload]) -> None:
             checker.wrong(workload, fix, "outputs", name, "compare")
         if output.nan is not None and output.dtype not in FLOATS:
             checker.wrong(workload, f"{output.dtype} has no NaN; leave 'nan' out", "outputs", name, "nan")
+        if output.dtype in COMPLEX and is_sketched(workload.document, output):
+            fix = f"an array of {output.dtype} has no sketch, and this one is too large for a golden; write golden: computed"
+            checker.wrong(workload, fix, "outputs", name, "dtype")
         if f"{name}{WHOLE}".endswith(SKETCH):
             checker.wrong(workload, "an output's name may not end in .sketch: sketches' files do", "outputs", name)
 

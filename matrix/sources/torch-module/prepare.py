@@ -15,7 +15,7 @@ import linecache
 import math
 import random
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -29,7 +29,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from mlir_matrix.actions import api
 from mlir_matrix.actions.api import Action, ActionFailed, under_test
 
-DTYPES = {getattr(torch, name): dtype for dtype, name in api.FRAMEWORK_NAMES.items()}
 #: The least size that scaling leaves of a number.
 LEAST = 2
 #: The least number that is halved together with all others that large, where none can be halved by itself, and that equal numbers
@@ -46,10 +45,6 @@ RECURRENT = frozenset(("lstm", "gru", "rnn_tanh", "rnn_relu"))
 STEP_CALLS = 10
 #: The distance between the seeds of two draws of inputs.
 DRAW = 1_000_003
-#: How many times its bound PyTorch itself may be off.
-FAR = 100
-#: A seed that no draw has; a module that draws numbers gives something else with it.
-OTHER_SEED = 4_294_967_291
 #: How many seeds NumPy has.
 SEEDS = 2**32
 #: What errors call the program: the path at which actions see it. Results have the user's own path there.
@@ -126,9 +121,23 @@ class Built:
     def tensors(self) -> list[torch.Tensor]:
         return _tensors(self.leaves)
 
+    @property
+    def inputs(self) -> list[tuple[str, torch.Tensor]]:
+        return [*self.state.items(), *((f"input {at}", each) for at, each in enumerate(self.tensors))]
+
+    def double(self) -> None:
+        self.module.double()
+        self.leaves = [_doubled(leaf) for leaf in self.leaves]
+
     def call(self) -> Any:
         positional, named = pytree.tree_unflatten(self.leaves, self.form)
         return self.module(*positional, **named)
+
+
+def _doubled(leaf: Any) -> Any:
+    if not isinstance(leaf, torch.Tensor):
+        return leaf
+    return leaf.double() if leaf.is_floating_point() else leaf.clone()
 
 
 def _tensors(tree: Any) -> list[torch.Tensor]:
@@ -158,8 +167,17 @@ def run(action: Action) -> None:
         return _build(_module(text), options, draw)
 
     built = build()
-    outputs = _outputs(build, action.inputs["error_bounds.py"])
-    _write(action, text, built, outputs, options, draw)
+    footer = PROGRAM.format(
+        seed=options.seed % SEEDS,
+        # Of inputs, the program needs only their form.
+        input_seed=_input_seed(options, 0) % SEEDS,
+        arguments=built.statements[0],
+        model=options.model,
+        inputs=built.statements[1],
+        training=options.training,
+    )
+    write_program = api.load(action.inputs["module_outputs.py"], "write_program")
+    write_program(action, text + footer, build, action.inputs["error_bounds.py"])
 
 
 def _module(text: str) -> ModuleType:
@@ -566,148 +584,3 @@ def _is_equal(tensor: torch.Tensor, views: Collection[View]) -> bool:
     """Return whether all elements of some parts of a tensor are equal."""
     parts = [tensor.as_strided(*view).reshape(-1) for view in views]
     return all(bool((part == parts[0][0]).all()) for part in parts)
-
-
-@dataclass(frozen=True)
-class Output:
-    """A result: in the module's own dtypes, in double, and how far from it a correct program may be."""
-
-    declared: dict[str, Any]
-    expected: numpy.ndarray[Any, Any]
-    bound: numpy.ndarray[Any, Any] | None
-    rationale: str
-
-
-def _outputs(build: Callable[[], Built], bounds: str) -> list[Output]:
-    """Run a module as it is, twice, and in double. Each is built anew: modules with tensors of their own cannot be copied."""
-    bounds_of = api.load(bounds, "run_with_bounds")
-    built, again, double = build(), build(), _doubled(build())
-    tensors = zip((*double.state.values(), *double.tensors), (*built.state.values(), *built.tensors), strict=True)
-    own = [(ours, theirs.dtype) for ours, theirs in tensors]
-    with torch.no_grad(), under_test(any_frame=True):
-        returned = built.call()
-        _seed(OTHER_SEED)
-        plain, other = (pytree.tree_flatten_with_path(each)[0] for each in (returned, again.call()))
-    declared: dict[int, dict[str, Any]] = {}
-    for place, (path, value) in enumerate(plain):
-        if isinstance(value, torch.Tensor):
-            declared[place] = _declared(_key(path, len(declared)), f"output {len(declared)}", value)
-    if not declared:
-        raise ActionFailed(f"the module returns no tensor, but an object of type {type(returned).__name__}")
-    found = bounds_of(double, [value for _, value in plain], own, lambda: _doubled(build()))
-    if len(plain) != len(other) or any(not _same(plain[at][1], other[at][1]) for at in declared):
-        raise ActionFailed("the module gives something else each time: it draws random numbers, or reads a clock")
-    outputs = [Output(declared[at], *found[at]) for at in declared]
-    for at, output in enumerate(outputs):
-        if not output.expected.size:
-            raise ActionFailed(f"output {at} has no elements, so nothing can be compared")
-        if output.bound is not None:
-            _check_reference(at, plain[list(declared)[at]][1], output.expected, output.bound)
-    return outputs
-
-
-def _check_reference(
-    at: int, plain: torch.Tensor, expected: numpy.ndarray[Any, Any], bound: numpy.ndarray[Any, Any]
-) -> None:
-    """Raise ActionFailed if PyTorch's own result is far from that in double, which is then of another program."""
-    own = plain.detach().double().numpy()
-    with numpy.errstate(all="ignore"):
-        near = (
-            (numpy.abs(own - expected) <= FAR * numpy.abs(bound))
-            | (own == expected)
-            | (numpy.isnan(own) & numpy.isnan(expected))
-            | (~numpy.isfinite(own) & numpy.signbit(bound))
-        )
-    if not near.all():
-        raise ActionFailed(
-            f"{near.size - near.sum()} of {near.size} elements of output {at} are more than {FAR} times their bound from those of"
-            " the module in float64, in PyTorch itself; so they are no reference"
-        )
-
-
-def _same(value: torch.Tensor, other: torch.Tensor) -> bool:
-    # As bytes, because a NaN is equal to itself here.
-    pair = [each.contiguous().view(-1).view(torch.uint8) for each in (value, other)]
-    return value.shape == other.shape and bool(torch.equal(*pair))
-
-
-def _doubled(built: Built) -> Built:
-    """Convert a module and its inputs to double, in place."""
-    with under_test(any_frame=True):
-        built.module.double()
-        built.leaves = [_doubled_leaf(leaf) for leaf in built.leaves]
-    return built
-
-
-def _doubled_leaf(leaf: Any) -> Any:
-    if not isinstance(leaf, torch.Tensor):
-        return leaf
-    return leaf.double() if leaf.is_floating_point() else leaf.clone()
-
-
-def _key(path: Sequence[Any], place: int) -> str:
-    words = [str(getattr(part, "key", getattr(part, "idx", getattr(part, "name", "")))) for part in path]
-    name = "-".join(_safe(word) for word in words if word)
-    return f"{place}-{name}" if name else str(place)
-
-
-def _safe(word: str) -> str:
-    """Return a word without what a name of an input or output cannot have."""
-    return "".join(c if c.isalnum() and c.isascii() else "_" for c in word)
-
-
-def _declared(name: str, what: str, tensor: torch.Tensor) -> dict[str, Any]:
-    """Declare an input or output; ``what`` it is called in errors. Raise ActionFailed for what kernels do not take."""
-    if tensor.layout is not torch.strided or tensor.is_nested or tensor.is_quantized:
-        raise ActionFailed(f"{what} is sparse, nested or quantized; kernels take and give dense tensors")
-    if tensor.device.type != "cpu":
-        raise ActionFailed(f"{what} is on the device {tensor.device}; expected cpu")
-    if tensor.dtype not in DTYPES:
-        raise ActionFailed(f"{what} has the dtype {tensor.dtype}; known: {', '.join(map(str, DTYPES))}")
-    return {"name": name, "shape": list(tensor.shape), "dtype": DTYPES[tensor.dtype], "dynamic": []}
-
-
-def _write(
-    action: Action,
-    text: str,
-    built: Built,
-    outputs: Sequence[Output],
-    options: Options,
-    draw: int,
-) -> None:
-    footer = PROGRAM.format(
-        seed=options.seed % SEEDS,
-        # Of inputs, the program needs only their form.
-        input_seed=_input_seed(options, 0) % SEEDS,
-        arguments=built.statements[0],
-        model=options.model,
-        inputs=built.statements[1],
-        training=options.training,
-    )
-    tensors = [*built.state.items(), *((f"input {at}", each) for at, each in enumerate(built.tensors))]
-    inputs = [
-        (_declared(f"{at}-{_safe(name)}", name, tensor), _save(f"argument-{at}.npy", _stored(tensor)))
-        for at, (name, tensor) in enumerate(tensors)
-    ]
-    wanted = [
-        api.Expected(
-            declared=each.declared,
-            file=_save(f"expected-{at}.npy", each.expected),
-            bound="" if each.bound is None else _save(f"bound-{at}.npy", each.bound),
-            rationale=each.rationale,
-        )
-        for at, each in enumerate(outputs)
-    ]
-    api.write_prepared(action, text + footer, inputs, wanted)
-
-
-def _stored(tensor: torch.Tensor) -> numpy.ndarray[Any, Any]:
-    plain = tensor.detach().contiguous()
-    bits: numpy.ndarray[Any, Any] = (plain.view(torch.uint16) if plain.dtype == torch.bfloat16 else plain).numpy()
-    return bits
-
-
-def _save(path: str, array: numpy.ndarray[Any, Any]) -> str:
-    # Not ascontiguousarray, which gives a scalar a dimension.
-    numpy.save(path, numpy.asarray(array, order="C"))
-    return path

@@ -21,6 +21,7 @@ from mlir_matrix.catalog.models.base import (
     SourceForm,
     Step,
     Target,
+    Tool,
     Workload,
     used_steps,
 )
@@ -143,6 +144,15 @@ class Catalog:
         """The entries that each segment of a test identifier names, in the order of the segments."""
         things = (self.frameworks, self.pipelines, self.targets, self.workloads)
         return dict(zip(SEGMENT_NAMES, things, strict=True))
+
+    def tool_file(self, entry: Entry[Any], name: str) -> tuple[Path, Path] | None:
+        """Return the catalog folder and the path of a file that a tool names; None if there is no such file."""
+        other, _, file = name.rpartition("/")
+        sections: Mapping[type[Tool], Mapping[str, Entry[Any]]] = {
+            Framework: self.frameworks, SourceForm: self.sources, Step: self.steps, Target: self.targets,
+        }  # fmt: skip
+        owner = sections[type(entry.document)].get(other) if other else entry
+        return (owner.root, owner.files[file]) if owner and file in owner.files else None
 
     def default_pins(self, environment: str) -> Mapping[str, str]:
         """Return the default release of every component in an environment.

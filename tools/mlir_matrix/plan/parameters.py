@@ -77,7 +77,11 @@ def tool_files(catalog: Catalog, entry: Tooled, params: ToolParams) -> dict[str,
     if "command" not in params:
         files["tool"] = file = file_of(catalog, entry.root, entry.folder / TOOL_FILES[type(entry.document)])
         params["tool"] = file.path
-    return files | {name: file_of(catalog, entry.root, entry.folder / name) for name in entry.document.files}
+    for name in entry.document.files:
+        found = catalog.tool_file(entry, name)
+        assert found is not None, name
+        files[name.rpartition("/")[2]] = file_of(catalog, *found)
+    return files
 
 
 def label(workload: Entry[Workload]) -> str:

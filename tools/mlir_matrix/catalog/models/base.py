@@ -38,6 +38,14 @@ def matching(pattern: str, rule: str) -> Any:
 
 _GLOB_RULE = "a pattern: names with '*', '?', '[a-z]' and '{a,b}', and '/' in those for tests"
 Name = Annotated[StrictStr, Field(pattern=NAME_PATTERN, max_length=NAME_LENGTH)]
+#: A file of an entry's folder, or of another entry's: ``error_bounds.py``, ``torch-module/error_bounds.py``.
+ToolFile = Annotated[
+    StrictStr,
+    matching(
+        rf"^(?:{NAME_PATTERN[1:-1]}/)?{NAME_PATTERN[1:-1]}$", "the name of a file, or FOLDER/FILE of another tool"
+    ),
+    Field(max_length=2 * NAME_LENGTH),
+]
 #: A glob over test identifiers, segment by segment: ``pytorch/*/x86_64/mlp``, ``jax/**``.
 Glob = Annotated[StrictStr, matching(r"^[A-Za-z0-9_.+*?\[\]{},!/@=:~-]+$", _GLOB_RULE), Field(max_length=400)]
 #: A glob over names of one kind: ``linalg-*``.
@@ -231,8 +239,9 @@ class Tool(Document):
     preload: tuple[Module, ...] = ()
     """Modules that a worker imports before it forks actions: those that are slow to import. ``MODULE:FUNCTION`` also calls a
     function of the environment's packages, without arguments, so that actions find its caches filled."""
-    files: tuple[Name, ...] = ()
-    """Further files of the folder that the tool reads; each is an input of this name."""
+    files: tuple[ToolFile, ...] = ()
+    """Further files that the tool reads: of its folder, or ``ENTRY/FILE`` of another entry of the same section. Each is an input
+    with the name of the file."""
     parameters: dict[Name, Parameter] = {}
     requires: tuple[Requirement, ...] = ()
     """Requirements of all variants."""

@@ -41,11 +41,14 @@ def check(checker: Checker, entry: Tooled, what: str, names: Collection[str]) ->
     tool = document.tool_name(entry.files)
     _files(checker, entry, tool)
     _one_tool(checker, entry, what, tool)
-    for index, name in enumerate(document.files):
+    inputs = [name.rpartition("/")[2] for name in document.files]
+    for index, name in enumerate(inputs):
         if name in {*names, "tool"}:
             checker.wrong(entry, f"'{name}' is the name of an input or output; rename the file", "files", index)
+        if name in inputs[:index]:
+            checker.wrong(entry, f"another of the files is called '{name}'; rename one of them", "files", index)
     if tool == COMMAND:
-        _commands(checker, entry, {*names, "kind", *document.files})
+        _commands(checker, entry, {*names, "kind", *inputs})
     if document.preload and tool != PYTHON_FILE:
         checker.wrong(entry, f"'preload' has no effect: the {what} has no file {file} that imports anything", "preload")
     _variants(checker, entry)
@@ -88,7 +91,10 @@ def _files(checker: Checker, entry: Tooled, tool: str) -> None:
     """Check that the files that a tool names exist, and that it names all files."""
     named = dict(_named_files(entry.document))
     for keys, name in named.items():
-        if name not in entry.files:
+        if "/" in name:
+            if checker.catalog.tool_file(entry, name) is None:
+                checker.wrong(entry, f"there is no file '{name}' in another folder of this section", *keys)
+        elif name not in entry.files:
             message = f"there is no file '{name}' in this folder{did_you_mean(name, entry.files)}"
             checker.wrong(entry, message, *keys)
     own = TOOL_FILES[type(entry.document)]

@@ -8,12 +8,14 @@ they may return cached attributes for a minute. It does not cover those without 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import sys
 import time
 from collections.abc import Iterable
 from functools import cache
+from glob import glob
 from operator import attrgetter
 
 from mlir_matrix.base.digest import digest_bytes, digest_value
@@ -27,6 +29,11 @@ _REMOTE = (
 )
 _NO_CHANGE_TIME = ("vfat", "msdos", "exfat", "squashfs", "erofs", "cramfs", "romfs", "iso9660", "udf")
 _MOUNTS = "/proc/self/mountinfo"
+#: What kernel modules say of themselves and of GPUs.
+_GPU_FACTS = (
+    "/proc/driver/nvidia/version", "/proc/driver/nvidia/gpus/*/information", "/sys/module/amdgpu/version",
+    "/sys/class/kfd/kfd/topology/nodes/*/name",
+)  # fmt: skip
 _name = attrgetter("name")
 
 
@@ -125,6 +132,18 @@ def cpu_digest() -> str:
     return digest_value(facts)
 
 
+@cache
+def gpu_digest() -> str:
+    """Return the digest of the releases of GPU drivers and of the models of GPUs, on which results of kernels on them depend."""
+    facts = []
+    for pattern in _GPU_FACTS:
+        for path in sorted(glob(pattern)):
+            with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+                # The other lines about a GPU name its place and its serial number.
+                facts += [line for line in file if not path.endswith("/information") or line.startswith("Model:")]
+    return digest_value(facts)
+
+
 def machine_identity() -> list[object]:
     """Return the properties of this machine and interpreter that results depend on. Of programs on PATH, only Pythons."""
     libc = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else ""
@@ -132,4 +151,13 @@ def machine_identity() -> list[object]:
     # An interpreter on PATH replaces the locked one of an environment.
     places = (f"{folder}/python3.{minor}" for folder in os.get_exec_path() for minor in range(11, 20))
     pythons = [place for place in places if os.access(place, os.X_OK)]
-    return [sys.version, os.path.realpath(sys.executable), libc, os.geteuid(), cpu_digest(), packages, pythons]
+    return [
+        sys.version,
+        os.path.realpath(sys.executable),
+        libc,
+        os.geteuid(),
+        cpu_digest(),
+        gpu_digest(),
+        packages,
+        pythons,
+    ]

@@ -10,6 +10,7 @@ import fnmatch
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 from itertools import product
 from typing import NamedTuple
@@ -22,6 +23,8 @@ NAME_LENGTH = 64
 DEVICE_PATTERN = r"^/dev(/[A-Za-z0-9_][A-Za-z0-9_.:@+-]*)+$"
 #: The rule of the pattern in words, for errors.
 DEVICE_RULE = "a device or a folder below /dev, such as '/dev/kvm'; no part of it may begin with a dot"
+#: A device, or a glob over devices: ``/dev/nvidia*``.
+DEVICE_GLOB_PATTERN = r"^/dev(/[A-Za-z0-9_*?\[][A-Za-z0-9_.:@+*?\[\]-]*)+$"
 #: Segments of a test identifier: framework/pipeline/target/workload.
 SEGMENTS = 4
 SEGMENT_NAMES = ("framework", "pipeline", "target", "workload")
@@ -41,6 +44,11 @@ PINS_MARK = "@"
 OF = "~"
 #: Separates a corpus and its member: ``onnx-nodes:test_abs``.
 MEMBER = ":"
+
+
+def lacking_devices(globs: Iterable[str], devices: Collection[str]) -> list[str]:
+    """Return the devices and globs over devices of which none is granted."""
+    return [each for each in globs if not any(fnmatchcase(device, each) for device in devices)]
 
 
 def split_pins(text: str) -> tuple[str, str]:

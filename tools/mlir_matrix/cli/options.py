@@ -13,6 +13,7 @@ import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import wraps
+from glob import glob
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -21,7 +22,7 @@ import click
 from click.core import ParameterSource
 
 from mlir_matrix.base.errors import UsageError
-from mlir_matrix.base.names import DEVICE_PATTERN, DEVICE_RULE, check_known, printable
+from mlir_matrix.base.names import DEVICE_GLOB_PATTERN, DEVICE_PATTERN, DEVICE_RULE, check_known, printable
 from mlir_matrix.base.paths import launcher, repository
 from mlir_matrix.base.text import catalog_options
 from mlir_matrix.catalog.project import FILE, NO_PROJECT, FoundProject, entry_names, find_project_file
@@ -162,10 +163,17 @@ def _pairs(
 
 
 def _devices(_context: click.Context, _parameter: click.Parameter, values: Sequence[str]) -> tuple[str, ...]:
+    devices: list[str] = []
     for value in values:
-        if not re.fullmatch(DEVICE_PATTERN, value):
-            raise UsageError(f"--device {printable(value)}: expected {DEVICE_RULE}")
-    return tuple(dict.fromkeys(values))
+        if re.fullmatch(DEVICE_PATTERN, value):
+            devices.append(value)
+        elif not re.fullmatch(DEVICE_GLOB_PATTERN, value):
+            raise UsageError(f"--device {printable(value)}: expected {DEVICE_RULE}; or a glob such as '/dev/nvidia*'")
+        elif found := [path for path in sorted(glob(value)) if re.fullmatch(DEVICE_PATTERN, path)]:
+            devices += found
+        else:
+            raise UsageError(f"--device {printable(value)}: this machine has no such device")
+    return tuple(dict.fromkeys(devices))
 
 
 def _shard(_context: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[int, int] | None:
@@ -407,7 +415,7 @@ device = Option(
     multiple=True,
     callback=_devices,
     metavar="PATH",
-    help="Grant a device, e.g. /dev/kvm, to kernels of targets that declare it. Repeatable.",
+    help="Grant a device, e.g. /dev/kvm or '/dev/nvidia*', to kernels of targets that declare it. Repeatable.",
 )
 _TIMEOUT = Option(
     "timeout",

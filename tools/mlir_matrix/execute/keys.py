@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from mlir_matrix.actions.contract import OUTPUT_FOLDER
 from mlir_matrix.base.digest import digest_bytes, digest_value
-from mlir_matrix.base.fingerprint import cpu_digest
+from mlir_matrix.base.fingerprint import cpu_digest, gpu_digest
 from mlir_matrix.plan.graph import File, Graph, PlannedAction
 
 ACTIONS_FOLDER = Path(__file__).resolve().parent.parent / "actions"
@@ -147,6 +147,13 @@ def request(action: PlannedAction, inputs: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
+def platform_digest(action: PlannedAction) -> str:
+    """Return the digest of the CPU that native code depends on, and of the GPUs where the action may use a device."""
+    if not action.native:
+        return ""
+    return digest_value([cpu_digest(), gpu_digest()]) if action.params.get("devices") else cpu_digest()
+
+
 def action_key(action: PlannedAction, inputs: Iterable[Read], *, environment: str) -> str:
     """Return the key of an action's result; ``environment`` is the digest of the environment."""
     words = [
@@ -155,7 +162,7 @@ def action_key(action: PlannedAction, inputs: Iterable[Read], *, environment: st
         action.params_digest,
         environment,
         tool_digest(action.tool, action.params.get("backend")),
-        cpu_digest() if action.native else "",
+        platform_digest(action),
     ]
     for read in inputs:
         words += read[:3]

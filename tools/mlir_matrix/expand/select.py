@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,6 +32,7 @@ from mlir_matrix.base.names import (
     in_order,
     is_glob,
     is_name,
+    lacking_devices,
     name_glob,
     printable,
     split_pins,
@@ -180,7 +182,7 @@ def _granted(catalog: Catalog, tests: Iterable[Test], devices: Collection[str]) 
     lacking = {
         name: lack
         for name, entry in catalog.targets.items()
-        if (lack := [device for device in entry.document.devices if device not in devices])
+        if (lack := lacking_devices(entry.document.devices, devices))
     }
     return map(partial(_withheld, lacking), tests) if lacking else tests
 
@@ -192,7 +194,7 @@ def _withheld(lacking: Mapping[str, Sequence[str]], test: Test) -> Test:
         return test
     needs, one = lacking[target], len(lacking[target]) == 1
     reason = f"target {target} needs {' and '.join(needs)}, which {'is' if one else 'are'} not granted; matrix run "
-    reason += f"{' '.join(f'--device {device}' for device in needs)} grants {'it' if one else 'them'}"
+    reason += f"{' '.join(f'--device {shlex.quote(device)}' for device in needs)} grants {'it' if one else 'them'}"
     return replace(test, outcome=Outcome.SKIPPED, selected=False, reason=reason, expectation=None)
 
 

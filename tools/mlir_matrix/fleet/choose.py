@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from mlir_matrix.base.names import split_pins, test_glob
+from mlir_matrix.base.names import lacking_devices, split_pins, test_glob
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.machines import Has, Machine
 from mlir_matrix.catalog.pins import Pins
@@ -142,7 +142,7 @@ class _Abilities:
     def _target(self, name: str) -> str:
         if name in self._catalog.targets and name not in self._targets:
             target, has = self._catalog.targets[name].document, self._has
-            missing = [device for device in target.devices if device not in has.devices]
+            missing = lacking_devices(target.devices, has.devices)
             reason = ""
             if has.cpu.architecture not in target.machine:
                 wanted = " or ".join(target.machine)
@@ -196,7 +196,7 @@ class _Wishes:
         self._withheld = {
             name: f"target {name} needs {' and '.join(lack)}, which {at} does not grant"
             for name, entry in catalog.targets.items()
-            if (lack := [device for device in entry.document.devices if device not in granted])
+            if (lack := lacking_devices(entry.document.devices, granted))
         }
 
     def refusal(self, test: Test) -> str:

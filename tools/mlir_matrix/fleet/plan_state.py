@@ -15,7 +15,6 @@ from typing import TypedDict
 
 from mlir_matrix.base.digest import digest_bytes, digest_file, digest_value
 from mlir_matrix.base.errors import MatrixError
-from mlir_matrix.base.fingerprint import cpu_digest
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute import keys
@@ -100,7 +99,7 @@ def input_digests(plan: PlannedTests, state: PlanState) -> dict[str, str]:
     known: dict[str, str] = {}
     for name, action in plan.graph.actions.items():
         words = [name, state["environments"][action.environment], state["tools"][tool_of(action)]]
-        words.append(cpu_digest() if action.native else "")
+        words.append(keys.platform_digest(action))
         for ref in action.inputs.values():
             words.append(known[ref.action] if isinstance(ref, Produced) else state["files"][name_of(ref)])
         known[name] = digest_bytes("\n".join(words).encode())

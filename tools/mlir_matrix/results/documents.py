@@ -139,6 +139,8 @@ class TestEntry(NamedTest):
     """The steps of its route that it reached, in order; absent if it reached none."""
     wrong_output: NotRequired[Digest]
     """Of wrong outputs of a program: their digest. Equal digests are equal bits."""
+    device: NotRequired[str]
+    """The GPU that ran it, and the release of its driver: `NVIDIA H100 80GB HBM3, driver 550.54.15`."""
     scaled: NotRequired[str]
     """Of a program that was too large for a test: which of its numbers were made smaller, `seq_len from 4096 to 128`."""
     signal: NotRequired[str]

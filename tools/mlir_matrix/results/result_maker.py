@@ -56,6 +56,8 @@ class _Chain:
     poisons: int = 0
     #: Which numbers of the program were made smaller.
     scaled: str = ""
+    #: The GPU that ran it.
+    device: str = ""
     #: The file of a catalog that is imported.
     source: str = ""
     #: The first action that failed.
@@ -114,6 +116,7 @@ class ResultMaker:
         environments = self._alone.setdefault(spec.environment, frozenset({spec.environment}))
         poisons = [found] if isinstance(found := done.result.metrics.get("poisons"), int) else []
         scaled = str(done.result.metrics.get("scaled", ""))
+        device = str(done.result.metrics.get("device", ""))
         read = spec.inputs.get("source")
         source = read.path if isinstance(read, File) else ""
         sources = [self._chains.get(source) or self._unfinished(source) for source in spec.sources]
@@ -122,7 +125,7 @@ class ResultMaker:
             duration += before.duration_s
             cached = cached and before.cached
             poisons += [before.poisons] if before.poisons else []
-            scaled = scaled or before.scaled
+            scaled, device = scaled or before.scaled, device or before.device
             source = source or before.source
         for before in sources:
             if environments <= before.environments:
@@ -141,7 +144,9 @@ class ResultMaker:
         if done.result.ok and spec.stage != Stage.CODEGEN and is_level(spec):
             levels = (*levels, action)
         poison = min(poisons, default=0)
-        self._chains[action] = _Chain(duration, cached, environments, poison, scaled, source, failed, steps, levels)
+        self._chains[action] = _Chain(
+            duration, cached, environments, poison, scaled, device, source, failed, steps, levels
+        )
 
     def _unfinished(self, action: str) -> _Chain:
         needed = (self._graph.actions[name].environment for name in self._graph.needed_by(action))
@@ -221,6 +226,7 @@ class ResultMaker:
             ir=self._ir_after(chain.levels),
             wrong_output=self._wrong_output(action) if verdict and word == Outcome.MISMATCH else "",
             scaled=chain.scaled,
+            device=chain.device,
             step=_step(chain.failed or action) if word != Outcome.PASS else None,
             signal=outcome.get("signal", ""),
             frame=frame,

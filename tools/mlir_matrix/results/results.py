@@ -34,7 +34,7 @@ SCHEMA = "mlir-matrix/results/v1"
 NOT_RUN = frozenset({Outcome.UNSUPPORTED, Outcome.SKIPPED})
 #: Keys of an entry that are absent if they are empty.
 _OPTIONAL = (
-    *("expectation", "quarantine", "position", "step", "steps", "wrong_output", "scaled", "signal", "frame"),
+    *("expectation", "quarantine", "position", "step", "steps", "wrong_output", "scaled", "device", "signal", "frame"),
     *("diagnostics", "kept", "repeat", "next", "costs"),
 )
 
@@ -86,6 +86,8 @@ class TestResult:
     wrong_output: str = ""
     #: For a program that was too large for a test: which of its numbers were reduced.
     scaled: str = ""
+    #: The GPU that ran it, and the release of its driver.
+    device: str = ""
     #: For a crash: the name of the signal.
     signal: str = ""
     #: The innermost frame of a stack in the diagnostics.

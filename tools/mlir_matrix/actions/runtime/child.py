@@ -37,7 +37,7 @@ from mlir_matrix.actions.contract import (
     sites,
 )
 from mlir_matrix.actions.outcomes import Outcome
-from mlir_matrix.actions.sandbox import isolation
+from mlir_matrix.actions.sandbox import gpu_driver, isolation
 
 REQUEST_FILE = "action.json"
 OUTCOME_FILE = "outcome.json"
@@ -179,9 +179,10 @@ def run_forked(
             isolation.die_with_parent()
             isolation.shield(False)
         try:
-            # The shadow memory of a sanitizer takes terabytes of addresses.
-            shadowed = any(_SHADOWED.search(release) for release, _ in programs.values())
-            isolation.limit_resources(memory_mb=memory_mb, mapped=not shadowed)
+            # The shadow memory of a sanitizer takes terabytes of addresses, and the driver of a GPU maps its memory.
+            vast = any(_SHADOWED.search(release) for release, _ in programs.values())
+            vast = vast or gpu_driver.has_gpu(request["params"].get("devices", ()))
+            isolation.limit_resources(memory_mb=memory_mb, mapped=not vast)
             if space is not None:
                 folder = space.folder
                 space.confine()

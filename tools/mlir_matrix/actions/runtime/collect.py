@@ -81,7 +81,7 @@ def metrics_of(folder: str, *, ok: bool) -> dict[str, Any]:
         found = {}
     if ok:
         return found
-    return {"log": read_log(folder)} | {name: found[name] for name in ("commands", "scaled") if name in found}
+    return {"log": read_log(folder)} | {name: found[name] for name in ("commands", "scaled", "device") if name in found}
 
 
 def remove_folder(folder: str) -> None:

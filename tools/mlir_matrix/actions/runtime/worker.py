@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import errno
+import fnmatch
 import gc
 import importlib
 import json
@@ -26,6 +27,7 @@ import time
 from collections.abc import Sequence
 from functools import cache
 from importlib.machinery import PathFinder
+from itertools import chain
 from typing import Any, NoReturn
 
 from mlir_matrix.actions import contract
@@ -34,7 +36,7 @@ from mlir_matrix.actions.runtime import bytecode
 from mlir_matrix.actions.runtime.bazel_layout import Staged, layout_of
 from mlir_matrix.actions.runtime.child import REQUEST_FILE, open_plain, run_forked
 from mlir_matrix.actions.runtime.running import Ends, Running
-from mlir_matrix.actions.sandbox import isolation, root
+from mlir_matrix.actions.sandbox import gpu_driver, isolation, root
 from mlir_matrix.actions.sandbox.cgroup import ContainerCounters
 
 #: Seconds that an action has for printing its stack after its time limit.
@@ -250,9 +252,12 @@ class Worker:
 
     def _space(self, folder: str, devices: Sequence[str]) -> isolation.Space | None:
         """Enter the namespaces of a process. Raise OSError for a device that is not granted."""
-        if refused := [device for device in devices if device not in self._granted]:
+        found = {glob: fnmatch.filter(self._granted, glob) for glob in devices}
+        if refused := [glob for glob, granted in found.items() if not granted]:
             raise PermissionError(errno.EACCES, f"{' and '.join(refused)}: not granted by matrix run --device")
-        return self._spaces.open(folder, alone=self._alone, devices=devices) if self._spaces is not None else None
+        if self._spaces is None:
+            return None
+        return self._spaces.open(folder, alone=self._alone, devices=sorted({*chain(*found.values())}))
 
     def _end_overdue(self) -> None:
         now = time.monotonic()
@@ -413,6 +418,8 @@ def main(arguments: Sequence[str], declared: Sequence[str] | None = None) -> int
         return _tell_bound(declared or ())
     if options.persistent_worker:
         isolation.die_with_parent()
+    if declared is not None and options.device:
+        declared = [*declared, *gpu_driver.files(options.device)]
     spaces = isolation.enter(declared)
     isolation.adopt_orphans()
     if options.persistent_worker:

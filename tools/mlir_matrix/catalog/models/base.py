@@ -23,7 +23,7 @@ from pydantic import (
 )
 
 from mlir_matrix.actions.params import MainForm, TypeWord
-from mlir_matrix.base.names import DEVICE_PATTERN, DEVICE_RULE, NAME_LENGTH, NAME_PATTERN
+from mlir_matrix.base.names import DEVICE_GLOB_PATTERN, DEVICE_PATTERN, DEVICE_RULE, NAME_LENGTH, NAME_PATTERN
 from mlir_matrix.catalog.releases import parse_range
 
 #: By pattern: the rule for texts, for messages.
@@ -61,6 +61,8 @@ Dtype = RealDtype | Literal["c64", "c128"]
 Device = Annotated[StrictStr, matching(DEVICE_PATTERN, DEVICE_RULE)]
 #: The dtypes whose elements are rounded, so that outputs have bounds; complex ones are pairs of floating-point numbers.
 FLOATS = frozenset(("f64", "f32", "f16", "bf16", "c64", "c128"))
+#: A device, or a glob over devices.
+DeviceGlob = Annotated[StrictStr, matching(DEVICE_GLOB_PATTERN, f"{DEVICE_RULE}; or a glob such as '/dev/nvidia*'")]
 
 
 class Document(BaseModel):
@@ -511,8 +513,9 @@ class Target(Tool):
     """For ``run.py`` and ``command``: False if results do not depend on the CPU, so that other machines may share them."""
     timed: StrictBool = False
     """True if its ``run.py`` times its calls by ``timed`` or ``timed_by``, where it is asked to."""
-    devices: tuple[Device, ...] = ()
-    """Devices that a kernel needs, e.g. ``/dev/kvm``. Tests are skipped unless ``matrix run --device`` grants them."""
+    devices: tuple[DeviceGlob, ...] = ()
+    """Devices that a kernel needs: ``/dev/kvm``, or a glob, of whose devices it gets all that are granted. Tests are skipped unless
+    ``matrix run --device`` grants them."""
     numerics: NumericsAttributes = {}
     """Its attributes, e.g. ``libm: musl``. They override those of a workload."""
     oracle: Text | None = None

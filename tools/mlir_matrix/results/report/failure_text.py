@@ -69,7 +69,7 @@ def _parts(entry: Mapping[str, Any]) -> Iterator[str]:
         yield f"pins:   {', '.join(f'{name} {release}' for name, release in pins.items())}"
     if step := entry.get("step"):
         yield f"step:   {step['name']}"
-    for name in ("scaled", "signal", "frame", "kept", "repeat", "next"):
+    for name in ("device", "scaled", "signal", "frame", "kept", "repeat", "next"):
         if entry.get(name):
             yield f"{f'{name}:':<7} {entry[name]}"
 

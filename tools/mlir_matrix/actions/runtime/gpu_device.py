@@ -1,0 +1,150 @@
+"""Load and launch kernels by the driver of a GPU, CUDA's or HIP's, whose functions correspond.
+
+Memory is managed: both the host and the device read and write it, at one address. Each launch waits for its kernel.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+from collections.abc import Iterable, Sequence
+from ctypes import byref, c_int, c_size_t, c_uint, c_void_p
+from typing import Any, NamedTuple
+
+from mlir_matrix.actions.contract import ActionFailed, MachineFailed, add_metrics
+from mlir_matrix.actions.sandbox.gpu_driver import DRIVERS, library_path
+
+_ATTACH_GLOBAL = 1
+#: A host thread that waits sleeps, so that the time limit sees a kernel that never ends.
+_BLOCKING_SYNC = 4
+_JIT_LOG, _JIT_LOG_SIZE = 5, 6
+_LOG_BYTES = 16 << 10
+_OUT_OF_MEMORY = 2
+_OTHER_CODE = "the kernels are compiled for another GPU"
+#: Errors for which no program is to blame: the numbers are the same in cuda.h and in hip_runtime_api.h.
+_OF_MACHINE = {
+    _OUT_OF_MEMORY: "the GPU has no free memory, which other processes may use",
+    3: "the driver is shutting down", 46: "another process has the GPU for itself", 100: "the driver finds no GPU",
+    101: "the driver finds no GPU", 209: _OTHER_CODE, 214: "the memory of the GPU is damaged",
+    222: "the driver is too old for this PTX", 802: "the GPU is not ready",
+    803: "the driver's library does not fit its kernel module", 804: "the driver's library does not support this GPU",
+}  # fmt: skip
+_RELEASE = re.compile(r"\b\d+(?:\.\d+)+\b")
+
+
+class _Names(NamedTuple):
+    """The functions of a driver."""
+
+    init: str
+    device: str
+    name: str
+    error: str
+    allocate: str
+    free: str
+    load: str
+    function: str
+    launch: str
+    wait: str
+    #: The file in which the kernel has the release of the driver.
+    release: str
+
+
+_FUNCTIONS = {
+    "cuda": _Names(
+        "cuInit", "cuDeviceGet", "cuDeviceGetName", "cuGetErrorName", "cuMemAllocManaged", "cuMemFree_v2", "cuModuleLoadDataEx",
+        "cuModuleGetFunction", "cuLaunchKernel", "cuCtxSynchronize", "/proc/driver/nvidia/version",
+    ),
+    "hip": _Names(
+        "hipInit", "hipDeviceGet", "hipDeviceGetName", "hipDrvGetErrorName", "hipMallocManaged", "hipFree", "hipModuleLoadDataEx",
+        "hipModuleGetFunction", "hipModuleLaunchKernel", "hipDeviceSynchronize", "/sys/module/amdgpu/version",
+    ),
+}  # fmt: skip
+
+
+class GpuDevice:
+    """The first GPU that a driver, ``cuda`` or ``hip``, gives to this process."""
+
+    def __init__(self, api: str, library: str = "") -> None:
+        """Raise MachineFailed if there is no driver, or if it does not start. ``library``: its path, instead of the machine's."""
+        path = library or library_path(DRIVERS[api])
+        if not path:
+            raise MachineFailed(
+                f"this machine has no {DRIVERS[api].library.replace(chr(92), '')}; install the driver of its GPU"
+            )
+        # It would keep compiled kernels in a home.
+        os.environ["CUDA_CACHE_DISABLE"] = "1"
+        try:
+            self._library = ctypes.CDLL(path)
+        except OSError as error:
+            raise MachineFailed(f"the driver of the GPU does not load: {error}") from error
+        self._names, self._functions = _FUNCTIONS[api], dict[str, c_void_p]()
+        self._start(self._names.init, c_uint(0))
+        device = c_int()
+        self._start(self._names.device, byref(device), 0)
+        if api == "cuda":
+            self._start("cuDevicePrimaryCtxSetFlags_v2", device, c_uint(_BLOCKING_SYNC))
+            context = c_void_p()
+            self._start("cuDevicePrimaryCtxRetain", byref(context), device)
+            self._start("cuCtxSetCurrent", context)
+        else:
+            self._start("hipSetDevice", device)
+            self._start("hipSetDeviceFlags", c_uint(_BLOCKING_SYNC))
+        text = ctypes.create_string_buffer(256)
+        self._start(self._names.name, text, len(text), device)
+        add_metrics({"device": f"{text.value.decode('utf-8', 'replace')}, driver {_release_of(self._names.release)}"})
+
+    def allocate(self, size: int) -> int:
+        """Return the address of new memory. Raise MachineFailed if there is none."""
+        made = c_void_p()
+        self._start(self._names.allocate, byref(made), c_size_t(max(size, 1)), c_uint(_ATTACH_GLOBAL))
+        return made.value or 0
+
+    def free(self, address: int) -> None:
+        self._start(self._names.free, c_void_p(address))
+
+    def load(self, code: bytes, kernels: Iterable[str]) -> None:
+        """Load code and find these kernels in it. Raise ActionFailed, with the driver's messages, if it refuses them."""
+        module, log = c_void_p(), ctypes.create_string_buffer(_LOG_BYTES)
+        options = (c_int * 2)(_JIT_LOG, _JIT_LOG_SIZE)
+        values = (c_void_p * 2)(ctypes.addressof(log), _LOG_BYTES)
+        self._run(self._names.load, byref(module), code + b"\0", c_uint(2), options, values, log=log)
+        for name in kernels:
+            self._functions[name] = c_void_p()
+            self._run(self._names.function, byref(self._functions[name]), module, name.encode())
+
+    def launch(self, name: str, grid: Sequence[int], block: Sequence[int], shared_bytes: int, arguments: Any) -> None:
+        """Launch a kernel and wait for it. ``arguments``: an array of pointers to the values of its parameters."""
+        sizes = [c_uint(size) for size in (*grid, *block, shared_bytes)]
+        self._run(self._names.launch, self._functions[name], *sizes, c_void_p(), arguments, c_void_p())
+        self._run(self._names.wait)
+
+    def _start(self, function: str, *arguments: Any) -> None:
+        """Call a function that no program makes fail."""
+        if code := getattr(self._library, function)(*arguments):
+            raise MachineFailed(f"the GPU cannot be used: {self._message(function, code)}")
+
+    def _run(self, function: str, *arguments: Any, log: Any = None) -> None:
+        """Call a function that fails if a program is wrong."""
+        code = getattr(self._library, function)(*arguments)
+        if code in _OF_MACHINE:
+            raise MachineFailed(f"the GPU cannot run this: {self._message(function, code)}")
+        if code:
+            said = log.value.decode("utf-8", "replace") if log else ""
+            raise ActionFailed(f"the GPU's driver refuses: {self._message(function, code)}", diagnostics=said)
+
+    def _message(self, function: str, code: int) -> str:
+        name = ctypes.c_char_p()
+        getattr(self._library, self._names.error)(code, byref(name))
+        word = (name.value or b"error %d" % code).decode("utf-8", "replace")
+        return f"{function}: {word}" + (f" ({_OF_MACHINE[code]})" if code in _OF_MACHINE else "")
+
+
+def _release_of(path: str) -> str:
+    """Return the release of a driver, as a file of its kernel module states it."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            found = _RELEASE.search(file.read())
+    except OSError:
+        return "unknown"
+    return found[0] if found else "unknown"

@@ -1,0 +1,84 @@
+"""Find the driver of a GPU: libraries of this machine, which must fit its kernel module, so no lock file can name them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from glob import glob
+from typing import NamedTuple
+
+from mlir_matrix.actions.sandbox.root import needed_by
+
+_LOADER_CACHE = "/etc/ld.so.cache"
+#: Where containers, WSL, NixOS and ROCm's packages have libraries that the loader's cache may not list.
+_FOLDERS = (
+    "/usr/local/nvidia/lib64",
+    "/usr/lib/wsl/lib",
+    "/run/opengl-driver/lib",
+    "/opt/rocm/lib",
+    "/usr/lib64",
+    "/usr/lib",
+)
+_ELF_64_BIT = b"\x7fELF\x02"
+
+
+class Driver(NamedTuple):
+    """What a kind of GPU needs of its machine."""
+
+    #: How the paths of its devices begin.
+    devices: str
+    #: A pattern of the library that programs load, and globs of those that this one loads from the same folder.
+    library: str
+    beside: tuple[str, ...]
+    #: Globs of what the library reads of the kernel.
+    state: tuple[str, ...] = ()
+
+
+CUDA = Driver("/dev/nvidia", r"libcuda\.so\.1", ("libcuda*.so*", "libnvidia-*.so*"))
+HIP = Driver(
+    "/dev/kfd",
+    r"libamdhip64\.so(?:\.\d+)?",
+    ("libamd*.so*", "libhsa-*.so*", "libhip*.so*", "librocprofiler*.so*"),
+    ("/sys/devices/virtual/kfd", "/sys/class/kfd", "/sys/class/drm", "/sys/dev/char", "/sys/devices/pci*"),
+)
+DRIVERS = {"cuda": CUDA, "hip": HIP}
+
+
+def library_path(driver: Driver) -> str:
+    """Return the path of a driver's library; empty if this machine has none."""
+    pattern = re.compile(rf"/[^\0]*/{driver.library}(?=\0)".encode())
+    try:
+        with open(_LOADER_CACHE, "rb") as file:
+            listed = {os.fsdecode(path) for path in pattern.findall(file.read())}
+    except OSError:
+        listed = set()
+    name = re.compile(driver.library)
+    beside = (
+        path for folder in _FOLDERS for path in glob(f"{folder}/lib*.so*") if name.fullmatch(os.path.basename(path))
+    )
+    # The release with the highest number; the loader's cache also lists libraries for 32 bits.
+    return next(filter(_is_64_bit, [*sorted(listed, reverse=True), *beside]), "")
+
+
+def _is_64_bit(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(_ELF_64_BIT)) == _ELF_64_BIT
+    except OSError:
+        return False
+
+
+def has_gpu(devices: Iterable[str]) -> bool:
+    """Return whether one of the devices belongs to a GPU."""
+    return any(device.startswith(driver.devices) for device in devices for driver in DRIVERS.values())
+
+
+def files(devices: Iterable[str]) -> Iterator[str]:
+    """Yield the files of this machine without which devices that are granted cannot be used."""
+    for driver in DRIVERS.values():
+        if any(device.startswith(driver.devices) for device in devices) and (path := library_path(driver)):
+            yield from needed_by(path)
+            folders = {os.path.dirname(path), os.path.dirname(os.path.realpath(path))}
+            yield from (found for folder in folders for name in driver.beside for found in glob(f"{folder}/{name}"))
+            yield from (found for name in driver.state for found in glob(name))

@@ -6,7 +6,7 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
-from mlir_matrix.actions.api import Action, ActionFailed, read_text, run_program, uncontracted
+from mlir_matrix.actions.api import Action, ActionFailed, gpu_program, read_text, run_program, uncontracted
 
 #: A module with one kernel, as gpu-kernel-outlining makes it.
 MODULE = re.compile(r"^  gpu\.module @(\w+)[^\n]*\{\n(.*?)^  \}$", re.MULTILINE | re.DOTALL)
@@ -24,7 +24,8 @@ CONTROLS = {"finite_only_opt": 0, "daz_opt": 0, "correctly_rounded_sqrt32": 1, "
 def run(action: Action) -> None:
     parameters = action.params["parameters"]
     passes = f"builtin.module(gpu.module({parameters['passes']}))"
-    run_program("mlir-opt", [action.inputs["ir"], f"--pass-pipeline={passes}", "-o", "lowered.mlir"])
+    ir = gpu_program.take(action, gpu_program.MODULE)
+    run_program("mlir-opt", [ir, f"--pass-pipeline={passes}", "-o", "lowered.mlir"])
     text = read_text("lowered.mlir", "the lowered module")
     aliases = "".join(line for line in text.splitlines(keepends=True) if line.startswith(("#", "!")))
     modules = [_translate(name, aliases, body) for name, body in MODULE.findall(text)]
@@ -36,10 +37,11 @@ def run(action: Action) -> None:
     machine += [f"-mcpu={parameters['cpu']}"] if parameters["cpu"] else []
     run_program("opt", [*machine, "kernels.bc", "-o", "optimised.bc"])
     contracted = ["-fp-contract=fast"] if parameters["fp-contract"] == "fast" else uncontracted()
-    run_program("llc", [*machine, *contracted, "optimised.bc", "-o", action.outputs["out"]])
+    run_program("llc", [*machine, *contracted, "optimised.bc", "-o", "kernels.s"])
     kernels = [name for name, _ in MODULE.findall(text)]
-    if idle := _without_store(read_text(action.outputs["out"], "the assembly"), kernels):
+    if idle := _without_store(read_text("kernels.s", "the assembly"), kernels):
         raise ActionFailed(f"kernel {idle} stores nothing")
+    gpu_program.give(action, "kernels.s", without=gpu_program.MODULE)
 
 
 def _without_store(assembly: str, kernels: list[str]) -> str:

@@ -24,7 +24,10 @@ from mlir_matrix.actions.mlir.by_programs import uncontracted
 from mlir_matrix.actions.mlir.interface import complaints, refuse
 from mlir_matrix.actions.numerics.formats import FRAMEWORK_NAMES
 from mlir_matrix.actions.params import Tensor
+from mlir_matrix.actions.runtime import gpu_program
 from mlir_matrix.actions.runtime.driver import check_written, driver_arguments, judge
+from mlir_matrix.actions.runtime.memrefs import call_main
+from mlir_matrix.actions.runtime.other_loader import run_with_libraries
 from mlir_matrix.actions.runtime.prepared import Expected, pack, write_prepared
 from mlir_matrix.actions.runtime.programs import check_started, clean, library, sanitizer_of, variables_of
 from mlir_matrix.actions.runtime.programs import command as command_of
@@ -57,6 +60,7 @@ __all__ = [
     "Tensor",
     "backend_of",
     "bindings",
+    "call_main",
     "check_arguments",
     "check_names",
     "check_outputs",
@@ -66,6 +70,7 @@ __all__ = [
     "command_of",
     "complaints",
     "driver_arguments",
+    "gpu_program",
     "judge",
     "last_words",
     "library",
@@ -75,6 +80,7 @@ __all__ = [
     "read_text",
     "refuse",
     "run_program",
+    "run_with_libraries",
     "sanitizer_of",
     "text_of",
     "timed",

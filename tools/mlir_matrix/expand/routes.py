@@ -383,7 +383,7 @@ def _follow(
         step = catalog.steps[name]
         if kind not in step.document.accepts:
             return ()
-        gives = step.document.gives or kind
+        gives = step.document.kind_from(kind)
         arguments = []
         for key, parameter in step.document.parameters.items():
             value, position, default = parameter.default, step.source.position("parameters", key, "default"), True

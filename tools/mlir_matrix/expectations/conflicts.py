@@ -59,7 +59,7 @@ class Seen:
 
 def candidates(steps: Mapping[str, Step]) -> list[tuple[str, str]]:
     """Return the pairs of tests whose steps lead from a kind to a kind in common; ``steps`` has the step of each test."""
-    routes = {test: {(kind, step.gives or kind) for kind in step.accepts} for test, step in steps.items()}
+    routes = {test: set(step.kinds().items()) for test, step in steps.items()}
     return [pair for pair in combinations(sorted(steps), 2) if not routes[pair[0]].isdisjoint(routes[pair[1]])]
 
 

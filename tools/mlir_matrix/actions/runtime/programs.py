@@ -11,6 +11,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -30,6 +31,8 @@ from mlir_matrix.actions.contract import (
 )
 from mlir_matrix.actions.sandbox import isolation, root
 
+#: The name of the interpreter that runs this.
+PYTHON = "python3"
 #: Folders in the environment's wheels that have programs, from component files.
 folders: list[str] = []
 _ERROR = re.compile(r"(?:^|: )(?:error|LLVM ERROR): (.+)", re.MULTILINE)
@@ -119,9 +122,9 @@ def _prefix_of(program: str) -> str | None:
 def command(program: str, *, libraries: bool = False) -> list[str]:
     """Return the words that start a program. Raise MachineFailed if the environment has no such program.
 
-    ``libraries``: a program of a wheel uses the loader and the libraries of the environment's first prefix.
+    ``libraries``: a program of a wheel, and the interpreter, uses the loader and the libraries of the environment's first prefix.
     """
-    if found := _of_wheels(program):
+    if found := sys.executable if program == PYTHON else _of_wheels(program):
         if not libraries:
             return [found]
         lender = next(iter(prefixes))

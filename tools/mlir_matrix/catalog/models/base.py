@@ -413,8 +413,8 @@ class Step(Tool):
     environment: Name
     accepts: Annotated[tuple[Name, ...], Field(min_length=1)]
     """The kinds that it takes."""
-    gives: Name | None = None
-    """The kind that it gives. Absent: the kind of its input."""
+    gives: Name | Annotated[dict[Name, Name], Field(min_length=1)] | None = None
+    """The kind that it gives, or that by the kind of its input. Absent, here or there: the kind of its input."""
     stage: Literal["lower", "codegen"] = "lower"
     passes: Text | None = None
     """For ``passes``: the pipeline, as in ``mlir-opt --pass-pipeline=builtin.module(…)``, without ``builtin.module``."""
@@ -429,6 +429,14 @@ class Step(Tool):
     numerics: NumericsAttributes = {}
     """Its attributes, e.g. ``contraction: fast``, for pipelines with this step among their ``steps``. They override those of a
     framework, a target or a workload."""
+
+    def kind_from(self, kind: str) -> str:
+        """Return the kind that it gives for an input of a kind."""
+        return (self.gives.get(kind) if isinstance(self.gives, dict) else self.gives) or kind
+
+    def kinds(self) -> dict[str, str]:
+        """Return the kind that it gives, by each that it takes."""
+        return {kind: self.kind_from(kind) for kind in self.accepts}
 
 
 class StepUse(Document):

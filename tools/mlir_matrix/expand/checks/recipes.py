@@ -49,8 +49,12 @@ def _step(checker: Checker, step: Entry[Step]) -> None:
     checker.known(step, "environment", document.environment, catalog.environments, "environment")
     for index, kind in enumerate(document.accepts):
         checker.known(step, "kind", kind, catalog.kinds, "accepts", index)
-    if document.gives is not None:
+    if isinstance(document.gives, str):
         checker.known(step, "kind", document.gives, catalog.kinds, "gives")
+    elif document.gives:
+        for kind, given in document.gives.items():
+            checker.known(step, "kind that it accepts", kind, document.accepts, "gives", kind)
+            checker.known(step, "kind", given, catalog.kinds, "gives", kind)
 
 
 def _target(checker: Checker, target: Entry[Target]) -> None:
@@ -178,7 +182,7 @@ def _follow(
     at, left, entered = kind, set[str](), "in this entry"
     for keys, name, _ in route:
         step = checker.catalog.steps[name].document
-        gives = step.gives or at
+        gives = step.kind_from(at)
         if not checker.catalog.kinds.keys() >= {*step.accepts, gives}:
             return None  # reported at the step
         problem = None

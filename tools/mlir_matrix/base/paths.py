@@ -71,14 +71,29 @@ def repository() -> Path:
     It is ``MATRIX_ROOT``, else the files in the installed wheel, else the checkout of this package.
     """
     named = os.environ.get("MATRIX_ROOT")
-    if named:
-        return Path(named).resolve()
+    return Path(named).resolve() if named else _files()
+
+
+def _files() -> Path:
+    """Return the folder with the files of this program, whatever ``MATRIX_ROOT`` is."""
     return INSTALLED if is_installed() else INSTALLED.parents[2]
+
+
+def cmake_folder() -> Path:
+    """Return the folder of the module for ``find_package(MlirMatrix)``."""
+    return _files() / "tools" / "cmake"
 
 
 def launcher() -> str:
     """Return the command with which the user started the program."""
     return os.environ.get("MATRIX_LAUNCHER") or ("matrix" if is_installed() else "tools/matrix")
+
+
+def launcher_path() -> str:
+    """Return the path of the launcher, for files that other programs read in any folder."""
+    import shutil
+
+    return os.path.abspath(shutil.which(launcher()) or _files() / launcher())
 
 
 def is_installed() -> bool:

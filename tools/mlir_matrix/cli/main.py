@@ -166,6 +166,14 @@ VERBS: Mapping[str, LazyVerb | LazyGroup] = {
 COLLECTING = (100_000, 20, 20)
 
 
+def _print_cmake_folder(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value and not context.resilient_parsing:
+        from mlir_matrix.base.paths import cmake_folder
+
+        click.echo(cmake_folder())
+        context.exit()
+
+
 @click.group(
     cls=VerbGroup,
     verbs=VERBS,
@@ -173,6 +181,14 @@ COLLECTING = (100_000, 20, 20)
     epilog="Start with: matrix plan, matrix run. Each verb has --help with examples.",
 )
 @click.version_option(__version__, prog_name="matrix")
+@click.option(
+    "--cmakedir",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_cmake_folder,
+    help="Print the folder for CMake's MlirMatrix_DIR and exit.",
+)
 def matrix() -> None:
     """Test MLIR pipelines end to end: framework × pipeline × target, compared with float64 references."""
 

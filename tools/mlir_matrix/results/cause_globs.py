@@ -74,7 +74,12 @@ def _globs(names: Collection[str], every: Collection[str]) -> Iterator[str]:
     """Yield globs that match these names, ``*`` if they are all of several ones."""
     if names == every and len(names) > 1:
         yield "*"
-        return
+    else:
+        yield from braces(names)
+
+
+def braces(names: Iterable[str]) -> Iterator[str]:
+    """Yield globs that match these names: ``{mlp,topk}``."""
     ordered = sorted(names)
     # A pattern with more alternatives is refused.
     for start in range(0, len(ordered), MOST_ALTERNATIVES):

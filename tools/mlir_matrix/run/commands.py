@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import redirect_stdout
 from functools import partial
 from importlib import import_module
@@ -21,7 +21,7 @@ from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import DiskFullError, InfrastructureError, MatrixError, UsageError
 from mlir_matrix.base.files import write_output
 from mlir_matrix.base.names import is_glob
-from mlir_matrix.base.paths import find_home, launcher, repository
+from mlir_matrix.base.paths import find_home, launcher, launcher_path, repository
 from mlir_matrix.base.text import counted, now
 from mlir_matrix.cli import options
 from mlir_matrix.cli.output import note, report_trim, used_pins, warn
@@ -342,6 +342,8 @@ def _exit_code(report: KeptRun, problems: list[InfrastructureError]) -> int:
 
 
 _BATCH = 2_000
+#: Formats of ``matrix plan`` that other programs read to run the tests.
+_ENTRIES = ("ctest", "lit")
 
 
 @verb(
@@ -350,13 +352,15 @@ _BATCH = 2_000
     "matrix plan 'jax/**' --format ids",
     "matrix plan smoke 'pytorch/*/x86_64/mlp*' --format json",
     "matrix plan --machine x86-64-builder",
+    "matrix plan smoke --format ctest > build/CTestTestfile.cmake",
+    "matrix plan smoke --format lit > build/lit.cfg.py",
 )
 @options.tests
 @options.session(*options.releases)
 @options.sealed
 @options.device
 @options.selection
-@options.output_format("table", "json", "ids")
+@options.output_format("table", "json", "ids", *_ENTRIES)
 @click.option(
     "--check",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -383,10 +387,15 @@ def plan_command(
     if form == "ids" and selection == EVERYTHING:
         _print_lines(choose(current.catalog, tests, pins=current.pins).ids())
         return 0
+    if form in _ENTRIES and selection.machine:
+        raise UsageError(f"--format {form} writes tests for any machine; remove --machine, or give --machine none")
     selected = select(current, tests, selection, devices, excluded=True)
     chosen, current = selected.tests, selected.current
     if form == "ids":
         _print_lines(test.id for test in chosen if not test.excluded)
+        return 0
+    if form in _ENTRIES:
+        _print_lines(_entries(form, current, tests, [test.id for test in chosen if test.selected]))
         return 0
     plan = selected.plan([test for test in chosen if test.selected])
     used_pins(current, plan.graph)
@@ -404,6 +413,19 @@ def plan_command(
 
     print_lines([*plan_lines(chosen, plan, current, sealed=sealed), *map(escape, selected.lines)])
     return 0
+
+
+def _entries(form: str, current: Session, tests: Sequence[str], selected: Sequence[str]) -> Iterator[str]:
+    """Return the lines of a file for CTest or lit. Raise UsageError if no test is left."""
+    from mlir_matrix.run.entries import ctest_lines, lit_lines
+
+    if not selected:
+        raise UsageError(f"--format {form}: no test can run; for the reasons, leave out --format {form}")
+    words = options.words_anywhere(click.get_current_context())
+    if form == "lit":
+        return lit_lines(launcher_path(), words, tests)
+    suites = [name for name in tests if name in current.catalog.suites]
+    return ctest_lines(launcher_path(), words, suites, selected)
 
 
 def _check(file: Path, selected: Selected, plan: PlannedTests, *, sealed: bool) -> int:

@@ -13,7 +13,7 @@ from mlir_matrix import __version__
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.files import write_text
 from mlir_matrix.base.names import PINS_MARK, check_known, printable
-from mlir_matrix.base.paths import find_home, repository
+from mlir_matrix.base.paths import Home, find_home, repository
 from mlir_matrix.base.text import counted
 from mlir_matrix.catalog.load import load
 from mlir_matrix.catalog.pins import Pins, read_pins
@@ -27,6 +27,7 @@ from mlir_matrix.expectations.conflicts import by_releases, find_conflicts, obse
 from mlir_matrix.expectations.documents import Expect
 from mlir_matrix.expectations.expectations import FileChange, expectations_change, members_change
 from mlir_matrix.expectations.report import lines
+from mlir_matrix.expectations.upstream import compare_upstream
 from mlir_matrix.plan.request import LOCAL, Limits
 from mlir_matrix.plan.session import plan_tests, select_tests
 from mlir_matrix.results.merge import read_results, result_of
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     "matrix expect smoke",
     "matrix expect smoke 'jax/**' --write",
     "matrix expect smoke --results results.json --format json",
+    "matrix expect torch-mlir --from xfail_sets.py",
 )
 @click.argument("name", metavar="SUITE|CORPUS")
 @click.argument("globs", nargs=-1, metavar="[GLOB|ID]...")
@@ -52,6 +54,13 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Use the results in FILE, by matrix run SUITE --results FILE; run nothing.",
 )
+@click.option(
+    "--from",
+    "upstream",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Compare with the sets of expected failures in a Python file of upstream; 'xfail_sets' of the suite names them.",
+)
 @click.option("--write", is_flag=True, help="Write the files. Without this option, only show the patch.")
 @options.output_format("text", "json")
 @options.catalog
@@ -59,8 +68,8 @@ if TYPE_CHECKING:
 @options.limits
 @options.quiet
 def expect_command(
-    name: str, globs: tuple[str, ...], results: Path | None, write: bool, form: str, catalogs: tuple[Path, ...],
-    cache_dir: Path | None, limits: Limits, quiet: bool,
+    name: str, globs: tuple[str, ...], results: Path | None, upstream: Path | None, write: bool, form: str,
+    catalogs: tuple[Path, ...], cache_dir: Path | None, limits: Limits, quiet: bool,
 ) -> int:  # fmt: skip
     """Run a suite and propose the patch of matrix/expectations/SUITE.yaml, grouped by reason.
 
@@ -68,11 +77,17 @@ def expect_command(
     with a rule in the suite itself. With GLOB, run only those tests; all others keep their expectations. For a corpus whose
     members are named in members.txt, propose that list first.
 
-    Exit code 1: a file would change, and nothing was written.
+    With --from, show instead which tests fail only here, by reason, and which pass only here.
+
+    Exit code 1: a file would change, and nothing was written; with --from, a test differs from what upstream expects.
     """
     roots = [repository(), *catalogs]
     home = find_home(cache_dir=cache_dir)
     catalog = load(roots)
+    if upstream:
+        if write:
+            raise UsageError("--write and --from exclude each other: --from only compares")
+        return _compare(catalog, home, name, globs, results, upstream, limits, form, quiet)
     listed = _listed_corpora(catalog, name)
     if other := next((each for each in globs if each in catalog.suites), ""):
         raise UsageError(f"'{other}' is another suite; choose tests of {name} by a glob or an identifier")
@@ -106,11 +121,7 @@ def expect_command(
         others = {each: entry for each, entry in catalog.expectations.items() if each != name}
         catalog = replace(catalog, expectations=others)
         current = Session(catalog=catalog, home=home, pins=Pins(catalog))
-        if results:
-            found = _read(results, current, name, globs)
-        else:
-            plan = plan_tests(current, select_tests(current, [name, *globs]))
-            found = {each.id: each for each in run_all(current, plan, LOCAL, limits, quiet=quiet).results}
+        found = _results(current, name, globs, results, limits, quiet)
         tests = [test for test in choose(catalog, [name]).tests() if test.selected]
         file, document["expectations"] = expectations_change(catalog.suites[name], old, tests, found)
         keep(file)
@@ -131,6 +142,36 @@ def _listed_corpora(catalog: Catalog, name: str) -> set[str]:
     listed = {each for each, corpus in catalog.corpora.items() if corpus.document.folder is None}
     check_known("suite or listed corpus", [name], listed | catalog.suites.keys())
     return listed
+
+
+def _compare(
+    catalog: Catalog, home: Home, name: str, globs: Sequence[str], results: Path | None, upstream: Path, limits: Limits,
+    form: str, quiet: bool,
+) -> int:  # fmt: skip
+    """Show how the results of a suite differ from what upstream expects."""
+    check_known("suite", [name], catalog.suites)
+    catalog = validate(catalog)
+    current = Session(catalog=catalog, home=home, pins=Pins(catalog))
+    found = _results(current, name, globs, results, limits, quiet)
+    document: Expect = {
+        "schema": "mlir-matrix/expect/v1",
+        "summary": {"new": 0, "changed": 0, "gone": 0, "left": 0},
+        "name": name,
+        "written": False,
+        "upstream": compare_upstream(catalog, catalog.suites[name], upstream, found),
+    }
+    show(form, document, lines(document))
+    return int(any(cell["only_they_fail"] or cell["only_we_fail"] for cell in document["upstream"]["cells"]))
+
+
+def _results(
+    current: Session, name: str, globs: Sequence[str], file: Path | None, limits: Limits, quiet: bool
+) -> dict[str, TestResult]:
+    """Run a suite, or read its results from a file."""
+    if file:
+        return _read(file, current, name, globs)
+    plan = plan_tests(current, select_tests(current, [name, *globs]))
+    return {each.id: each for each in run_all(current, plan, LOCAL, limits, quiet=quiet).results}
 
 
 def _read(file: Path, current: Session, name: str, globs: Sequence[str]) -> dict[str, TestResult]:

@@ -53,6 +53,37 @@ class MembersChange(TypedDict):
     """Unified diff for `git apply`; empty if nothing changes."""
 
 
+class Differing(TypedDict):
+    """Tests that differ alike from what upstream expects."""
+
+    outcome: str
+    """Ours."""
+    reason: str
+    """Why they fail here; the sets that have them where they pass here."""
+    tests: list[str]
+    """Their names upstream."""
+
+
+class UpstreamCell(TypedDict):
+    """The results of a cell beside the sets of tests that upstream expects to fail, or does not run."""
+
+    cell: str
+    sets: list[str]
+    both_pass: int
+    both_fail: int
+    only_they_fail: list[Differing]
+    only_we_fail: list[Differing]
+    not_run: list[str]
+    """Tests of the sets without a verdict here."""
+
+
+class Upstream(TypedDict):
+    """What upstream expects to fail, and what fails here."""
+
+    file: str
+    cells: list[UpstreamCell]
+
+
 class ExpectSummary(TypedDict):
     """Numbers of tests."""
 
@@ -75,7 +106,9 @@ class Expect(TypedDict):
     members: NotRequired[MembersChange]
     """Present for a corpus whose members are named in a list."""
     expectations: NotRequired[ExpectationsChange]
-    """Present for a suite."""
+    """Present for a suite, without `--from`."""
+    upstream: NotRequired[Upstream]
+    """Present with `--from`."""
 
 
 class KnownConflict(TypedDict):

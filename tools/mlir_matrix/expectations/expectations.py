@@ -78,7 +78,7 @@ def normalised(reason: str) -> str:
     return printable(_LIST.sub("…", text), _LONGEST).strip()
 
 
-def _reason(result: TestResult) -> str:
+def reason_of(result: TestResult) -> str:
     """Return why a test fails, without text that differs between runs or machines."""
     facts = ""
     if result.outcome == Outcome.MISMATCH and result.verdict:
@@ -155,7 +155,7 @@ def _after(test: Test | None, result: TestResult | None, before: Cause | None) -
         return before, f"in quarantine: {quarantine['reason']} ({quarantine['position']})"
     if result.verdict and not is_measurable(result.verdict):
         return before, f"nothing was compared: {result.reason}"
-    return Cause(result.outcome, _reason(result)), ""
+    return Cause(result.outcome, reason_of(result)), ""
 
 
 def text(suite: str, causes: Mapping[str, Cause], links: Mapping[tuple[str, Cause], str]) -> str:

@@ -46,18 +46,21 @@ class Expectation(Document):
     link: StrictStr | None = None
 
 
+Cell = Annotated[
+    StrictStr,
+    matching(
+        r"^[^/@\s]+(/[^/@\s]+){2}(@[^/@\s]+)?$", "a cell: framework/pipeline/target, then '@' and pins if any vary"
+    ),
+]
+
+
 class ExpectedTests(Document):
     """Tests of one cell that end alike, for one reason."""
 
     outcome: ExpectedOutcome
     reason: Text
     """Without what differs between tests: numbers, shapes, names of values."""
-    cell: Annotated[
-        StrictStr,
-        matching(
-            r"^[^/@\s]+(/[^/@\s]+){2}(@[^/@\s]+)?$", "a cell: framework/pipeline/target, then '@' and pins if any vary"
-        ),
-    ]
+    cell: Cell
     tests: Annotated[
         tuple[Annotated[StrictStr, matching(r"^[^/@\s*?]+$", "a workload, or WORKLOAD~PROPERTY")], ...],
         Field(min_length=1),
@@ -212,6 +215,10 @@ class Suite(Document):
     """Relations between runs of tests."""
     conflicts: tuple[Conflict, ...] = ()
     """Known conflicts of IR tests; `matrix conflicts` finds the others."""
+
+    xfail_sets: dict[Cell, Annotated[tuple[Name, ...], Field(min_length=1)]] = Field(default={})
+    """By cell, the names of the sets in upstream's Python file with the tests that upstream expects to fail there, or does not run:
+    ``matrix expect SUITE --from FILE`` compares them with our results."""
 
     def workload_globs(self) -> Iterator[str]:
         """Yield the globs that choose workloads: those of ``include``, of tests, and of blocks, of names."""

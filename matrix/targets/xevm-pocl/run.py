@@ -8,7 +8,15 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from mlir_matrix.actions.api import Action, ActionFailed, MachineFailed, command_of, gpu_program, library, run_with_libraries
+from mlir_matrix.actions.api import (
+    Action,
+    ActionFailed,
+    MachineFailed,
+    command_of,
+    gpu_program,
+    library,
+    run_with_libraries,
+)
 
 #: PoCL starts this program of Debian by an absolute path, which an action does not have. The other path is as long.
 TRANSLATOR, SHORTER = b"/usr/bin/llvm-spirv-18", b"./llvm-spirv"

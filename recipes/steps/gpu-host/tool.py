@@ -37,7 +37,9 @@ def run(action: Action) -> None:
     run_program("llc", [level, *MACHINE, *generated, "optimised.ll", "-o", "host.o"])
     freestanding = ["cc", "-target", "x86_64-linux-gnu", "-mcpu=x86_64_v2", "-O2", "-ffreestanding", "-fPIC", "-c"]
     run_program("zig", [*freestanding, action.inputs["runtime.c"], "-o", "runtime.o"])
-    run_program("zig", ["ld.lld", "-shared", "--gc-sections", "--build-id=none", "host.o", "runtime.o", "-o", "host.so"])
+    run_program(
+        "zig", ["ld.lld", "-shared", "--gc-sections", "--build-id=none", "host.o", "runtime.o", "-o", "host.so"]
+    )
     files = {name: name for name in ("host.so", "kernels.json")}
     pack(action.outputs["out"], files | {"kernels.mlir": action.inputs["ir"]})
 

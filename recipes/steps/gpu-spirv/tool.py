@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from mlir_matrix.actions.api import Action, ActionFailed, read_text, run_program
+from mlir_matrix.actions.api import Action, ActionFailed, gpu_program, read_text, run_program
 
 PASSES = (
     "spirv-attach-target{{ver={version} caps=Shader,Int64,Float64,Int16 exts=SPV_KHR_storage_buffer_storage_class}},"
@@ -19,7 +19,8 @@ MODULE = re.compile(r"^  (spirv\.module .*?)^  \}$", re.MULTILINE | re.DOTALL)
 
 def run(action: Action) -> None:
     passes = PASSES.format(**action.params["parameters"])
-    run_program("mlir-opt", [action.inputs["ir"], f"--pass-pipeline=builtin.module({passes})", "-o", "lowered.mlir"])
+    ir = gpu_program.take(action, gpu_program.MODULE)
+    run_program("mlir-opt", [ir, f"--pass-pipeline=builtin.module({passes})", "-o", "lowered.mlir"])
     modules = MODULE.findall(read_text("lowered.mlir", "the lowered module"))
     if not modules:
         raise ActionFailed("the module has no kernel: no operator of it became a parallel loop")
@@ -31,4 +32,5 @@ def run(action: Action) -> None:
         texts.append(Path("kernel.txt").read_text(encoding="utf-8"))
         if "OpStore" not in texts[-1]:
             raise ActionFailed(f"kernel {len(texts) - 1} stores nothing")
-    Path(action.outputs["out"]).write_text("".join(texts), encoding="utf-8")
+    Path("kernels.s").write_text("".join(texts), encoding="utf-8")
+    gpu_program.give(action, "kernels.s", without=gpu_program.MODULE)

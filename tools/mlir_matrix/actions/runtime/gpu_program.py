@@ -10,7 +10,7 @@ import ctypes
 import json
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,6 +49,13 @@ class Memref(NamedTuple):
     def element_bytes(self) -> int:
         return _BYTES[self.element]
 
+    @property
+    def extent(self) -> tuple[int, int]:
+        """The addresses where its data may begin, without the offset, and where they end."""
+        last = sum((size - 1) * stride for size, stride in zip(self.sizes, self.strides, strict=True))
+        elements = self.offset + last + 1 if all(self.sizes) else 0
+        return self.aligned, self.aligned + elements * self.element_bytes
+
 
 class Launch(NamedTuple):
     """One launch of a kernel, all of whose effects must be there when it returns."""
@@ -70,6 +77,17 @@ class Memory(NamedTuple):
 
     allocate: Callable[[int], int]
     release: Callable[[int], None]
+
+
+def joined(extents: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the memory of all extents. Those that overlap are one, so that a kernel sees one copy of it."""
+    found: list[tuple[int, int]] = []
+    for begin, end in sorted(extents):
+        if found and begin < found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], end)
+        else:
+            found.append((begin, end))
+    return found
 
 
 def take(action: Action[Any], part: str) -> str:
@@ -152,7 +170,9 @@ def _type_of(kernel: str, written: str) -> tuple[int | None, str]:
     found = _MEMREF.match(written)
     rank, element = (found[1].count("x"), found[2]) if found else (None, written)
     if element not in _BYTES:
-        raise ActionFailed(f"kernel {kernel} has an argument of type {written}; hosts pass memrefs and scalars of {', '.join(_BYTES)}")
+        raise ActionFailed(
+            f"kernel {kernel} has an argument of type {written}; hosts pass memrefs and scalars of {', '.join(_BYTES)}"
+        )
     return rank, element
 
 

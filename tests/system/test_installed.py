@@ -87,7 +87,7 @@ def test_the_wheel_has_what_a_checkout_has(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if not name.endswith("/")}
     ours = "mlir_matrix/_repository/"
-    rooms = [*ROOMS, "containers", "docs/schemas", "tools/new", "tools/template"]
+    rooms = [*ROOMS, "containers", "docs/schemas", "tools/cmake", "tools/new", "tools/template"]
     paths = [path for room in rooms for path in (REPOSITORY / room).rglob("*") if path.is_file()]
     wanted = {f"{path.relative_to(REPOSITORY)}" for path in paths if "__pycache__" not in path.parts}
     assert {name.removeprefix(ours) for name in names if name.startswith(ours)} == wanted | {

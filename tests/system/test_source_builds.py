@@ -33,6 +33,7 @@ from mlir_matrix.results.run_plan import run_plan
 from support.downstream import Downstream
 from support.histories import Made, make_history, mlir_files, plain_files, write_catalog
 from support.machine import needs
+from support.mlir_dev import CATALOG, fetch
 from support.workspace import REPOSITORY, Workspace, new_home
 
 pytestmark = needs("git", "cmake", "ninja")
@@ -163,16 +164,12 @@ def catalog(tmp_path_factory: pytest.TempPathFactory, workspace: Workspace) -> P
     """Somebody's catalog: the tool at two commits, and what it needs, which is there."""
     folder = tmp_path_factory.mktemp("tool")
     made = Downstream(folder / "catalog")
-    shutil.copytree(Path(__file__).parent / "source", made.root)
+    shutil.copytree(CATALOG, made.root)
     repository = folder / "repository"
     first, second = commit(repository, OPERATIONS), commit(repository, KINDS)
     text = COMPONENT.format(repository=repository, first=first, second=second)
     made.write("toolchains/components/mlir-count.yaml", text)
-    done = workspace("toolchain", "fetch", "mlir-dev", "--quiet", "--catalog", made.root)
-    if done.code == 3 and " does not have pool/" in done.stderr:
-        assert workspace("toolchain", "lock", "mlir-dev@19.1.7", "--catalog", made.root).code == 0
-        done = workspace("toolchain", "fetch", "mlir-dev", "--quiet", "--catalog", made.root)
-    assert done.code == 0, done.stderr
+    fetch(workspace, made.root)
     return made.root
 
 

@@ -1,7 +1,6 @@
 // A dialect of one operation, a pass that lowers it, and the program that runs the pass.
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/Linalg/IR/Linalg.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -25,21 +24,17 @@ void toy::ToyDialect::initialize() {
 }
 
 namespace {
-struct ToyToLinalg : mlir::PassWrapper<ToyToLinalg, mlir::OperationPass<>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ToyToLinalg)
-  llvm::StringRef getArgument() const override { return "toy-to-linalg"; }
-  llvm::StringRef getDescription() const override { return "Turn toy.twice into linalg.add."; }
+struct ToyToArith : mlir::PassWrapper<ToyToArith, mlir::OperationPass<>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ToyToArith)
+  llvm::StringRef getArgument() const override { return "toy-to-arith"; }
+  llvm::StringRef getDescription() const override { return "Turn toy.twice into arith.addf."; }
   void getDependentDialects(mlir::DialectRegistry &registry) const override {
-    registry.insert<mlir::linalg::LinalgDialect, mlir::tensor::TensorDialect>();
+    registry.insert<mlir::arith::ArithDialect>();
   }
   void runOnOperation() override {
     getOperation()->walk([](toy::TwiceOp op) {
-      mlir::OpBuilder builder(op);
-      auto type = llvm::cast<mlir::RankedTensorType>(op.getType());
-      mlir::Value empty = builder.create<mlir::tensor::EmptyOp>(op.getLoc(), type.getShape(), type.getElementType());
-      auto sum = builder.create<mlir::linalg::AddOp>(
-          op.getLoc(), mlir::ValueRange{op.getX(), op.getX()}, mlir::ValueRange{empty});
-      op.replaceAllUsesWith(sum->getResult(0));
+      mlir::Value sum = mlir::OpBuilder(op).create<mlir::arith::AddFOp>(op.getLoc(), op.getX(), op.getX());
+      op.replaceAllUsesWith(sum);
       op.erase();
     });
   }
@@ -48,8 +43,8 @@ struct ToyToLinalg : mlir::PassWrapper<ToyToLinalg, mlir::OperationPass<>> {
 
 int main(int argc, char **argv) {
   llvm::cl::AddExtraVersionPrinter([](llvm::raw_ostream &out) { out << "toy-opt 0.1.0\n"; });
-  mlir::PassRegistration<ToyToLinalg>();
+  mlir::PassRegistration<ToyToArith>();
   mlir::DialectRegistry registry;
-  registry.insert<mlir::func::FuncDialect, mlir::linalg::LinalgDialect, mlir::tensor::TensorDialect, toy::ToyDialect>();
+  registry.insert<mlir::arith::ArithDialect, mlir::func::FuncDialect, toy::ToyDialect>();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "The optimizer of toy\n", registry));
 }

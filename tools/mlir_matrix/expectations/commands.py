@@ -61,7 +61,9 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Compare with the sets of expected failures in a Python file of upstream; 'xfail_sets' of the suite names them.",
 )
-@click.option("--write", is_flag=True, help="Write the files. Without this option, only show the patch.")
+@click.option(
+    "--write", is_flag=True, help="Write the files; not with --from. Without this option, only show the patch."
+)
 @options.output_format("text", "json")
 @options.catalog
 @options.cache
@@ -85,8 +87,6 @@ def expect_command(
     home = find_home(cache_dir=cache_dir)
     catalog = load(roots)
     if upstream:
-        if write:
-            raise UsageError("--write and --from exclude each other: --from only compares")
         return _compare(catalog, home, name, globs, results, upstream, limits, form, quiet)
     listed = _listed_corpora(catalog, name)
     if other := next((each for each in globs if each in catalog.suites), ""):

@@ -1,9 +1,9 @@
 """Read the sets of tests that an upstream project expects to fail from its Python file, without running it.
 
-Statements count in their order: assignments of sets (``=``, ``|=``, ``-=``, ``&=``), and ``if`` on a version. A set is a literal of
-texts, a name, ``A | B``, ``A - B``, ``A & B``, or such a method. ``torch_version_for_comparison()`` in a condition is the release of
-the component ``torch`` with which the tests ran. Other statements have no effect. What cannot be read, such as a set that another
-file defines, is an error only for the sets that use it.
+Statements count in their order: assignments of sets (``=``, ``|=``, ``-=``, ``&=``), and ``if`` on a version. A set is a literal
+of texts, a name, ``A | B``, ``A - B``, ``A & B``, or such a method. In a condition, ``torch_version_for_comparison()`` is the
+release of the component ``torch`` with which the tests ran. Other statements have no effect. What cannot be read, such as a set
+that another file defines, is an error only for the sets that use it.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class _Recorded:
 
     def __init__(self, module):
         self._module = module
-        self.calls, self.writes, self.numbers = [], [], False
+        self.calls, self.writes, self.changed, self.numbers = [], [], set(), False
 
     def __getattr__(self, name):
         def call(*args, **kwargs):
@@ -70,8 +70,10 @@ class _Recorded:
             self.calls.append((name, copied))
             given = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
             versions = [each._version for each in given]
+            buffers = {name: each._version for name, each in self._module.named_buffers()}
             returned = getattr(self._module, name)(*args, **kwargs)
             self.writes += [each._version != version for each, version in zip(given, versions)]
+            self.changed |= {name for name, each in self._module.named_buffers() if each._version != buffers[name]}
             self.numbers |= any(isinstance(leaf, (bool, int, float)) for leaf in pytree.tree_leaves(returned))
             return returned
 
@@ -91,16 +93,22 @@ class _Workload(torch.nn.Module):
         #: Numbers that depend on data need Dynamo's export, which torch-mlir's own tests use.
         self.strict = recorded.numbers
         self.calls = [name for name, _ in recorded.calls]
-        self.writes = recorded.writes
+        self.writes, self.changed = recorded.writes, recorded.changed
         self.leaves, self.form = pytree.tree_flatten([given for _, given in recorded.calls])
 
     def forward(self, *tensors):
-        # A kernel must not write to its inputs.
+        # A kernel must not write to its inputs, and has no results but those of the calls.
         given = iter([each.clone() if writes else each for each, writes in zip(tensors, self.writes)])
         filled = [next(given) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.leaves]
         taken = pytree.tree_unflatten(filled, self.form)
-        returned = [getattr(self.test, name)(*args, **named) for name, (args, named) in zip(self.calls, taken)]
-        return tuple(map(_as_tensor, pytree.tree_leaves(returned)))
+        returned = [self.call(name, *each) for name, each in zip(self.calls, taken)]
+        return tuple(_as_tensor(each) for each in pytree.tree_leaves(returned) if each is not None)
+
+    def call(self, name, args, kwargs):
+        if name != "forward" or not self.changed:
+            return getattr(self.test, name)(*args, **kwargs)
+        buffers = dict((each, self.test.get_buffer(each).clone()) for each in self.changed)
+        return torch.func.functional_call(self.test, buffers, args, kwargs)
 
 
 def _seeded(seed, function):

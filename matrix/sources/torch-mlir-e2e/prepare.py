@@ -85,7 +85,7 @@ class _Workload(torch.nn.Module):
 
     def __init__(self, seed):
         super().__init__()
-        factory, test = {test}
+        factory, test = THE_TEST
         recorded = _Recorded(_seeded(0, factory))
         with torch.no_grad():
             _seeded(seed, lambda: test(recorded, _Drawn()))
@@ -107,7 +107,7 @@ class _Workload(torch.nn.Module):
     def call(self, name, args, kwargs):
         if name != "forward" or not self.changed:
             return getattr(self.test, name)(*args, **kwargs)
-        buffers = dict((each, self.test.get_buffer(each).clone()) for each in self.changed)
+        buffers = {name: self.test.get_buffer(name).clone() for name in self.changed}
         return torch.func.functional_call(self.test, buffers, args, kwargs)
 
 
@@ -159,7 +159,7 @@ def run(action: Action) -> None:
     torch.set_num_threads(1)
     file, _, test = str(action.params["member"]).partition("::")
     text = api.read_text(action.inputs["source"], "the program").removeprefix("\ufeff")
-    program = program_of(text, file, test) + PROGRAM.format(test=test)
+    program = program_of(text, file, test) + PROGRAM.replace("THE_TEST", test)
     module = _module(program)
     draw = int(action.params["draw"])
 

@@ -114,5 +114,8 @@ def _to_mlir(program: ExportedProgram) -> str:
                 if error.args and isinstance(error.args[0], torch.dtype):
                     raise ActionFailed(f"torch-mlir's importer has no type for {error.args[0]}") from error
                 raise
+            except NotImplementedError as error:
+                # After the operator follows all that torch knows of the node, with addresses and folders.
+                raise ActionFailed(str(error).partition(", {")[0]) from error
         session.run(module, TO_BACKEND)
         return session.text(module)

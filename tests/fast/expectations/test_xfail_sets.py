@@ -54,6 +54,8 @@ def test_sets_are_those_of_python(tmp_path_factory: pytest.TempPathFactory, line
         ("from other import COMMON\nA = COMMON | {'a'}\n", "sets.py:2: 'COMMON' is not defined in this file, so set A is unknown"),
         ("A = {f() for f in ()}\n", "sets.py:1: not a set of names: {f() for f in ()}, so set A is unknown"),
         ("A = {'a'}\nif os.name == 'nt':\n    A = set()\n", "sets.py:2: not a version: os.name, so set A is unknown"),
+        ("A = {'a'}\nA.update(['b'])\n", "sets.py:2: a statement that is not read, so set A is unknown"),
+        ("A = {'a'}\nfor A in ():\n    pass\n", "sets.py:2: a statement that is not read, so set A is unknown"),
         ("A = {'a', 3}\n", "sets.py:1: not a name in quotes: 3, so set A is unknown"),
         ("B = {'a'}\n", "there is no set 'A'"),
         ("A = {\n", "sets.py:1: not a Python file: '{' was never closed"),

@@ -2,8 +2,8 @@
 
 Statements count in their order: assignments of sets (``=``, ``|=``, ``-=``, ``&=``), and ``if`` on a version. A set is a literal
 of texts, a name, ``A | B``, ``A - B``, ``A & B``, or such a method. In a condition, ``torch_version_for_comparison()`` is the
-release of the component ``torch`` with which the tests ran. Other statements have no effect. What cannot be read, such as a set
-that another file defines, is an error only for the sets that use it.
+release of the component ``torch`` with which the tests ran. What cannot be read, such as a set that another
+file defines, is an error only for the sets that use it.
 """
 
 from __future__ import annotations
@@ -79,7 +79,12 @@ class _Sets:
                 case ast.AugAssign(target=ast.Name(id=name) as target, op=op, value=value):
                     self._assign(name, ast.copy_location(ast.BinOp(target, op, value), statement))
                 case ast.If(test=test, body=body, orelse=other):
-                    self._branch(test, body, other)
+                    try:
+                        self.run(body if self._holds(test) else other)
+                    except _UnreadableError as error:
+                        self._forget(statement, error)
+                case _:
+                    self._forget(statement, _UnreadableError(statement, "a statement that is not read"))
 
     def _assign(self, name: str, value: ast.expr) -> None:
         try:
@@ -87,14 +92,14 @@ class _Sets:
         except _UnreadableError as error:
             self.values[name] = error
 
-    def _branch(self, test: ast.expr, body: Sequence[ast.stmt], other: Sequence[ast.stmt]) -> None:
-        try:
-            self.run(body if self._holds(test) else other)
-        except _UnreadableError as error:
-            # Sets that either branch changes have no value.
-            nodes = [node for part in (*body, *other) for node in ast.walk(part)]
-            stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-            self.values.update(dict.fromkeys(stored, error))
+    def _forget(self, statement: ast.stmt, error: _UnreadableError) -> None:
+        """Record that sets to which a statement assigns, or whose methods it calls, have no known value."""
+        for node in ast.walk(statement):
+            match node:
+                case ast.Name(id=name, ctx=ast.Store()):
+                    self.values[name] = error
+                case ast.Attribute(value=ast.Name(id=name)) if name in self.values:
+                    self.values[name] = error
 
     def _value(self, node: ast.expr) -> Names:
         match node:

@@ -112,7 +112,7 @@ def faults(generator: random.Random) -> list[Fault]:
     """Return all faults of the workloads, in random order, the same each time."""
     session, found = open_session(), list[Fault]()
     read = ActionCache(session.home.actions).read_blob
-    kinds = {step: session.catalog.steps[step].document.gives or "" for step in STEPS}
+    kinds = {step: session.catalog.steps[step].document.kind_from("") for step in STEPS}
     for workload in WORKLOADS:
         levels, _, _ = find_levels(session, f"{PIPELINE}/{workload}", LIMITS, after=None, before=None, every=True)
         for level in levels:

@@ -43,7 +43,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 def picture(catalog: Catalog) -> str:
     """Return the graph of kinds and steps as SVG."""
-    return draw({name: (step.document.accepts, step.document.gives) for name, step in catalog.steps.items()})
+    return draw({name: step.document.kinds() for name, step in catalog.steps.items()})
 
 
 def page(catalog: Catalog, seen: Mapping[str, str]) -> str:
@@ -90,12 +90,14 @@ def _conditions(form: Conditions) -> str:
 
 def _places(catalog: Catalog, kind: str) -> Iterator[tuple[str, str]]:
     """Yield what emits, gives, takes and runs a kind."""
-    steps = {name: entry.document for name, entry in catalog.steps.items()}
+    steps = {name: entry.document.kinds() for name, entry in catalog.steps.items()}
     found = {
         "emitted by": [name for name, entry in catalog.frameworks.items() if kind in entry.document.emits],
-        "given by": [name for name, step in steps.items() if step.gives == kind and step.accepts != (kind,)],
-        "taken by": [name for name, step in steps.items() if kind in step.accepts and step.gives not in (None, kind)],
-        "kept by": [name for name, step in steps.items() if kind in step.accepts and step.gives in (None, kind)],
+        "given by": [
+            name for name, given in steps.items() if any(kind == gives != takes for takes, gives in given.items())
+        ],
+        "taken by": [name for name, given in steps.items() if given.get(kind, kind) != kind],
+        "kept by": [name for name, given in steps.items() if given.get(kind) == kind],
         "runs on": [
             name for name, entry in catalog.targets.items() if kind in entry.document.accepts and "+" not in name
         ],

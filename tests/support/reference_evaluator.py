@@ -200,7 +200,7 @@ def step_of(catalog: Catalog, use: str | StepUse, at: str) -> tuple[str, str]:
     name = use.step if isinstance(use, StepUse) else use
     step = catalog.steps[name].document
     assert at in step.accepts
-    return name, step.gives or at
+    return name, step.kind_from(at)
 
 
 def release(catalog: Catalog, component: str, pins: str) -> str:

@@ -235,6 +235,11 @@ def test_which_in_the_repository(tmp_path: Path) -> None:
             "mlir/math-poly/x86_64/asin@llvm=19",
             "matrix: llvm 19.1.7 is not installed; matrix toolchain fetch llvm@19.1.7",
         ),
+        # Its importer uses a wheel, and its steps for GPUs programs.
+        (
+            "mlir/linalg-gpu/xevm-pvc/mlp",
+            "matrix: llvm 22.1.8 is not installed; matrix toolchain fetch llvm@22.1.8",
+        ),
         ("mlir/linalg-loops/x86_64/mlp", "comes without programs; the nearest release with programs is 2"),
     ):
         done = workspace("toolchain", "which", "mlir-opt", "--for", test)

@@ -18,7 +18,7 @@ from mlir_matrix.actions.api import (
     run_with_libraries,
 )
 
-#: PoCL starts this program of Debian by an absolute path, which an action does not have. The other path is as long.
+#: PoCL starts this program of Debian by an absolute path, which an action does not have. The other one fits in its place.
 TRANSLATOR, SHORTER = b"/usr/bin/llvm-spirv-18", b"./llvm-spirv"
 #: The part of a program with its SPIR-V.
 KERNELS = "0.spv"
@@ -37,7 +37,7 @@ def run(action: Action) -> None:
     (tools / "libgcc_s.so").symlink_to(library("libgcc_s.so.1"))
     variables = {
         "PATH": str(tools), "OCL_ICD_VENDORS": str(place), "POCL_CACHE_DIR": os.path.abspath("cache"),
-        "POCL_LLVM_CPU_NAME": "x86-64",
+        "POCL_LLVM_CPU_NAME": "x86-64", "POCL_DEVICES": "basic",
     }  # fmt: skip
     run_with_libraries(action, "execute", variables=variables)
 
@@ -69,7 +69,7 @@ def execute(action: Action) -> None:
 
 
 class Device:
-    """A queue of PoCL's device, with a program that is built for it."""
+    """A queue of PoCL's device, with kernels that are built for it."""
 
     def __init__(self, il: bytes) -> None:
         self.cl = ctypes.CDLL(library("libOpenCL.so.1"))
@@ -78,17 +78,30 @@ class Device:
         platform, device = ctypes.c_void_p(), ctypes.c_void_p()
         self.check("clGetPlatformIDs", 1, ctypes.byref(platform), None)
         self.check("clGetDeviceIDs", platform, ctypes.c_uint64(DEVICE_TYPE_CPU), 1, ctypes.byref(device), None)
+        versions = self.text("clGetDeviceInfo", device, DEVICE_IL_VERSION)
+        if "SPIR-V" not in versions:
+            raise MachineFailed(f"PoCL takes no SPIR-V: its intermediate languages are {versions or 'none'}")
         context = self.made("clCreateContext", None, 1, ctypes.byref(device), None, None)
         self.queue = self.made("clCreateCommandQueue", context, device, ctypes.c_uint64(0))
         self.program = self.made("clCreateProgramWithIL", context, il, ctypes.c_size_t(len(il)))
         status = self.cl.clBuildProgram(self.program, 1, ctypes.byref(device), None, None, None)
         if status:
-            log = ctypes.create_string_buffer(1 << 16)
-            size = ctypes.c_size_t(len(log))
-            self.cl.clGetProgramBuildInfo(self.program, device, PROGRAM_BUILD_LOG, size, log, None)
-            said = log.value.decode("utf-8", "replace").strip()
-            raise ActionFailed(f"PoCL does not build the kernels: OpenCL's error {status}", diagnostics=said)
-        self.kernels: dict[str, Any] = {}
+            said = self.text("clGetProgramBuildInfo", self.program, device, PROGRAM_BUILD_LOG)
+            raise ActionFailed(f"PoCL does not build the kernels: OpenCL's error {status}", diagnostics=f"{said}\n")
+
+    def launch(self, launch: gpu_program.Launch) -> None:
+        kernel = self.made("clCreateKernel", self.program, launch.kernel.encode())
+        for index, each in enumerate(launch.parameters):
+            if each.pointer:
+                # The device is this CPU: any memory of the process is shared.
+                memory = ctypes.c_void_p.from_address(each.address)
+                self.check("clSetKernelArgSVMPointer", kernel, index, memory)
+            else:
+                self.check("clSetKernelArg", kernel, index, ctypes.c_size_t(each.bytes), ctypes.c_void_p(each.address))
+        block = (ctypes.c_size_t * 3)(*launch.block)
+        whole = (ctypes.c_size_t * 3)(*(grid * size for grid, size in zip(launch.grid, launch.block, strict=True)))
+        self.check("clEnqueueNDRangeKernel", self.queue, kernel, 3, None, whole, block, 0, None, None)
+        self.check("clFinish", self.queue)
 
     def check(self, name: str, *arguments: Any) -> None:
         status = getattr(self.cl, name)(*arguments)
@@ -102,21 +115,7 @@ class Device:
             raise ActionFailed(f"{name} fails with OpenCL's error {status.value}")
         return ctypes.c_void_p(value)
 
-    def launch(self, launch: gpu_program.Launch) -> None:
-        kernel = self.made("clCreateKernel", self.program, launch.kernel.encode())
-        place = 0
-        for argument in launch.arguments:
-            pointers = 2 if isinstance(argument, gpu_program.Memref) else 0
-            words = 3 + 2 * len(argument.sizes) if isinstance(argument, gpu_program.Memref) else 1
-            for index in range(place, place + words):
-                address, size = launch.parameters[index]
-                if index < place + pointers:
-                    memory = ctypes.c_void_p.from_address(address)
-                    self.check("clSetKernelArgSVMPointer", kernel, index, memory)
-                else:
-                    self.check("clSetKernelArg", kernel, index, ctypes.c_size_t(size), ctypes.c_void_p(address))
-            place += words
-        block = (ctypes.c_size_t * 3)(*launch.block)
-        whole = (ctypes.c_size_t * 3)(*(grid * size for grid, size in zip(launch.grid, launch.block, strict=True)))
-        self.check("clEnqueueNDRangeKernel", self.queue, kernel, 3, None, whole, block, 0, None, None)
-        self.check("clFinish", self.queue)
+    def text(self, name: str, *arguments: Any) -> str:
+        found = ctypes.create_string_buffer(1 << 16)
+        self.check(name, *arguments, ctypes.c_size_t(len(found)), found, None)
+        return found.value.decode("utf-8", "replace").strip()

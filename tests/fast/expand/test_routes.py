@@ -84,6 +84,21 @@ def test_a_step_that_gives_nothing_of_its_own_keeps_the_kind() -> None:
     assert (tile.takes, tile.gives) == ("linalg", "linalg")
 
 
+def test_a_step_gives_kinds_by_that_of_its_input() -> None:
+    """Two targets have the same step on IR and on a package of it."""
+    steps = STEPS | {
+        "pack": "accepts: [llvm]\ngives: package",
+        "emit": "accepts: [llvm, package]\ngives: {llvm: object}",
+    }
+    targets = {"plain": "accepts: [object]\ncodegen: [emit]", "packed": "accepts: [package]\ncodegen: [pack, emit]"}
+    found = catalog(steps=steps, targets=targets)
+    ends = {name: route(connect(found, "mlir", "linalg-loops", name)).steps[-1] for name in targets}
+    assert {name: (step.name, step.takes, step.gives) for name, step in ends.items()} == {
+        "plain": ("emit", "llvm", "object"),
+        "packed": ("emit", "package", "package"),
+    }
+
+
 def test_a_target_that_takes_an_earlier_kind_ends_the_route_there() -> None:
     found = route(connect(catalog(), "jax", "linalg-loops", "wasm"))
     assert [step.name for step in found.steps] == ["stablehlo-to-linalg", "lower"]

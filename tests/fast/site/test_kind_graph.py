@@ -49,7 +49,7 @@ def test_no_boxes_overlap(current: Session) -> None:
 
 def test_a_name_is_a_link_with_a_title() -> None:
     svg = draw(
-        {"f": (["a"], "b"), "g": (["b"], None)}, frameworks={"z<": ["a"]}, targets={("b",): ["t", "u"]}, page="p.html"
+        {"f": {"a": "b"}, "g": {"b": "b"}}, frameworks={"z<": ["a"]}, targets={("b",): ["t", "u"]}, page="p.html"
     )
     root = ElementTree.fromstring(svg)
     titles = {link.attrib["href"]: (link[0].text, link[1].text) for link in root.iter("a")}

@@ -93,7 +93,7 @@ class Chains(Kernels):
         """
         step = self._catalog.steps[name].document
         takes, values = step.accepts[0], {**resolved_step.parameters, **dict(given)}
-        gives = step.gives or takes
+        gives = step.kind_from(takes)
         contract = contract_of(self._catalog, gives, resolved_step, alone=True) if held else None
         make = partial(self._new_step, name, takes, gives, resolved_step, values, contract)
         return cached(self._alone, (resolved_step, given, held), make)(artifact)

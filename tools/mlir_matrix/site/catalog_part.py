@@ -81,10 +81,8 @@ def _flows(catalog: Catalog) -> dict[tuple[str, str], _Flow]:
     for name, framework in catalog.frameworks.items():
         found["frameworks", name] = _Flow([], list(framework.document.emits))
     for name, step in catalog.steps.items():
-        document = step.document
-        found["steps", name] = _Flow(
-            list(document.accepts), [document.gives] if document.gives else list(document.accepts)
-        )
+        kinds = step.document.kinds()
+        found["steps", name] = _Flow(list(kinds), list(dict.fromkeys(kinds.values())))
     for name, pipeline in catalog.pipelines.items():
         entries = list(pipeline.document.entry)
         found["pipelines", name] = _Flow(entries, [_end(catalog, pipeline.document, kind) for kind in entries])
@@ -112,5 +110,5 @@ def _flows(catalog: Catalog) -> dict[tuple[str, str], _Flow]:
 def _end(catalog: Catalog, pipeline: Pipeline, kind: str) -> str:
     """Return the kind at the end of a pipeline that begins with a kind."""
     for use in pipeline.route(kind):
-        kind = catalog.steps[use.name].document.gives or kind
+        kind = catalog.steps[use.name].document.kind_from(kind)
     return kind

@@ -76,7 +76,7 @@ def kind_graph(catalog: Catalog, page: str) -> str:
         if not target.document.mode:
             accepted.setdefault(target.document.accepts, []).append(name)
     return draw(
-        {name: (step.document.accepts, step.document.gives) for name, step in catalog.steps.items()},
+        {name: step.document.kinds() for name, step in catalog.steps.items()},
         kinds=catalog.kinds,
         frameworks={name: list(entry.document.emits) for name, entry in catalog.frameworks.items()},
         targets=accepted,
@@ -85,7 +85,7 @@ def kind_graph(catalog: Catalog, page: str) -> str:
 
 
 def draw(
-    steps: Mapping[str, tuple[Sequence[str], str | None]],
+    steps: Mapping[str, Mapping[str, str]],
     *,
     kinds: Iterable[str] = (),
     frameworks: Mapping[str, Sequence[str]] = MappingProxyType({}),
@@ -95,26 +95,26 @@ def draw(
     """Return a picture in SVG.
 
     Arguments:
-        steps: The kinds that each takes, and the one that it gives; None for the one that it has taken.
+        steps: The kind that each gives, by each that it takes.
         kinds: Those that are shown even if nothing gives or takes them.
         frameworks: The kinds that each emits.
         targets: By the kinds that they accept.
         page: Where the parts are described. Without a page, the picture is a file with colours of its own.
     """
     kept_by: dict[str, list[str]] = {}
-    for step, (takes, gives) in sorted(steps.items()):
-        for kind in takes:
-            if gives in (None, kind):
+    for step, given in sorted(steps.items()):
+        for kind, gives in given.items():
+            if gives == kind:
                 kept_by.setdefault(kind, []).append(step)
 
     def node(kind: str) -> Node:
         return Node(kind, "kind", tuple(kept_by.get(kind, ())))
 
     edges: set[Edge] = set()
-    for step, (takes, gives) in steps.items():
-        for kind in takes:
-            if gives not in (None, kind):
-                edges |= {(node(kind), Node(step, "step")), (Node(step, "step"), node(str(gives)))}
+    for step, given in steps.items():
+        for kind, gives in given.items():
+            if gives != kind:
+                edges |= {(node(kind), Node(step, "step")), (Node(step, "step"), node(gives))}
     edges |= {(Node(name, "framework"), node(kind)) for name, emits in frameworks.items() for kind in emits}
     for accepts, (first, *others) in targets.items():
         edges |= {(node(kind), Node(first, "target", tuple(others))) for kind in accepts}

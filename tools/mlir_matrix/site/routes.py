@@ -78,7 +78,7 @@ class _Describer:
         """Return each step of a test and the kind that it gives; the first is the importer."""
         if test.resolved_step is not None:
             step = self._catalog.steps[test.pipeline].document
-            return [(test.pipeline, step.gives or " or ".join(step.accepts))]
+            return [(test.pipeline, " or ".join(dict.fromkeys(step.kinds().values())))]
         if test.route is None:
             return []
         return [(test.framework, test.route.kind), *((step.name, step.gives) for step in test.route.steps)]

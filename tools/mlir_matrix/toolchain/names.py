@@ -81,26 +81,29 @@ def places_of_test(
 ) -> list[tuple[Entry[Component], Release]]:
     """Return the releases of components that the actions of a test use, in their order. Raise UsageError if there is none.
 
-    A release that comes as wheels has no programs: the nearest one with programs stands for it, and ``tell`` gets a line about it.
+    A release that comes as wheels has no programs. If the test uses no other, the nearest release with programs stands for it, and
+    ``tell`` gets a line about it.
     """
     plan = plan_tests(current, select_tests(current, [test]))
     names = {entry.name for entry in holders}
-    found: dict[tuple[str, str], tuple[Entry[Component], Release]] = {}
-    for environment in dict.fromkeys(action.environment for action in plan.graph.actions.values()):
-        for entry, release in current.releases(environment):
-            if entry.name not in names:
-                continue
-            used = release
-            programs = [each for each in entry.document.releases if not _is_wheel(entry, each)]
-            near = nearest_release((each.release for each in programs), release.release)
-            if _is_wheel(entry, release) and near is not None:
-                tell(
-                    f"{entry.name} {release.release} comes without programs; the nearest release with programs is {near}"
-                )
-                used = release_of(entry, near)
-            found[entry.name, used.release] = entry, used
-    if not found:
+    used = {
+        (entry.name, release.release): (entry, release)
+        for environment in dict.fromkeys(action.environment for action in plan.graph.actions.values())
+        for entry, release in current.releases(environment)
+        if entry.name in names
+    }
+    if not used:
         raise UsageError(f"no action of {printable(test)} uses {' or '.join(sorted(names))}")
+    with_programs = [(entry, release) for entry, release in used.values() if not _is_wheel(entry, release)]
+    if with_programs:
+        return with_programs
+    found: dict[tuple[str, str], tuple[Entry[Component], Release]] = {}
+    for entry, release in used.values():
+        programs = [each for each in entry.document.releases if not _is_wheel(entry, each)]
+        near = nearest_release((each.release for each in programs), release.release)
+        if near is not None:
+            tell(f"{entry.name} {release.release} comes without programs; the nearest release with programs is {near}")
+        found[entry.name, near or release.release] = entry, release_of(entry, near) if near else release
     return list(found.values())
 
 

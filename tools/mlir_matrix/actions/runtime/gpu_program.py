@@ -1,7 +1,7 @@
 """Programs for GPUs: pack them, take their parts, and call their host code, which calls back for each launch.
 
-A program is a zip. ``host.so`` is the host code (``recipes/steps/gpu-host``), ``kernels.json`` the types of each kernel's arguments,
-``kernels.mlir`` the kernels in MLIR, which later steps replace by code for one GPU.
+A program is a zip. ``host.so`` is the host code (``recipes/steps/gpu-host``), ``kernels.json`` has the types of each kernel's
+arguments, ``kernels.mlir`` is the kernels in MLIR, which later steps replace by code for one GPU.
 """
 
 from __future__ import annotations
@@ -57,6 +57,14 @@ class Memref(NamedTuple):
         return self.aligned, self.aligned + elements * self.element_bytes
 
 
+class Parameter(NamedTuple):
+    """A parameter of a compiled kernel. ``pointer``: its value is the address of a memref's memory."""
+
+    address: int
+    bytes: int
+    pointer: bool = False
+
+
 class Launch(NamedTuple):
     """One launch of a kernel, all of whose effects must be there when it returns."""
 
@@ -66,8 +74,8 @@ class Launch(NamedTuple):
     shared_bytes: int
     #: By argument of the kernel: a memref, or the bytes of a scalar.
     arguments: list[Memref | bytes]
-    #: The same as the kernel's LLVM function has them, a memref as its descriptor's words: address and bytes of each.
-    parameters: list[tuple[int, int]]
+    #: The same as the kernel's LLVM function has them, a memref as its descriptor's words.
+    parameters: list[Parameter]
     #: The address of an array of the addresses of ``parameters``.
     vector: int
 
@@ -114,9 +122,10 @@ class GpuProgram:
         self.signatures: dict[str, list[str]] = json.loads(Path(self.parts[SIGNATURES]).read_text(encoding="utf-8"))
 
     def call(self, action: Action[Any], launch: Callable[[Launch], None], memory: Memory | None = None) -> None:
-        """Call the program with ``arg-…`` of a target's action, write ``out-…``. ``launch`` runs a kernel, whose errors pass through.
+        """Call the program with ``arg-…`` of a target's action, and write ``out-…``.
 
-        ``memory`` is for devices that do not see the memory of this process; without it, it is C's.
+        ``launch`` runs a kernel. ``memory`` is for devices that do not see the memory of this process; without it, it is C's. What
+        either raises passes through.
         """
         ctypes.CDLL("libm.so.6", mode=ctypes.RTLD_GLOBAL)
         try:
@@ -125,24 +134,24 @@ class GpuProgram:
             raise ActionFailed(f"the host code does not load: {error}") from error
         errors: list[BaseException] = []
 
-        # An exception cannot pass through the host's frames. What follows a failed launch has no effect.
-        def launched(kernel: bytes, grid: Any, block: Any, shared: int, arguments: Any, count: int) -> None:
-            try:
-                if not errors:
-                    launch(self._launch(kernel.decode(), grid[:3], block[:3], shared, arguments, count))
-            except BaseException as error:  # noqa: BLE001 - raised below
-                errors.append(error)
+        def launched(kernel: bytes, grid: Any, block: Any, shared: int, vector: Any, count: int) -> None:
+            # APIs refuse a launch without a point. What follows an error has no effect.
+            if not errors and all(grid[:3]) and all(block[:3]):
+                launch(self._launch(kernel.decode(), grid[:3], block[:3], shared, vector, count))
 
-        memory = memory or _memory_of_c()
+        c = _memory_of_c()
+        memory = memory or c
         functions = {
-            "launch": _LAUNCH(launched), "allocate": _ALLOCATE(memory.allocate), "release": _RELEASE(memory.release),
-            "copy": _COPY(_copy),
-        }  # fmt: skip
+            "launch": _LAUNCH(_kept(errors, launched, None)),
+            "allocate": _ALLOCATE(_kept(errors, memory.allocate, c.allocate)),
+            "release": _RELEASE(_kept(errors, memory.release, None)),
+            "copy": _COPY(_kept(errors, _copy, None)),
+        }
         for name, function in functions.items():
             ctypes.c_void_p.in_dll(host, f"matrix_{name}").value = ctypes.cast(function, ctypes.c_void_p).value
         memrefs.call_main(action, host)
-        for error in errors:
-            raise error
+        if errors:
+            raise errors[0]
 
     def _launch(
         self, kernel: str, grid: Sequence[int], block: Sequence[int], shared: int, vector: Any, count: int
@@ -150,19 +159,38 @@ class GpuProgram:
         """Return a launch with its arguments, which the host passes as the words of descriptors."""
         places = iter(vector[:count])
         arguments: list[Memref | bytes] = []
-        parameters: list[tuple[int, int]] = []
+        parameters: list[Parameter] = []
         for written in self.signatures[kernel]:
             rank, element = _type_of(kernel, written)
             if rank is None:
-                parameters.append((next(places), _BYTES[element]))
-                arguments.append(ctypes.string_at(*parameters[-1]))
+                parameters.append(Parameter(next(places), _BYTES[element]))
+                arguments.append(ctypes.string_at(parameters[-1].address, parameters[-1].bytes))
                 continue
-            descriptor = [(next(places), 8) for _ in range(3 + 2 * rank)]
-            words = [ctypes.c_int64.from_address(place).value for place, _ in descriptor]
-            arguments.append(Memref(*words[:3], tuple(words[3 : 3 + rank]), tuple(words[3 + rank :]), element))
+            descriptor = [Parameter(next(places), 8, pointer=at < 2) for at in range(3 + 2 * rank)]
+            words = [ctypes.c_int64.from_address(each.address).value for each in descriptor]
+            sizes, strides = tuple(words[3 : 3 + rank]), tuple(words[3 + rank :])
+            arguments.append(Memref(words[0], words[1], words[2], sizes, strides, element))
             parameters += descriptor
         where = ctypes.cast(vector, ctypes.c_void_p).value or 0
         return Launch(kernel, tuple(grid), tuple(block), shared, arguments, parameters, where)
+
+
+def _kept(
+    errors: list[BaseException], function: Callable[..., Any], otherwise: Callable[..., Any] | None
+) -> Callable[..., Any]:
+    """Return a function that the host may call: exceptions, which cannot pass through its frames, go to ``errors``.
+
+    ``otherwise`` takes the place of a call that failed.
+    """
+
+    def call(*arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except BaseException as error:  # noqa: BLE001 - raised when the host returns
+            errors.append(error)
+            return otherwise(*arguments) if otherwise else None
+
+    return call
 
 
 def _type_of(kernel: str, written: str) -> tuple[int | None, str]:
@@ -170,8 +198,9 @@ def _type_of(kernel: str, written: str) -> tuple[int | None, str]:
     found = _MEMREF.match(written)
     rank, element = (found[1].count("x"), found[2]) if found else (None, written)
     if element not in _BYTES:
+        passed = ", ".join(_BYTES)
         raise ActionFailed(
-            f"kernel {kernel} has an argument of type {written}; hosts pass memrefs and scalars of {', '.join(_BYTES)}"
+            f"kernel {kernel} has an argument of type {written}; hosts pass memrefs and scalars of {passed}"
         )
     return rank, element
 

@@ -58,6 +58,7 @@ def view(words: Sequence[int], dtype: numpy.dtype[Any]) -> Array:
     rank = (len(words) - 3) // 2
     shape, strides = words[3 : 3 + rank], words[3 + rank :]
     last = sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True)) if all(shape) else -1
-    memory = (ctypes.c_char * ((last + 1) * dtype.itemsize)).from_address(words[1] + words[2] * dtype.itemsize)
-    flat = numpy.frombuffer(memory, dtype)
+    count = (last + 1) * dtype.itemsize
+    memory = (ctypes.c_char * count).from_address(words[1] + words[2] * dtype.itemsize)
+    flat = numpy.frombuffer(memoryview(memory), dtype)
     return numpy.lib.stride_tricks.as_strided(flat, shape, [stride * dtype.itemsize for stride in strides])

@@ -3,23 +3,13 @@
 A library of a Debian package needs the C library that it was built for, and a process has only one.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import sys
-
-#: In the folder of the action: what the second interpreter is to run, and what became of it.
-_REQUEST, _OUTCOME = "second.json", "second-outcome.json"
-
-if __name__ == "__main__":
-    # As bootstrap.py does: an installed program has other packages beside it.
-    _here = os.path.dirname(os.path.abspath(__file__))
-    _package = sys.modules["mlir_matrix"] = type(sys)("mlir_matrix")
-    _package.__path__ = [os.path.dirname(os.path.dirname(_here))]
-    from mlir_matrix.actions.runtime import bytecode
-
-    bytecode.keep_as_told()
-
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -33,15 +23,28 @@ from mlir_matrix.actions.contract import (
     sites,
     write_json,
 )
-from mlir_matrix.actions.runtime import programs
+from mlir_matrix.actions.runtime import child, programs
+
+#: In the folder of the action: what the second interpreter is to run, and what became of it.
+_REQUEST, _OUTCOME = "second.json", "second-outcome.json"
+#: How it starts, as bootstrap.py does: an installed program has other packages beside it.
+_START = """\
+import sys
+package = sys.modules["mlir_matrix"] = type(sys)("mlir_matrix")
+package.__path__ = [sys.argv[1]]
+from mlir_matrix.actions.runtime import bytecode
+bytecode.keep_as_told()
+from mlir_matrix.actions.runtime.other_loader import perform_request
+perform_request()
+"""
 
 
 def run_with_libraries(
     action: Action[Any], function: str, *, variables: Mapping[str, str] = MappingProxyType({})
 ) -> None:
-    """Call ``function(action)`` of the same Python file in a process of its own, which has the libraries of the environment's prefix.
+    """Call ``function(action)`` of the same Python file in a process that has the libraries of the environment's first prefix.
 
-    Raise what it raised, ActionCrashed if a signal ended it.
+    Raise what it raised; ActionCrashed if a signal ended it.
     """
     (tool,) = own_files
     request = {
@@ -50,7 +53,8 @@ def run_with_libraries(
     }  # fmt: skip
     write_json(_REQUEST, request)
     options = [word for name, value in sys._xoptions.items() for word in ("-X", f"{name}={value}")]
-    words = ["-B", "-P", "-s", "-S", *options, os.path.abspath(__file__)]
+    package = Path(__file__).absolute().parents[2]
+    words = ["-B", "-P", "-s", "-S", *options, "-c", _START, str(package)]
     said = programs.execute(programs.PYTHON, words, libraries=True, variables=variables, recorded=False)
     with open(_OUTCOME, encoding="utf-8") as file:
         outcome = json.load(file)
@@ -65,20 +69,14 @@ def run_with_libraries(
     raise ActionFailed(outcome["reason"], diagnostics=outcome["diagnostics"])
 
 
-def _main() -> None:
-    """Run the request in the current folder, and write its outcome."""
-    from mlir_matrix.actions.runtime.child import perform
-
+def perform_request() -> None:
+    """Run the request in the current folder, and write its outcome. End this process."""
     with open(_REQUEST, encoding="utf-8") as file:
         request = json.load(file)
     sites.extend(request.pop("sites"))
     prefixes.update(request.pop("prefixes"))
     sys.path.extend(sites)
-    write_json(_OUTCOME, perform(request))
+    write_json(_OUTCOME, child.perform(request))
     sys.stdout.flush()
     # Libraries under test may not survive the end of an interpreter.
     os._exit(0)
-
-
-if __name__ == "__main__":
-    _main()

@@ -51,7 +51,7 @@ module attributes {{gpu.container_module}} {{
 """
 TEXT = MODULE.format(
     constants="\n".join(
-        f"    %c{at} = arith.constant {str(value).lower() if kind == 'i1' else value} : {kind}"
+        f"    %c{at} = arith.constant " + ("true" if kind == "i1" else f"{value} : {kind}")
         for at, (kind, (_, value)) in enumerate(SCALARS.items())
     ),
     arguments=", ".join(f"%c{at} : {kind}" for at, kind in enumerate(SCALARS)),
@@ -63,7 +63,7 @@ TEXT = MODULE.format(
 def program(environments: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = environments.perform(
         "gpu", "recipes/steps/gpu-host/tool.py", tmp_path_factory.mktemp("host") / "it", stage="codegen",
-        params={"parameters": {"opt-level": 2}, "kind": "gpu"},
+        params={"parameters": {"opt-level": 2}, "kind": "gpu", "programs": ["ziglang"]},
         inputs={"ir": TEXT, "runtime.c": Path(__file__).parents[4] / "recipes/steps/gpu-host/runtime.c"},
         outputs={"out": "program.zip"},
     )  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,28 @@ module attributes {gpu.container_module} {
       %p = arith.mulf %a, %a : f32
       %s = arith.addf %p, %b : f32
       memref.store %s, %y[%i] : memref<4xf32>
+      gpu.return
+    }
+  }
+}
+"""
+#: A header with the magic number, version 1.2 and one identifier; the capabilities Addresses and Kernel; OpenCL's memory model.
+EMPTY_SPIRV = (0x07230203, 0x10200, 0, 1, 0, 0x00020011, 4, 0x00020011, 6, 0x0003000E, 2, 2)
+STORE = """\
+module attributes {gpu.container_module} {
+  func.func @main() -> memref<4xf32> {
+    %one = arith.constant 1 : index
+    %four = arith.constant 4 : index
+    %value = arith.constant 2.0 : f32
+    %y = memref.alloc() : memref<4xf32>
+    gpu.launch_func @main_kernel::@main_kernel blocks in (%four, %one, %one) threads in (%one, %one, %one)
+      args(%value : f32, %y : memref<4xf32>)
+    return %y : memref<4xf32>
+  }
+  gpu.module @main_kernel {
+    gpu.func @main_kernel(%value: f32, %y: memref<4xf32>) kernel {
+      %i = gpu.block_id x
+      memref.store %value, %y[%i] : memref<4xf32>
       gpu.return
     }
   }
@@ -99,3 +123,46 @@ def test_a_kernel_that_is_not_what_its_workload_declares(
         params={**params, "kind": "triton-kernel", "parameters": {}}, inputs={"source": source}, outputs={"out": "kernel.py"},
     )  # fmt: skip
     assert (done.outcome["outcome"], done.outcome["reason"]) == ("import-failed", said)
+
+
+@pytest.fixture(scope="module")
+def program(environments: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The parts of a program that stores 2 in each of four elements, but for its SPIR-V."""
+    folder, root = tmp_path_factory.mktemp("program"), Path(__file__).parents[2]
+    done = environments.perform(
+        "gpu", "recipes/steps/gpu-host/tool.py", folder / "host", stage="codegen",
+        params={"parameters": {"opt-level": 2}, "kind": "gpu", "programs": ["ziglang"]},
+        inputs={"ir": STORE, "runtime.c": root / "recipes/steps/gpu-host/runtime.c"}, outputs={"out": "program.zip"},
+    )  # fmt: skip
+    assert done.ok, done.outcome
+    with zipfile.ZipFile(done.folder / "program.zip") as parts:
+        return {name: parts.read(name) for name in parts.namelist()}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "clCreateProgramWithIL fails with OpenCL's error -30"),
+        (EMPTY_SPIRV, "clCreateKernel fails with OpenCL's error -46"),
+        ((*EMPTY_SPIRV, 0x0001FFFF), "PoCL does not build the kernels"),
+    ],
+    ids=["no SPIR-V", "no kernel", "unknown instruction"],
+)
+def test_kernels_that_pocl_does_not_take(
+    environments: Any, tmp_path: Path, program: dict[str, bytes], words: tuple[int, ...], said: str
+) -> None:
+    with zipfile.ZipFile(tmp_path / "program.zip", "w") as parts:
+        for name, content in {**program, "0.spv": struct.pack(f"<{len(words)}I", *words)}.items():
+            parts.writestr(name, content)
+    params = {
+        "parameters": {},
+        "kind": "gpu-program",
+        "arguments": [],
+        "results": [{"name": "y", "shape": [4], "dtype": "f32"}],
+    }
+    done = environments.perform(
+        "pocl", "matrix/targets/xevm-pocl/run.py", tmp_path / "it", stage="run", params=params,
+        inputs={"artifact": tmp_path / "program.zip"}, outputs={"out-y": "y.npy"},
+    )  # fmt: skip
+    assert done.outcome["outcome"] == "run-failed", done.outcome
+    assert said in done.outcome["reason"]

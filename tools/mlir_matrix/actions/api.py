@@ -26,6 +26,7 @@ from mlir_matrix.actions.numerics.formats import FRAMEWORK_NAMES
 from mlir_matrix.actions.params import Tensor
 from mlir_matrix.actions.runtime import gpu_program
 from mlir_matrix.actions.runtime.driver import check_written, driver_arguments, judge
+from mlir_matrix.actions.runtime.gpu_device import GpuDevice
 from mlir_matrix.actions.runtime.memrefs import call_main
 from mlir_matrix.actions.runtime.other_loader import run_with_libraries
 from mlir_matrix.actions.runtime.prepared import Expected, pack, write_prepared
@@ -50,6 +51,7 @@ Action = contract.Action[Any]
 
 __all__ = [
     "FRAMEWORK_NAMES",
+    "GpuDevice",
     "VERSION",
     "Action",
     "ActionCrashed",

@@ -13,6 +13,7 @@ from ctypes import byref, c_int, c_size_t, c_uint, c_void_p
 from typing import Any, NamedTuple
 
 from mlir_matrix.actions.contract import ActionFailed, MachineFailed, add_metrics
+from mlir_matrix.actions.runtime.gpu_program import Launch, Memory, Memref, joined
 from mlir_matrix.actions.sandbox.gpu_driver import DRIVERS, library_path
 
 _ATTACH_GLOBAL = 1
@@ -79,6 +80,7 @@ class GpuDevice:
         except OSError as error:
             raise MachineFailed(f"the driver of the GPU does not load: {error}") from error
         self._names, self._functions = _FUNCTIONS[api], dict[str, c_void_p]()
+        self._managed = set[int]()
         self._start(self._names.init, c_uint(0))
         device = c_int()
         self._start(self._names.device, byref(device), 0)
@@ -98,10 +100,19 @@ class GpuDevice:
         """Return the address of new memory. Raise MachineFailed if there is none."""
         made = c_void_p()
         self._start(self._names.allocate, byref(made), c_size_t(max(size, 1)), c_uint(_ATTACH_GLOBAL))
-        return made.value or 0
+        address = made.value or 0
+        self._managed.add(address)
+        return address
 
     def free(self, address: int) -> None:
-        self._start(self._names.free, c_void_p(address))
+        if address in self._managed:
+            self._managed.remove(address)
+            self._start(self._names.free, c_void_p(address))
+
+    @property
+    def memory(self) -> Memory:
+        """The device's memory, for the host of a program."""
+        return Memory(self.allocate, self.free)
 
     def load(self, code: bytes, kernels: Iterable[str]) -> None:
         """Load code and find these kernels in it. Raise ActionFailed, with the driver's messages, if it refuses them."""
@@ -112,6 +123,28 @@ class GpuDevice:
         for name in kernels:
             self._functions[name] = c_void_p()
             self._run(self._names.function, byref(self._functions[name]), module, name.encode())
+
+    def run(self, launch: Launch) -> None:
+        """Run a launch of a program. What is not in the device's memory, arguments and constants, is copied there and back."""
+        foreign = [each.extent for each in launch.arguments if isinstance(each, Memref) and self._is_foreign(each)]
+        copies = {extent: self.allocate(extent[1] - extent[0]) for extent in joined(foreign)}
+        for (begin, end), copy in copies.items():
+            ctypes.memmove(copy, begin, end - begin)
+        place = 0
+        for each in launch.arguments:
+            if isinstance(each, Memref) and self._is_foreign(each):
+                begin, copy = next((begin, copy) for (begin, end), copy in copies.items() if begin <= each.aligned <= end)
+                # The first two words of a descriptor are addresses. The host writes all of them anew for each launch.
+                for address, _ in launch.parameters[place : place + 2]:
+                    c_void_p.from_address(address).value = copy + each.aligned - begin
+            place += 3 + 2 * len(each.sizes) if isinstance(each, Memref) else 1
+        self.launch(launch.kernel, launch.grid, launch.block, launch.shared_bytes, c_void_p(launch.vector))
+        for (begin, end), copy in copies.items():
+            ctypes.memmove(begin, copy, end - begin)
+            self.free(copy)
+
+    def _is_foreign(self, argument: Memref) -> bool:
+        return argument.allocated not in self._managed
 
     def launch(self, name: str, grid: Sequence[int], block: Sequence[int], shared_bytes: int, arguments: Any) -> None:
         """Launch a kernel and wait for it. ``arguments``: an array of pointers to the values of its parameters."""

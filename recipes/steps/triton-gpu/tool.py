@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -34,4 +35,9 @@ def run(action: Action) -> None:
         source = ASTSource(kernel, launch["signature"], launch["constants"])
         target = GPUTarget(backend, int(arch) if arch.isdigit() else arch, warp)
         made = triton.compile(source, target=target, options=options)
-    Path(action.outputs["out"]).write_text(made.asm[form], encoding="utf-8")
+    if made.metadata.global_scratch_size:
+        raise ActionFailed("the kernel needs scratch memory, which its launch does not have")
+    grid = [*launch["grid"], 1, 1][:3]
+    block = [made.metadata.num_warps * warp, 1, 1]
+    how = {"name": made.metadata.name, "grid": grid, "block": block, "shared_bytes": made.metadata.shared}
+    Path(action.outputs["out"]).write_text(f"{made.asm[form]}\n// launch: {json.dumps(how)}\n", encoding="utf-8")

@@ -21,6 +21,8 @@ _ATTACH_GLOBAL = 1
 _BLOCKING_SYNC = 4
 _JIT_LOG, _JIT_LOG_SIZE = 5, 6
 _LOG_BYTES = 16 << 10
+#: Bytes of dynamic shared memory that a kernel may have without a word, and the attribute of a function that allows more.
+_SHARED_BYTES, _MOST_SHARED_BYTES = 48 << 10, 8
 _OUT_OF_MEMORY = 2
 _OTHER_CODE = "the kernels are compiled for another GPU"
 #: Errors for which no program is to blame: the numbers are the same in cuda.h and in hip_runtime_api.h.
@@ -47,6 +49,7 @@ class _Names(NamedTuple):
     function: str
     launch: str
     wait: str
+    attribute: str
     #: The file in which the kernel has the release of the driver.
     release: str
 
@@ -54,11 +57,12 @@ class _Names(NamedTuple):
 _FUNCTIONS = {
     "cuda": _Names(
         "cuInit", "cuDeviceGet", "cuDeviceGetName", "cuGetErrorName", "cuMemAllocManaged", "cuMemFree_v2", "cuModuleLoadDataEx",
-        "cuModuleGetFunction", "cuLaunchKernel", "cuCtxSynchronize", "/proc/driver/nvidia/version",
+        "cuModuleGetFunction", "cuLaunchKernel", "cuCtxSynchronize", "cuFuncSetAttribute", "/proc/driver/nvidia/version",
     ),
     "hip": _Names(
         "hipInit", "hipDeviceGet", "hipDeviceGetName", "hipDrvGetErrorName", "hipMallocManaged", "hipFree", "hipModuleLoadDataEx",
-        "hipModuleGetFunction", "hipModuleLaunchKernel", "hipDeviceSynchronize", "/sys/module/amdgpu/version",
+        "hipModuleGetFunction", "hipModuleLaunchKernel", "hipDeviceSynchronize", "hipFuncSetAttribute",
+        "/sys/module/amdgpu/version",
     ),
 }  # fmt: skip
 
@@ -68,15 +72,15 @@ class GpuDevice:
 
     def __init__(self, api: str, library: str = "") -> None:
         """Raise MachineFailed if there is no driver, or if it does not start. ``library``: its path, instead of the machine's."""
-        path = library or library_path(DRIVERS[api])
-        if not path:
+        self.path = library or library_path(DRIVERS[api])
+        if not self.path:
             raise MachineFailed(
                 f"this machine has no {DRIVERS[api].library.replace(chr(92), '')}; install the driver of its GPU"
             )
         # It would keep compiled kernels in a home.
         os.environ["CUDA_CACHE_DISABLE"] = "1"
         try:
-            self._library = ctypes.CDLL(path)
+            self._library = ctypes.CDLL(self.path)
         except OSError as error:
             raise MachineFailed(f"the driver of the GPU does not load: {error}") from error
         self._names, self._functions = _FUNCTIONS[api], dict[str, c_void_p]()
@@ -148,6 +152,8 @@ class GpuDevice:
 
     def launch(self, name: str, grid: Sequence[int], block: Sequence[int], shared_bytes: int, arguments: Any) -> None:
         """Launch a kernel and wait for it. ``arguments``: an array of pointers to the values of its parameters."""
+        if shared_bytes > _SHARED_BYTES:
+            self._run(self._names.attribute, self._functions[name], _MOST_SHARED_BYTES, c_int(shared_bytes))
         sizes = [c_uint(size) for size in (*grid, *block, shared_bytes)]
         self._run(self._names.launch, self._functions[name], *sizes, c_void_p(), arguments, c_void_p())
         self._run(self._names.wait)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -11,8 +12,10 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from glob import glob
 from typing import TYPE_CHECKING, Any
 
+from mlir_matrix.actions.sandbox.gpu_driver import DRIVERS, Driver, driver_release, library_path
 from mlir_matrix.base.errors import MatrixError, UsageError
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
@@ -30,7 +33,7 @@ from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.session import plan_tests
 
 if TYPE_CHECKING:
-    from mlir_matrix.toolchain.documents import Doctor, DoctorEnvironment, DoctorSuite, VanishingPin
+    from mlir_matrix.toolchain.documents import Doctor, DoctorEnvironment, DoctorGpu, DoctorSuite, VanishingPin
 
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
@@ -59,6 +62,7 @@ def examine(session: Session) -> Doctor:
         },
         "machine": machine_of(home),
         "tools": _tools(),
+        "gpus": {name: _gpu(session.catalog, driver) for name, driver in DRIVERS.items()},
         "bazel": _bazel(session),
         "home": {
             "cache": str(home.cache),
@@ -76,6 +80,28 @@ def _tools() -> dict[str, dict[str, Any]]:
     with ThreadPoolExecutor(len(TOOLS)) as pool:
         versions = dict(zip(TOOLS, pool.map(_version, TOOLS), strict=True))
     return {name: {"path": shutil.which(name), "version": versions[name], "for": use} for name, use in TOOLS.items()}
+
+
+def _gpu(catalog: Catalog, driver: Driver) -> DoctorGpu:
+    """Return what this machine has and lacks for the targets that need the driver of a GPU."""
+    targets = {
+        name: entry.document.devices
+        for name, entry in catalog.targets.items()
+        if any(device.startswith(driver.devices) for device in entry.document.devices)
+    }
+    wanted = list(dict.fromkeys(device for devices in targets.values() for device in devices))
+    library = library_path(driver)
+    return {
+        "devices": sorted(path for device in wanted for path in glob(device)),
+        "library": library,
+        "release": driver_release(driver),
+        "lacking": [
+            *(device for device in wanted if not glob(device)),
+            *([] if library else [driver.library_name]),
+        ],
+        "targets": sorted(targets),
+        "grant": " ".join(f"--device {shlex.quote(device)}" for device in wanted),
+    }
 
 
 def _version(name: str) -> str | None:

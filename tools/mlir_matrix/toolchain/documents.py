@@ -153,6 +153,21 @@ class VanishingPin(TypedDict):
     reason: str
 
 
+class DoctorGpu(TypedDict):
+    """The GPUs of one kind: what this machine has for them, and what it lacks."""
+
+    devices: list[str]
+    library: str
+    """The path of the driver's library; empty if there is none."""
+    release: str
+    """Of the driver's kernel module; empty if it is unknown."""
+    lacking: list[str]
+    """Empty if the targets can run."""
+    targets: list[str]
+    grant: str
+    """The options of `matrix run` that grant the devices."""
+
+
 @document
 class Doctor(TypedDict):
     """What this machine has and lacks (`matrix doctor --format json`)."""
@@ -165,6 +180,8 @@ class Doctor(TypedDict):
     machine: dict[str, str | int | bool]
     tools: dict[str, dict[str, str | None]]
     """Programs of the machine: path, version and use."""
+    gpus: dict[str, DoctorGpu]
+    """By driver: `cuda`, `hip`."""
     bazel: dict[str, str | bool | tuple[str, ...] | list[str]]
     home: dict[str, str | int | dict[str, int] | None]
     environments: list[DoctorEnvironment]

@@ -26,6 +26,7 @@ from mlir_matrix.toolchain.fetch import Damage, first
 if TYPE_CHECKING:
     from mlir_matrix.toolchain.documents import (
         DoctorEnvironment,
+        DoctorGpu,
         Fetched,
         FetchedEnvironment,
         ListedRelease,
@@ -249,6 +250,8 @@ def doctor_lines(found: Mapping[str, Any]) -> Iterator[str]:
     ]
     yield from columns(("tool of the machine", "version", "for"), rows)
     yield ""
+    yield from map(_gpu_line, found["gpus"].items())
+    yield ""
     yield from _bazel_lines(found["bazel"])
     yield ""
     yield from columns(
@@ -270,6 +273,16 @@ def doctor_lines(found: Mapping[str, Any]) -> Iterator[str]:
         for reason in suite["reasons"]:
             yield f"  {suite['name']}: {reason['tests']} cannot run: {escape(reason['reason'])}"
     yield from section("pins that will vanish from their source", map(_vanishing_line, found["vanishing"]))
+
+
+def _gpu_line(row: tuple[str, DoctorGpu]) -> str:
+    name, gpu = row
+    if gpu["lacking"]:
+        what = f"none: this machine lacks {' and '.join(gpu['lacking'])}"
+    else:
+        devices = f"{', '.join(gpu['devices'])}, driver {gpu['release'] or 'of an unknown release'}"
+        what = f"{devices}; {gpu['grant']} grants them"
+    return f"[bold]gpu[/]      {name}: {escape(what)}, for {', '.join(gpu['targets'])}"
 
 
 def _bazel_lines(bazel: dict[str, Any]) -> Iterator[str]:

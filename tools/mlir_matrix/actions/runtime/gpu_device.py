@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
 from collections.abc import Iterable, Sequence
 from ctypes import byref, c_int, c_size_t, c_uint, c_void_p
 from typing import Any, NamedTuple
 
 from mlir_matrix.actions.contract import ActionFailed, MachineFailed, add_metrics
 from mlir_matrix.actions.runtime.gpu_program import Launch, Memory, Memref, joined
-from mlir_matrix.actions.sandbox.gpu_driver import DRIVERS, library_path
+from mlir_matrix.actions.sandbox.gpu_driver import DRIVERS, driver_release, library_path
 
 _ATTACH_GLOBAL = 1
 #: A host thread that waits sleeps, so that the time limit sees a kernel that never ends.
@@ -33,7 +32,6 @@ _OF_MACHINE = {
     222: "the driver is too old for this PTX", 802: "the GPU is not ready",
     803: "the driver's library does not fit its kernel module", 804: "the driver's library does not support this GPU",
 }  # fmt: skip
-_RELEASE = re.compile(r"\b\d+(?:\.\d+)+\b")
 
 
 class _Names(NamedTuple):
@@ -50,19 +48,17 @@ class _Names(NamedTuple):
     launch: str
     wait: str
     attribute: str
-    #: The file in which the kernel has the release of the driver.
-    release: str
 
 
 _FUNCTIONS = {
     "cuda": _Names(
         "cuInit", "cuDeviceGet", "cuDeviceGetName", "cuGetErrorName", "cuMemAllocManaged", "cuMemFree_v2", "cuModuleLoadDataEx",
-        "cuModuleGetFunction", "cuLaunchKernel", "cuCtxSynchronize", "cuFuncSetAttribute", "/proc/driver/nvidia/version",
+        "cuModuleGetFunction", "cuLaunchKernel", "cuCtxSynchronize", "cuFuncSetAttribute",
     ),
     "hip": _Names(
         "hipInit", "hipDeviceGet", "hipDeviceGetName", "hipDrvGetErrorName", "hipMallocManaged", "hipFree", "hipModuleLoadDataEx",
         "hipModuleGetFunction", "hipModuleLaunchKernel", "hipDeviceSynchronize", "hipFuncSetAttribute",
-        "/sys/module/amdgpu/version",
+
     ),
 }  # fmt: skip
 
@@ -74,9 +70,7 @@ class GpuDevice:
         """Raise MachineFailed if there is no driver, or if it does not start. ``library``: its path, instead of the machine's."""
         self.path = library or library_path(DRIVERS[api])
         if not self.path:
-            raise MachineFailed(
-                f"this machine has no {DRIVERS[api].library.replace(chr(92), '')}; install the driver of its GPU"
-            )
+            raise MachineFailed(f"this machine has no {DRIVERS[api].library_name}; install the driver of its GPU")
         # It would keep compiled kernels in a home.
         os.environ["CUDA_CACHE_DISABLE"] = "1"
         try:
@@ -98,7 +92,8 @@ class GpuDevice:
             self._start("hipSetDeviceFlags", c_uint(_BLOCKING_SYNC))
         text = ctypes.create_string_buffer(256)
         self._start(self._names.name, text, len(text), device)
-        add_metrics({"device": f"{text.value.decode('utf-8', 'replace')}, driver {_release_of(self._names.release)}"})
+        release = driver_release(DRIVERS[api]) or "of an unknown release"
+        add_metrics({"device": f"{text.value.decode('utf-8', 'replace')}, driver {release}"})
 
     def allocate(self, size: int) -> int:
         """Return the address of new memory. Raise MachineFailed if there is none."""
@@ -177,13 +172,3 @@ class GpuDevice:
         getattr(self._library, self._names.error)(code, byref(name))
         word = (name.value or b"error %d" % code).decode("utf-8", "replace")
         return f"{function}: {word}" + (f" ({_OF_MACHINE[code]})" if code in _OF_MACHINE else "")
-
-
-def _release_of(path: str) -> str:
-    """Return the release of a driver, as a file of its kernel module states it."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            found = _RELEASE.search(file.read())
-    except OSError:
-        return "unknown"
-    return found[0] if found else "unknown"

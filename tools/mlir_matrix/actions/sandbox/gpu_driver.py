@@ -20,6 +20,7 @@ _FOLDERS = (
     "/usr/lib64",
     "/usr/lib",
 )
+_NUMBER = re.compile(r"\b\d+(?:\.\d+)+\b")
 _ELF_64_BIT = b"\x7fELF\x02"
 
 
@@ -31,15 +32,23 @@ class Driver(NamedTuple):
     #: A pattern of the library that programs load, and globs of those that this one loads from the same folder.
     library: str
     beside: tuple[str, ...]
+    #: The file in which the kernel has the release of its module.
+    release: str
     #: Globs of what the library reads of the kernel.
     state: tuple[str, ...] = ()
 
+    @property
+    def library_name(self) -> str:
+        """The library without the release that the pattern may have."""
+        return self.library.partition("(")[0].replace("\\", "")
 
-CUDA = Driver("/dev/nvidia", r"libcuda\.so\.1", ("libcuda*.so*", "libnvidia-*.so*"))
+
+CUDA = Driver("/dev/nvidia", r"libcuda\.so\.1", ("libcuda*.so*", "libnvidia-*.so*"), "/proc/driver/nvidia/version")
 HIP = Driver(
     "/dev/kfd",
     r"libamdhip64\.so(?:\.\d+)?",
     ("libamd*.so*", "libhsa-*.so*", "libhip*.so*", "librocprofiler*.so*"),
+    "/sys/module/amdgpu/version",
     ("/sys/devices/virtual/kfd", "/sys/class/kfd", "/sys/class/drm", "/sys/dev/char", "/sys/devices/pci*"),
 )
 DRIVERS = {"cuda": CUDA, "hip": HIP}
@@ -59,6 +68,16 @@ def library_path(driver: Driver) -> str:
     )
     # The release with the highest number; the loader's cache also lists libraries for 32 bits.
     return next(filter(_is_64_bit, [*sorted(listed, reverse=True), *beside]), "")
+
+
+def driver_release(driver: Driver) -> str:
+    """Return the release of a driver's kernel module; empty if that is not loaded, or does not say it."""
+    try:
+        with open(driver.release, encoding="utf-8", errors="replace") as file:
+            found = _NUMBER.search(file.read())
+    except OSError:
+        return ""
+    return found[0] if found else ""
 
 
 def _is_64_bit(path: str) -> bool:

@@ -14,6 +14,7 @@ from support.workspace import Workspace
 #: One test of each way, with the environments that it needs beside the usual ones.
 RUN = {
     "mlir/iree-vulkan/vulkan-lavapipe/transpose": "iree-vulkan",
+    "mlir/linalg-gpu/spirv-lavapipe/mlp": "lavapipe",
     "mlir/linalg-gpu/xevm-pocl/softmax": "pocl",
     "triton/triton/triton-interpreter/softmax": "triton-torch",
 }

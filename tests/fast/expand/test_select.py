@@ -329,6 +329,19 @@ def test_properties_are_those_that_suites_state(arguments: list[str], found: lis
     assert choice.count() == len(found)
 
 
+def test_a_glob_over_devices_needs_one_of_them() -> None:
+    entry = CATALOG.targets["x86_64"]
+    document = entry.document.model_copy(update={"devices": ("/dev/nvidia*",)})
+    needing = replace(CATALOG, targets={**CATALOG.targets, "x86_64": replace(entry, document=document)})
+    tests = list(choose(needing, ["smoke"]).tests())
+    assert all(test.outcome != "skipped" for test in granted(needing, tests, ("/dev/nvidia3",), lambda: "x86-64-v4"))
+    reasons = {
+        test.reason for test in granted(needing, tests, ("/dev/dri",), lambda: "x86-64-v4") if test.outcome == "skipped"
+    }
+    said = "target x86_64 needs /dev/nvidia*, which is not granted; matrix run --device '/dev/nvidia*' grants it"
+    assert said in reasons
+
+
 def test_what_needs_a_device_that_is_not_granted_is_skipped() -> None:
     entry = CATALOG.targets["x86_64"]
     document = entry.document.model_copy(update={"devices": ("/dev/a", "/dev/b")})

@@ -477,10 +477,10 @@ def test_a_layout_that_gets_no_process_leaves_no_folder(tmp_path: Path, monkeypa
 
 def test_a_device_that_nobody_grants(talk: Talk) -> None:
     """A request alone opens none, whoever wrote it, and nothing is kept of that."""
-    folder = talk.ask(1, "exit 0", params={"arguments": [], "results": [], "devices": ["/dev/tty"]})
+    folder = talk.ask(1, "exit 0", params={"arguments": [], "results": [], "devices": ["/dev/tty", "/dev/nvidia*"]})
     answer = talk.answer()
     assert answer["exitCode"] == 1
-    assert answer["output"].endswith("/dev/tty: not granted by matrix run --device")
+    assert answer["output"].endswith("/dev/tty and /dev/nvidia*: not granted by matrix run --device")
     assert not (folder / "outcome.json").exists()
 
 

@@ -29,7 +29,7 @@ from mlir_matrix.catalog.pins import is_folder
 from mlir_matrix.catalog.project import FILE, NO_PROJECT, FoundProject, entry_names, find_project_file
 from mlir_matrix.cli.completion import MACHINES, complete_pin, complete_tests, names_in
 from mlir_matrix.cli.output import warn_left_out
-from mlir_matrix.cli.verbs import ARGUMENTS, option_words
+from mlir_matrix.cli.verbs import ARGUMENTS
 from mlir_matrix.environments.source.permissions import Permissions
 from mlir_matrix.plan.request import EXECUTORS, ExecutorOptions, Limits, SelectionOptions
 
@@ -243,22 +243,6 @@ def project_words(context: click.Context, *, without: Collection[str]) -> list[s
         limit = getattr(project.limits, option.parameter)
         if limit is not None and context.get_parameter_source(option.parameter) == ParameterSource.DEFAULT:
             words += [option.names[0], f"{limit:g}"]
-    return words
-
-
-def words_anywhere(context: click.Context) -> list[str]:
-    """Return the options that decide catalogs and releases, those of the project too, for a command that runs in any folder."""
-    given = option_words(context.command, context.meta[ARGUMENTS], only={"catalogs", "pins", "swaps"})
-    words = [*project_words(context, without=()), *given]
-    for index in range(0, len(words), 2):
-        value = words[index + 1]
-        if words[index] in catalog.names:
-            words[index + 1] = os.path.abspath(value)
-        elif words[index] in pin.names:
-            component, _, wanted = value.partition("=")
-            path = os.path.abspath(os.path.expanduser(wanted))
-            if is_folder(wanted) and os.path.exists(path):
-                words[index + 1] = f"{component}={path}"
     return words
 
 

@@ -12,7 +12,7 @@ from mlir_matrix.base.digest import digest_file, digest_value
 from mlir_matrix.base.names import with_pins
 from mlir_matrix.cost.sampling import Timed
 from mlir_matrix.cost.work import Work, work_of
-from mlir_matrix.environments.machine import x86_level
+from mlir_matrix.environments.machine import HOST, x86_level
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.expand.costs import CostResolver, with_costs
@@ -145,7 +145,7 @@ def tests_named(session: Session, names: Sequence[str]) -> list[Test]:
     """Return the tests with these identifiers that a session has, also those that cannot run there."""
     expansion = whole_catalog(session.catalog, names, pins=session.pins)
     known = filter(None, map(expansion.test, names))
-    return list(granted(session.catalog, known, (), x86_level))
+    return list(granted(session.catalog, known, (), x86_level, HOST.name))
 
 
 def run_side(session: Session, tests: Sequence[Test], limits: Limits, *, quiet: bool, counting: bool = True) -> Side:

@@ -64,6 +64,8 @@ class Architecture:
 
 
 HOST = Architecture(os.uname().machine)
+#: Architectures that ``matrix toolchain lock`` locks for, by platform.
+LOCKABLE = {each.platform: each for each in map(Architecture, ("x86_64", "aarch64"))}
 
 
 @cache

@@ -159,17 +159,25 @@ def find_test(expansion: Expansion, identifier: str) -> Test:
 
 
 def granted(
-    catalog: Catalog, tests: Iterable[Test], devices: Collection[str], x86_level: Callable[[], str]
+    catalog: Catalog, tests: Iterable[Test], devices: Collection[str], x86_level: Callable[[], str], machine: str = ""
 ) -> Iterable[Test]:
     """Skip the tests whose target declares a device that the operator does not grant, or whose code this CPU cannot run.
 
-    ``x86_level`` is called only if a test has code for a level of x86-64. It returns an empty string on other machines.
+    ``machine``: its architecture, as ``uname -m`` prints it; if it is empty, that of targets is not compared. ``x86_level`` is
+    called only if a test has code for a level of x86-64. It returns an empty string on other machines.
     """
-    return (_executable(catalog, test, x86_level) for test in _granted(catalog, tests, devices))
+    elsewhere = {
+        name: f"target {name} runs on {' or '.join(entry.document.machine)}; this machine is {machine}"
+        for name, entry in catalog.targets.items()
+        if machine and machine not in entry.document.machine
+    }
+    return (_executable(catalog, test, x86_level, elsewhere) for test in _granted(catalog, tests, devices))
 
 
-def _executable(catalog: Catalog, test: Test, x86_level: Callable[[], str]) -> Test:
+def _executable(catalog: Catalog, test: Test, x86_level: Callable[[], str], elsewhere: Mapping[str, str]) -> Test:
     """Skip a test whose code this CPU cannot run. An emulator can run it."""
+    if test.selected and test.executes and (reason := elsewhere.get(test.target)):
+        return replace(test, outcome=Outcome.SKIPPED, selected=False, reason=reason, expectation=None)
     if test.route is None or not test.selected or not test.executes or catalog.targets[test.target].document.runner:
         return test
     if not test.route.beyond(X86_LEVELS[0]) or not (own := x86_level()) or not (beyond := test.route.beyond(own)):

@@ -130,7 +130,7 @@ def select(
     machine = find_machine(current.catalog, options.machine) if options.machine else None
     if machine is None:
         chosen = choose(current.catalog, arguments, pins=current.pins).tests(excluded=excluded)
-        whole = list(granted(current.catalog, chosen, devices, x86_level))
+        whole = list(granted(current.catalog, chosen, devices, x86_level, HOST.name))
         tests, change, lines, plan = _by_change(current, arguments, whole, options)
         selected = Selected(current=current, arguments=arguments, devices=devices, tests=tests, lines=lines, whole=plan)
         if change is not None:

@@ -16,7 +16,7 @@ from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.load import load
 from mlir_matrix.catalog.pins import Pins, is_folder, is_of_step, read_pins, read_step_pins
 from mlir_matrix.catalog.project import find_project_file
-from mlir_matrix.environments.machine import x86_level
+from mlir_matrix.environments.machine import HOST, x86_level
 from mlir_matrix.environments.session import Session
 from mlir_matrix.environments.source.permissions import NONE, Permissions
 from mlir_matrix.expand.checks.validate import validate
@@ -87,7 +87,7 @@ def select_tests(session: Session, arguments: Sequence[str], devices: Collection
     from mlir_matrix.expand.select import choose, granted
 
     chosen = choose(session.catalog, arguments, pins=session.pins).tests()
-    return list(granted(session.catalog, chosen, devices, x86_level))
+    return list(granted(session.catalog, chosen, devices, x86_level, HOST.name))
 
 
 def environments_of(session: Session, name: str) -> list[str]:

@@ -417,11 +417,11 @@ def plan_command(
 
 def _entries(form: str, current: Session, tests: Sequence[str], selected: Sequence[str]) -> Iterator[str]:
     """Return the lines of a file for CTest or lit. Raise UsageError if no test is left."""
-    from mlir_matrix.run.entries import ctest_lines, lit_lines
+    from mlir_matrix.run.entries import ctest_lines, lit_lines, words_anywhere
 
     if not selected:
         raise UsageError(f"--format {form}: no test can run; for the reasons, leave out --format {form}")
-    words = options.words_anywhere(click.get_current_context())
+    words = words_anywhere(click.get_current_context())
     if form == "lit":
         return lit_lines(launcher_path(), words, tests)
     suites = [name for name in tests if name in current.catalog.suites]

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+import click
+
 from mlir_matrix.base.names import OF, TestId, split_property
+from mlir_matrix.catalog.pins import is_folder
+from mlir_matrix.cli import options
+from mlir_matrix.cli.verbs import ARGUMENTS, option_words
 from mlir_matrix.results.cause_globs import braces
 
 #: CTest's word for a cell that has no test that this machine can run.
@@ -45,6 +51,22 @@ def lit_lines(program: str, words: Sequence[str], tests: Sequence[str]) -> Itera
     yield 'config.name = "mlir-matrix"'
     arguments = f"{json.dumps(list(tests))}, {json.dumps(list(words))}, program={json.dumps(program)}"
     yield f"config.test_format = mlir_matrix.lit.Matrix({arguments})"
+
+
+def words_anywhere(context: click.Context) -> list[str]:
+    """Return the options that decide catalogs and releases, those of the project too, for a command that runs in any folder."""
+    given = option_words(context.command, context.meta[ARGUMENTS], only={"catalogs", "pins", "swaps"})
+    words = [*options.project_words(context, without=()), *given]
+    for index in range(0, len(words), 2):
+        value = words[index + 1]
+        if words[index] in options.catalog.names:
+            words[index + 1] = os.path.abspath(value)
+        elif words[index] in options.pin.names:
+            component, _, wanted = value.partition("=")
+            path = os.path.abspath(os.path.expanduser(wanted))
+            if is_folder(wanted) and os.path.exists(path):
+                words[index + 1] = f"{component}={path}"
+    return words
 
 
 def globs_of(tests: Iterable[TestId]) -> list[str]:

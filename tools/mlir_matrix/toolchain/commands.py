@@ -22,6 +22,7 @@ from mlir_matrix.cli.completion import COMPONENTS, ENVIRONMENTS, SUITES, complet
 from mlir_matrix.cli.output import note, show, warn
 from mlir_matrix.cli.verbs import verb
 from mlir_matrix.environments.interpreter import SUPPORTED
+from mlir_matrix.environments.machine import HOST, LOCKABLE
 from mlir_matrix.environments.package import Provider, provider_of
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.selection import locked_units, of_release
@@ -120,6 +121,7 @@ def _dry_run(current: Session, environments: Iterable[ResolvedEnvironment]) -> l
     "matrix toolchain lock mlir torch --python cp311",
     "matrix toolchain lock llvm@19.1.7 --format json",
     "matrix toolchain lock iree --pin iree=3.8.0",
+    "matrix toolchain lock jax zig --platform linux-aarch64",
 )
 @click.argument(
     "names",
@@ -134,9 +136,16 @@ def _dry_run(current: Session, environments: Iterable[ResolvedEnvironment]) -> l
     type=click.Choice(SUPPORTED),
     help="Lock for this Python version. Default: all. Repeatable.",
 )
+@click.option(
+    "--platform",
+    type=click.Choice(list(LOCKABLE)),
+    default=HOST.platform,
+    metavar="|".join(LOCKABLE),
+    help="Lock for machines of this platform. Default: that of this machine.",
+)
 @options.output_format("text", "json")
 @options.session(options.pin)
-def lock_command(names: tuple[str, ...], tags: tuple[str, ...], form: str, current: Session) -> int:
+def lock_command(names: tuple[str, ...], tags: tuple[str, ...], platform: str, form: str, current: Session) -> int:
     """Write the lock files of environments and releases.
 
     Without arguments, lock all environments. A lock file lists every package with version, size and SHA-256. An environment has
@@ -159,9 +168,9 @@ def lock_command(names: tuple[str, ...], tags: tuple[str, ...], form: str, curre
         # An environment's lock file is of wheels: its releases of Debian packages have their own.
         for entry, release in thing.releases if thing.component else ():
             if provider_of(entry.document, release) is Provider.DEB:
-                complete &= lock_packages(current, entry, release, tell)
+                complete &= lock_packages(current, entry, release, tell, LOCKABLE[platform])
         if thing.environment:
-            complete &= lock_environment(current, thing, tags or SUPPORTED, tell, named=bool(names))
+            complete &= lock_environment(current, thing, tags or SUPPORTED, tell, LOCKABLE[platform], named=bool(names))
     document: Locked = {
         "schema": "mlir-matrix/locked/v1",
         "summary": {"locks": len(locked)},

@@ -11,12 +11,16 @@ from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.cli.output import warn
 from mlir_matrix.environments.fetch.pip import solve
 from mlir_matrix.environments.lockfiles.wheels import lock_file, write_lock
+from mlir_matrix.environments.machine import HOST, Architecture
 from mlir_matrix.environments.package import distributions, filled
 from mlir_matrix.environments.selection import Lockable
 from mlir_matrix.environments.session import Session
 
 
-def lock_packages(current: Session, entry: Entry[Component], release: Release, tell: Callable[..., None]) -> bool:
+def lock_packages(
+    current: Session, entry: Entry[Component], release: Release, tell: Callable[..., None], architecture: Architecture
+) -> bool:
+    """Lock a release of Debian packages; return whether that worked."""
     from mlir_matrix.environments.fetch.apt import Asked
     from mlir_matrix.environments.fetch.apt import solve as solve_packages
     from mlir_matrix.environments.lockfiles.debian import DebianRelease, debian_lock_file, write_debian_lock
@@ -29,6 +33,7 @@ def lock_packages(current: Session, entry: Entry[Component], release: Release, t
         without=filled(document.without, named),
         suites=release.suites,
         release=release.version or named,
+        architecture=architecture,
     )
     try:
         packages = solve_packages(asked, state=current.home.cache / "apt")
@@ -44,14 +49,20 @@ def lock_packages(current: Session, entry: Entry[Component], release: Release, t
         finish=document.finish or "",
     )
     owner = entry.added.get(named, entry)
-    path = debian_lock_file(owner.root / "toolchains" / "locks", entry.name, named)
+    path = debian_lock_file(owner.root / "toolchains" / "locks", entry.name, named, architecture)
     write_debian_lock(path, found, made=datetime.datetime.now(tz=datetime.UTC).date())
     tell(path, len(packages), found.size, found.installed)
     return True
 
 
 def lock_environment(
-    current: Session, thing: Lockable, tags: tuple[str, ...], tell: Callable[..., None], *, named: bool
+    current: Session,
+    thing: Lockable,
+    tags: tuple[str, ...],
+    tell: Callable[..., None],
+    architecture: Architecture,
+    *,
+    named: bool,
 ) -> bool:
     """Lock the wheels of an environment; return whether that worked for at least one Python version."""
     entry = current.catalog.environments[thing.environment]
@@ -63,13 +74,14 @@ def lock_environment(
     folder = next(adding, entry.root) / "toolchains" / "locks"
     changed = thing.changed(current)
     made_by = " ".join([f"matrix toolchain lock {entry.name}", *(f"--pin {name}={to}" for name, to in changed.items())])
+    made_by += "" if architecture == HOST else f" --platform {architecture.platform}"
     done = 0
     for tag in tags:
-        path = lock_file(folder, entry.name, tag, changed)
+        path = lock_file(folder, entry.name, tag, changed, architecture)
         if not named and not path.exists():
             continue
         try:
-            packages = solve(pins, tag=tag)
+            packages = solve(pins, tag=tag, architecture=architecture)
         except InfrastructureError as error:
             warn(f"{entry.name} is not locked for {tag}: {error}")
             continue

@@ -181,7 +181,7 @@ class Continuations:
         test = replace(
             self._test, id=f"{name} from {level}", pipeline=pipeline, target=target, route=route, expectation=None
         )
-        (test,) = granted(self._session.catalog, [test], (), x86_level)
+        (test,) = granted(self._session.catalog, [test], (), x86_level, HOST.name)
         if not (test.selected and test.executes):
             return None
         parts = tuple(_route_parts(self._session, target, route))

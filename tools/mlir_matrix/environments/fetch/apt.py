@@ -20,7 +20,7 @@ from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.files import locked, unwritable
 from mlir_matrix.environments.fetch.apt_sources import Mirrors, find_mirrors, kept_settings, settings
 from mlir_matrix.environments.lockfiles.debian import DebianPackage
-from mlir_matrix.environments.machine import HOST
+from mlir_matrix.environments.machine import HOST, Architecture
 
 _INSTALLED = """\
 Package: {}
@@ -70,6 +70,7 @@ class Asked:
     suites: tuple[str, ...] = ()
     #: The upstream version that packages of the first one's source must have; any if empty.
     release: str = ""
+    architecture: Architecture = HOST
 
 
 def solve(asked: Asked, *, state: Path, mirrors: Mirrors | None = None) -> tuple[DebianPackage, ...]:
@@ -77,7 +78,8 @@ def solve(asked: Asked, *, state: Path, mirrors: Mirrors | None = None) -> tuple
     if shutil.which("apt-get") is None:
         raise InfrastructureError("no apt-get on PATH: only a Debian machine can lock Debian packages")
     mirrors = mirrors or find_mirrors()
-    key = digest_value([list(asked.suites), list(mirrors.bases), mirrors.signed_by])[:8]
+    identity = [list(asked.suites), list(mirrors.bases), mirrors.signed_by]
+    key = digest_value(identity if asked.architecture == HOST else [*identity, asked.architecture.name])[:8]
     folder = Path(os.path.abspath(state)) / f"{'+'.join(asked.suites)}-{key}"
     try:
         for name in ("lists/partial", "cache/archives/partial"):
@@ -130,11 +132,12 @@ class _Apt:
 
     def _update(self) -> None:
         """Download the index from the first mirror that has it."""
+        machine = self._asked.architecture.debian
         for base in self._mirrors.bases:
             # Without the machine's configuration, whose hooks would run and remove files.
-            configuration = _CONFIGURATION.format(folder=self._folder, machine=HOST.debian) + kept_settings(settings())
+            configuration = _CONFIGURATION.format(folder=self._folder, machine=machine) + kept_settings(settings())
             (self._folder / "apt.conf").write_text(configuration, encoding="utf-8")
-            options = f"arch={HOST.debian}"
+            options = f"arch={machine}"
             if self._mirrors.signed_by:
                 options += f" signed-by={self._mirrors.signed_by}"
             lines = (f"deb [{options}] {base} {suite} main\n" for suite in self._asked.suites)

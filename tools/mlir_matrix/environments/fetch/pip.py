@@ -17,17 +17,17 @@ from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.environments.fetch.http import HttpStatusError, Transport
 from mlir_matrix.environments.interpreter import version_of
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
-from mlir_matrix.environments.machine import HOST
+from mlir_matrix.environments.machine import HOST, Architecture
 
 _BUFFER = 1 << 16
 
 
-def options_for(tag: str) -> list[str]:
-    """Return pip's options for CPython ``tag`` on this architecture, whichever interpreter runs pip."""
+def options_for(tag: str, architecture: Architecture = HOST) -> list[str]:
+    """Return pip's options for CPython ``tag`` on an architecture, whichever interpreter runs pip."""
     return [
         *("--only-binary=:all:", "--python-version", version_of(tag), "--implementation", "cp"),
         *(word for abi in (tag, "abi3", "none") for word in ("--abi", abi)),
-        *(word for platform in HOST.wheel_platforms for word in ("--platform", platform)),
+        *(word for platform in architecture.wheel_platforms for word in ("--platform", platform)),
     ]
 
 
@@ -49,12 +49,12 @@ def address_of(item: Mapping[str, Any]) -> tuple[str, str]:
     return str(item["download_info"]["url"]), str(value)
 
 
-def solve(pins: Mapping[str, str], *, tag: str) -> tuple[WheelPackage, ...]:
+def solve(pins: Mapping[str, str], *, tag: str, architecture: Architecture = HOST) -> tuple[WheelPackage, ...]:
     """Return all distributions that ``pins`` (distribution → version) need on CPython ``tag``, with hashes.
 
     Nothing is installed. Raise InfrastructureError with pip's reason if there is no solution.
     """
-    report = _report([f"{name}=={pinned}" for name, pinned in pins.items()], tag)
+    report = _report([f"{name}=={pinned}" for name, pinned in pins.items()], tag, architecture)
     transport = Transport()
     try:
         return tuple(_package(item, transport) for item in report["install"])
@@ -68,14 +68,14 @@ def newest(distribution: str, *, tag: str) -> str:
     return str(item["metadata"]["version"])
 
 
-def _report(words: Sequence[str], tag: str) -> dict[str, Any]:
+def _report(words: Sequence[str], tag: str, architecture: Architecture = HOST) -> dict[str, Any]:
     """Return pip's report on what it would install."""
     with tempfile.TemporaryDirectory(prefix="matrix-pip-") as folder:
         file = Path(folder, "report.json")
         # Without --quiet, because pip then omits which requirements conflict.
         command = [
             *(sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--report", str(file)),
-            *("--disable-pip-version-check", "--target", "unused", *options_for(tag)),
+            *("--disable-pip-version-check", "--target", "unused", *options_for(tag, architecture)),
             *words,
         ]
         done = subprocess.run(command, capture_output=True, text=True, env=variables(), check=False)

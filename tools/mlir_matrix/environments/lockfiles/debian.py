@@ -30,7 +30,7 @@ from mlir_matrix.base.names import is_name, printable
 from mlir_matrix.catalog.models.toolchains import Finish
 from mlir_matrix.catalog.yaml_reader import Data, ScalarError, Source, parse, plain_scalar
 from mlir_matrix.environments.lockfiles.wheels import locked_text
-from mlir_matrix.environments.machine import HOST
+from mlir_matrix.environments.machine import HOST, Architecture
 from mlir_matrix.environments.package import Archive, Package, folder_name
 
 #: Increase it when the same lock file gives another prefix.
@@ -159,9 +159,9 @@ class DebianRelease:
         return "\n".join(lines) + "\n"
 
 
-def debian_lock_file(locks: Path, component: str, release: str) -> Path:
+def debian_lock_file(locks: Path, component: str, release: str, architecture: Architecture = HOST) -> Path:
     """Return the path of the lock file of a release."""
-    return locks / f"{component}-{release}{_SUFFIX}"
+    return locks / f"{component}-{release}-{architecture.platform}.yaml"
 
 
 def debian_lock_files(locks: Path, component: str = "*") -> list[Path]:

@@ -20,7 +20,7 @@ from mlir_matrix.base.errors import CatalogError
 from mlir_matrix.base.files import write_text
 from mlir_matrix.base.names import printable
 from mlir_matrix.catalog.yaml_reader import read_text
-from mlir_matrix.environments.machine import HOST
+from mlir_matrix.environments.machine import HOST, Architecture
 from mlir_matrix.environments.package import Archive, folder_name
 
 #: Names and versions become folder names, which have at most 255 bytes.
@@ -83,10 +83,12 @@ def locked_text(path: Path) -> str:
     return read_text(path, str(path))
 
 
-def lock_file(locks: Path, environment: str, tag: str, pins: Mapping[str, str] | None = None) -> Path:
+def lock_file(
+    locks: Path, environment: str, tag: str, pins: Mapping[str, str] | None = None, architecture: Architecture = HOST
+) -> Path:
     """Return the path of a lock file; ``pins``: those that are not the default."""
     changed = ",".join(f"{name}={version}" for name, version in sorted((pins or {}).items()))
-    return locks / f"{environment}{'@' if changed else ''}{changed}-{tag}{PLATFORM}"
+    return locks / f"{environment}{'@' if changed else ''}{changed}-{tag}-{architecture.platform}.txt"
 
 
 def find_lock(folders: Iterable[Path], environment: str, tag: str, pins: Mapping[str, str]) -> Path | None:

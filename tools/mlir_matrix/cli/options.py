@@ -25,7 +25,6 @@ from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.names import DEVICE_GLOB_PATTERN, DEVICE_PATTERN, DEVICE_RULE, check_known, printable
 from mlir_matrix.base.paths import launcher, repository
 from mlir_matrix.base.text import catalog_options
-from mlir_matrix.catalog.pins import is_folder
 from mlir_matrix.catalog.project import FILE, NO_PROJECT, FoundProject, entry_names, find_project_file
 from mlir_matrix.cli.completion import MACHINES, complete_pin, complete_tests, names_in
 from mlir_matrix.cli.output import warn_left_out

@@ -88,7 +88,7 @@ def test_products_and_sums_become_one_only_if_they_may(
         }  # fmt: skip
         done = environments.perform(
             "gpu", "recipes/steps/gpu-llc/tool.py", tmp_path / str(number), stage="codegen",
-            params={"parameters": parameters}, inputs={"ir": KERNEL}, outputs={"out": "kernel.s"},
+            params={"parameters": parameters, "kind": "gpu"}, inputs={"ir": KERNEL}, outputs={"out": "kernel.s"},
         )  # fmt: skip
         assert done.ok, done.outcome
         assert (instruction in done.text("out")) == fused

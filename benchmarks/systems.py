@@ -40,6 +40,8 @@ ROWS: dict[str, tuple[str, tuple[str, ...]]] = {
     "sparse_tensor": ("sparse/sparsifier/x86_64/csr_matmul", ("sparse", "sparsifier", "sparsify", "sparse-tensor")),
     "OpenMP": ("mlir/linalg-openmp/x86_64-openmp/mlp", (
         "linalg-openmp", "linalg-to-openmp", "openmp", "openmp-shared", "shared-openmp", "x86_64-openmp", "libomp", "shared")),
+    "OpenCL on PoCL": (
+        "mlir/linalg-gpu/xevm-pocl/mlp", ("linalg-gpu", "linalg-to-gpu", "gpu-host", "gpu-program", "xevm-pocl", "pocl")),
     "TOSA model": ("pytorch/tosa-model/tosa-model+precise/mlp", ("tosa-model", "tosa-serialize", "tosa-flatbuffer", "tosa-tools")),
     "PyTorch eager": ("pytorch/torch-eager/torch-eager/mlp", ("torch-eager", "torch-decompose")),
     "ONNX reference": ("onnx/onnx-reference/onnx-reference/mlp", ("onnx-reference", "onnx-opset")),

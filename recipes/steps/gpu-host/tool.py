@@ -10,7 +10,8 @@ from mlir_matrix.actions.api import Action, ActionFailed, pack, read_text, run_p
 
 #: A module with one kernel, as gpu-kernel-outlining makes it.
 MODULE = re.compile(r"^  gpu\.module @(\w+)[^\n]*\{\n.*?^  \}$", re.MULTILINE | re.DOTALL)
-FUNCTION = re.compile(r"^    gpu\.func @\w+\((.*)\) .*?kernel\b", re.MULTILINE)
+#: Its function. Memory of blocks and threads, which follows the arguments, is none.
+FUNCTION = re.compile(r"^    gpu\.func @\w+\((.*?)\) (?:workgroup|private|kernel)\b", re.MULTILINE)
 ARGUMENT = re.compile(r"%\w+: ")
 #: What the host gets in place of the machine code of a kernel: the name of its module.
 BINARY = r'  gpu.binary @\1 [#gpu.object<#nvvm.target, bin = "\1\\00">]'

@@ -33,14 +33,22 @@ PARTS = {"c128": "f64", "c64": "f32"}
 TENSOR = r"tensor<(?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>"
 ELEMENTS = r'(?:"[^"]*"|[^>"])*'
 DENSE = f"dense<{ELEMENTS}>"
-#: A check of a value against a constant, one of two values, and a constant that IREE does not fold.
+OPTIONS = r"(?:\s*,\s*\w+\s*=?\s*[0-9][0-9.eE+-]*)*"
+#: A check of a value against a constant (in the forms of both dialects and in generic form), one of two values, and constants
+#: that IREE does not fold.
 CONST_CHECK = re.compile(
-    rf'"?check\.(\w+?)_const"?\s*\(?\s*(%[\w#]+)\s*[,)]\s*(?:<\{{value = )?({DENSE})\s*:\s*({TENSOR})([^\n]*)'
+    rf'"?check\.(\w+?)_const"?\s*\(?\s*(%[\w#]+)\s*[,)]\s*(?:<\{{value = )?({DENSE})\s*:\s*({TENSOR})({OPTIONS})'
+    rf"(?:\s*\)\s*:\s*({TENSOR})|\s*\}}>[^\n]*|\s*\{{([^}}\n]*)\}})?"
 )
 VALUE_CHECK = re.compile(
-    rf"check\.(expect_eq|expect_almost_eq|expect_close)\s*\(?\s*(%[\w#]+)\s*,\s*(%[\w#]+)([^\n]*?):\s*({TENSOR})[^\n]*"
+    rf"check\.(expect_eq|expect_almost_eq|expect_close)\s*\(?\s*(%[\w#]+)\s*,\s*(%[\w#]+)({OPTIONS})\s*\)?\s*:\s*({TENSOR})"
+    rf"(?:\s*,\s*{TENSOR})?"
 )
 UNFOLDABLE = re.compile(rf"util\.unfoldable_constant\s+({DENSE})\s*:\s*({TENSOR})")
+BARRIER = re.compile(rf"util\.optimization_barrier (%[\w#]+) : ({TENSOR})")
+#: A constant whose sizes IREE hides.
+RESIZED = re.compile(rf"(%\w+) = flow\.tensor\.dynamic_constant\s+({DENSE})\s*:\s*({TENSOR})\s*->\s*({TENSOR})")
+UNFOLDABLE_SCALAR = re.compile(r"util\.unfoldable_constant(?=\s+[\w.+-]+\s*:\s*\w+)")
 #: The elements of a constant as MLIR prints them in an operation. The bindings cannot give those of complex numbers.
 VALUE = re.compile(rf"dense<({ELEMENTS})> : tensor<((?:\d+x)*)((?:[^<>]|<[^<>]*>)*)>")
 SEPARATOR = re.compile(r"^// -----.*$", re.MULTILINE)
@@ -106,8 +114,9 @@ def _parsable(text: str, options: list[tuple[str, str]]) -> str:
     """Replace checks and unfoldable constants by operations in generic form; ``options`` gets the words of each check."""
 
     def against_constant(found: re.Match[str]) -> str:
-        options.append((found[1], found[5]))
-        return f'"check.{len(options) - 1}"({found[2]}) {{value = {found[3]} : {found[4]}}} : ({found[4]}) -> ()'
+        options.append((found[1], found[5] + (found[7] or "")))
+        checked = found[6] or found[4]
+        return f'"check.{len(options) - 1}"({found[2]}) {{value = {found[3]} : {found[4]}}} : ({checked}) -> ()'
 
     def against_value(found: re.Match[str]) -> str:
         options.append((found[1], found[4]))
@@ -115,6 +124,9 @@ def _parsable(text: str, options: list[tuple[str, str]]) -> str:
 
     text = CONST_CHECK.sub(against_constant, text)
     text = VALUE_CHECK.sub(against_value, text)
+    text = UNFOLDABLE_SCALAR.sub("arith.constant", text)
+    text = BARRIER.sub(r'"util.optimization_barrier"(\1) : (\2) -> \2', text)
+    text = RESIZED.sub(r"\1.known = util.unfoldable_constant \2 : \3 \1 = tensor.cast \1.known : \3 to \4", text)
     return UNFOLDABLE.sub(r'"util.unfoldable_constant"() {value = \1 : \2} : () -> \2', text)
 
 
@@ -130,6 +142,8 @@ class Program:
     def __init__(self, session: Any, module: Any, function: Any, options: Sequence[tuple[str, str]]) -> None:
         self._ir, self._module, self._function = session.bindings.ir, module, function
         self._options = options
+        if len(list(function.operation.regions[0].blocks)) != 1:
+            raise ActionFailed("the function has several blocks, so its checks are not all reached")
         (self._block,) = function.operation.regions[0].blocks
         if len(self._block.arguments):
             raise ActionFailed("the function takes arguments, of which nothing is known")
@@ -140,6 +154,9 @@ class Program:
     def inputs(self) -> list[str]:
         """Make arguments of constants; return their values."""
         found: list[str] = []
+        for operation in [each for each in self._operations() if each.name == "util.optimization_barrier"]:
+            operation.results[0].replace_all_uses_with(operation.operands[0])
+            operation.erase()
         called = [each for each in self._operations() if _callee(each) == "inputs"]
         for operation in called:
             for result, value in zip(operation.results, self._returned("inputs"), strict=True):
@@ -150,11 +167,16 @@ class Program:
         present = {each.name for each in self._operations()}
         name = next((each for each in CONSTANTS if each in present), "")
         for operation in [each for each in self._operations() if each.name == name]:
-            if any(NEED_CONSTANTS.search(use.owner.name) or _check_of(use.owner) for use in operation.results[0].uses):
+            if name == "stablehlo.constant" and self._is_needed(operation):
                 continue
             found.append(self._take(operation.results[0], str(operation)))
             operation.erase()
         return found
+
+    def _is_needed(self, constant: Any) -> bool:
+        """Return whether an operation needs to know a constant, or a check compares with it."""
+        users = [use.owner.operation for use in constant.results[0].uses]
+        return any(NEED_CONSTANTS.search(each.name) or _check_of(each) for each in users)
 
     def _take(self, result: Any, value: str) -> str:
         """Put an argument in the place of a result."""
@@ -209,7 +231,7 @@ class Program:
         """Return the elements of a constant, or of a result of ``@expected``."""
         owner = getattr(value.owner, "operation", value.owner)
         if _callee(owner) == "expected":
-            return self._returned("expected")[value.result_number]
+            return self._returned("expected")[int(value.result_number)]
         return self._constant(value, "what is expected")
 
     def close(self, results: Sequence[Any]) -> None:
@@ -229,6 +251,10 @@ class Program:
                 del operation.attributes[name]
         self._erase_others()
         operation.attributes["sym_name"] = ir.StringAttr.get("main")
+        if any(each.name == "stablehlo.rng" for each in _walk(operation)):
+            raise ActionFailed(
+                "stablehlo.rng gives numbers that each compiler chooses, so the test's results are no reference"
+            )
         foreign = sorted(
             {each.name for each in _walk(operation) if not ir.Context.current.is_registered_operation(each.name)}
         )
@@ -241,7 +267,8 @@ class Program:
         own = self._function.attributes["sym_name"].value
         needed, left = {own}, [own]
         while left:
-            called = {_callee(each) for each in _walk(functions[left.pop()].operation)} & functions.keys() - needed
+            words = set(re.findall(r"@([\w.]+)", str(functions[left.pop()])))
+            called = words & functions.keys() - needed
             needed |= called
             left += called
         for name, function in functions.items():
@@ -265,10 +292,10 @@ def _check_of(operation: Any) -> str:
     """Return which check an operation is: its number among those replaced, or the name of a custom call."""
     operation = operation.operation
     if operation.name.startswith("check."):
-        return operation.name.removeprefix("check.")
+        return str(operation.name).removeprefix("check.")
     if operation.name != "stablehlo.custom_call":
         return ""
-    target = operation.attributes["call_target_name"].value
+    target = str(operation.attributes["call_target_name"].value)
     return target.removeprefix("check.") if target.startswith("check.") else ""
 
 
@@ -319,7 +346,7 @@ def decoded(stored: Array, dtype: str) -> Array:
 def distance(stored: Array, dtype: str, ulps: int) -> Array:
     """Return how far the number is that lies ``ulps`` numbers beyond each one; of complex numbers in the plane."""
     if dtype in PARTS:
-        parts = (distance(numpy.ascontiguousarray(part), PARTS[dtype], ulps) for part in (stored.real, stored.imag))
+        parts = (distance(numpy.array(part, order="C"), PARTS[dtype], ulps) for part in (stored.real, stored.imag))
         return numpy.hypot(*parts)
     bits = stored.view(BITS[dtype])
     size = bits & bits.dtype.type(numpy.iinfo(bits.dtype).max >> 1)
@@ -365,11 +392,11 @@ def _numbers(words: Sequence[str], dtype: str) -> Array:
     if dtype not in BITS:
         return numpy.array([int(word, 0) for word in words], dtype=f"<{dtype[0]}{int(dtype[1:]) // 8}")
     bits = BITS[dtype]
-    known = numpy.array([0.0 if word.startswith("0x") else float(word) for word in words])
+    known: Array = numpy.array([0.0 if word.startswith("0x") else float(word) for word in words])
     if dtype == "bf16":
         # To nearest even, by way of f32, which has every decimal number that MLIR prints for a bf16.
         wide = known.astype("<f4").view("<u4")
-        stored = ((wide + 0x7FFF + ((wide >> 16) & 1)) >> 16).astype(bits)
+        stored: Array = ((wide + 0x7FFF + ((wide >> 16) & 1)) >> 16).astype(bits)
     else:
         stored = known.astype(f"<f{int(dtype[1:]) // 8}").view(bits)
     for place, word in enumerate(words):

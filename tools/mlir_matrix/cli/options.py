@@ -259,7 +259,8 @@ def _catalogs(context: click.Context, _parameter: click.Parameter, value: tuple[
     own = project_of(context).catalogs
     known = {os.path.realpath(folder) for folder in own}
     others = [folder for folder in value if not _is_data(folder)]
-    given = [*others, *(_checkout(each, (*own, *others)) for each in value if _is_data(each))]
+    # One checkout may have the programs of several corpora.
+    given = [*others, *dict.fromkeys(_checkout(each, (*own, *others)) for each in value if _is_data(each))]
     return (*own, *(folder for folder in given if os.path.realpath(folder) not in known))
 
 

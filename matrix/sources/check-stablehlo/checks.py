@@ -30,7 +30,7 @@ DTYPES = {
 BITS = {"f64": "<u8", "f32": "<u4", "f16": "<u2", "bf16": "<u2"}
 PARTS = {"c128": "f64", "c64": "f32"}
 
-TENSOR = r"tensor<(?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>"
+TENSOR = r"tensor ?<(?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>"
 ELEMENTS = r'(?:"[^"]*"|[^>"])*'
 DENSE = f"dense<{ELEMENTS}>"
 OPTIONS = r"(?:\s*,\s*\w+\s*=?\s*[0-9][0-9.eE+-]*)*"

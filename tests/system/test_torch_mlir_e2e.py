@@ -67,6 +67,7 @@ PASSES = {
     "List": case("List", "return torch.cat(x, y)", calls="module.forward([tu.rand(2, 3), tu.rand(1, 3)], 0)"),
     "Writes": case("Writes", "x.add_(y); return x * 2"),
     "NaN": case("NaN", "return x + y", calls="module.forward(tu.nans(2, 3), tu.rand(2, 3))"),
+    "Complex": case("Complex", "z = torch.complex(x, y); return z, z * z"),
     "Counts": case("Counts", "self.n += 1; return x * self.n", init="self.register_buffer('n', torch.zeros(3))"),
 }
 #: Tests that cannot run, and a part of the reason.

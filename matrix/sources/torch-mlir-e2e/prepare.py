@@ -33,6 +33,11 @@ STAND_INS = {
 BEGINS = re.compile(r"(?![#)\]}\s]|(?:else|elif|except|finally)\b)")
 #: The line with the name of what a function or class defines, after its decorators.
 NAMED = re.compile(r"^(?:async\s+)?(?:def|class)\s+(\w+)", re.MULTILINE)
+#: What the dtypes are in double.
+WIDE = {
+    torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64, torch.complex32: torch.complex128,
+    torch.complex64: torch.complex128,
+}  # fmt: skip
 WORD = re.compile(r"[A-Za-z_]\w*")
 
 PROGRAM = '''
@@ -148,7 +153,7 @@ class Built:
 
     def double(self) -> None:
         self.workload.double()
-        self.tensors = [each.double() if each.is_floating_point() else each.clone() for each in self.tensors]
+        self.tensors = [each.to(WIDE.get(each.dtype, each.dtype), copy=True) for each in self.tensors]
 
     def call(self) -> Any:
         return self.workload(*self.tensors)

@@ -97,13 +97,15 @@ def _leaf(mode: Bounds, value: Any, own: Any) -> tuple[Any, Any, str]:
     if not isinstance(value, Tensor):
         return None, None, ""
     array = value.detach().contiguous()
-    if not own.is_floating_point():
+    if not is_real(own):
         return array.to(own.dtype).numpy(), None, "integers and booleans are exact"
-    exact, eps = array.double().numpy(), torch.finfo(own.dtype).eps
-    given = own.detach().double().numpy()
+    # The error of a complex number is its distance from the exact one.
+    wide = torch.complex128 if own.is_complex() else torch.float64
+    exact, eps = array.to(wide).resolve_conj().numpy(), torch.finfo(own.dtype).eps
+    given = own.detach().to(wide).resolve_conj().numpy()
     with numpy.errstate(all="ignore"):
         # What is beyond the range of the dtype is what PyTorch makes of it. Where that overflows before, both are right.
-        rounded = torch.from_numpy(exact).to(own.dtype).double().numpy()
+        rounded = torch.from_numpy(exact).to(own.dtype).to(wide).numpy()
         exact = numpy.where(numpy.isfinite(exact) & numpy.isinf(rounded) & ~numpy.isnan(given), given, exact)
         overflows = numpy.isfinite(exact) & ~numpy.isfinite(given)
         apart = numpy.abs(given - exact)

@@ -118,7 +118,7 @@ def _check_reference(
     at: int, plain: torch.Tensor, expected: numpy.ndarray[Any, Any], bound: numpy.ndarray[Any, Any]
 ) -> None:
     """Raise ActionFailed if PyTorch's own result is far from that in double, which is then of another program."""
-    own = plain.detach().double().numpy()
+    own = plain.detach().to(torch.complex128 if plain.is_complex() else torch.float64).resolve_conj().numpy()
     with numpy.errstate(all="ignore"):
         near = (
             (numpy.abs(own - expected) <= FAR * numpy.abs(bound))
@@ -135,7 +135,7 @@ def _check_reference(
 
 def _same(value: torch.Tensor, other: torch.Tensor) -> bool:
     # As bytes, because a NaN is equal to itself here.
-    pair = [each.contiguous().view(-1).view(torch.uint8) for each in (value, other)]
+    pair = [each.resolve_conj().contiguous().view(-1).view(torch.uint8) for each in (value, other)]
     return value.shape == other.shape and bool(torch.equal(*pair))
 
 
@@ -162,7 +162,7 @@ def _declared(name: str, what: str, tensor: torch.Tensor) -> dict[str, Any]:
 
 
 def _stored(tensor: torch.Tensor) -> numpy.ndarray[Any, Any]:
-    plain = tensor.detach().contiguous()
+    plain = tensor.detach().resolve_conj().contiguous()
     bits: numpy.ndarray[Any, Any] = (plain.view(torch.uint16) if plain.dtype == torch.bfloat16 else plain).numpy()
     return bits
 

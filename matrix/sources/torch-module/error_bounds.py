@@ -1028,6 +1028,18 @@ def _scatter(mode: Bounds, function: Any, tensor: Tensor, *args: Any, **kwargs: 
     return settle(mode, made, function(mode.of(tensor) ** 2, *flat, **kwargs).abs() + 8 * own**2, 0.0)
 
 
+@rule(aten.rrelu_with_noise, aten.rrelu_with_noise_functional)
+def _random_relu(
+    mode: Bounds, function: Any, x: Tensor, noise: Tensor, lower: Any = 1 / 8, upper: Any = 1 / 3, *how: Any
+) -> Any:
+    """Draw the slope below 0 in training; else take the mean one."""
+    if how and how[0]:
+        raise RandomError(str(function.overloadpacket))
+    with mode:
+        made = aten.leaky_relu(x, (lower + upper) / 2)
+    return (made, noise) if function.overloadpacket is aten.rrelu_with_noise_functional else made
+
+
 @rule(aten._local_scalar_dense, aten.item)
 def _item(mode: Bounds, function: Any, tensor: Tensor) -> Any:
     mode.leaves(tensor)

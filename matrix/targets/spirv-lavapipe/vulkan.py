@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from ctypes import Array, Structure, byref, c_char_p, c_float, c_int32, c_uint32, c_uint64, c_void_p
-from typing import Any, NamedTuple
+from ctypes import Structure, byref, c_char_p, c_float, c_int32, c_uint32, c_uint64, c_void_p
+from typing import Any, NamedTuple, TypeVar
 
 from mlir_matrix.actions.api import ActionFailed, MachineFailed, gpu_program
 
@@ -118,6 +118,10 @@ def instructions(code: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:
         at += count
 
 
+#: Objects of Vulkan are pointers or numbers.
+_Handle = TypeVar("_Handle", c_void_p, c_uint64)
+
+
 class Kernel(NamedTuple):
     """A kernel as its module declares it: the name of its entry point, its threads in a block, its capabilities."""
 
@@ -128,7 +132,8 @@ class Kernel(NamedTuple):
 
 def declared(code: bytes) -> Kernel:
     """Return what a module of SPIR-V declares of its only kernel."""
-    names, block, capabilities = [], (1, 1, 1), []
+    names, capabilities = list[bytes](), list[int]()
+    block: tuple[int, ...] = (1, 1, 1)
     for number, operands in instructions(code):
         if number == OP_CAPABILITY:
             capabilities.append(operands[0])
@@ -138,7 +143,7 @@ def declared(code: bytes) -> Kernel:
             block = operands[2:5]
     if len(names) != 1:
         raise ActionFailed(f"the module has {len(names)} entry points; expected one")
-    return Kernel(names[0], tuple(block), tuple(capabilities))
+    return Kernel(names[0], block, tuple(capabilities))
 
 
 class Pipeline(NamedTuple):
@@ -332,7 +337,7 @@ class Device:
         """Return the handle that a function with the usual four parameters makes."""
         return self._make(function, self._device, byref(info), kind=c_uint64)
 
-    def _make(self, function: str, *arguments: Any, kind: type[Any]) -> Any:
+    def _make(self, function: str, *arguments: Any, kind: type[_Handle]) -> _Handle:
         made = kind()
         self._call(function, *arguments, None, byref(made))
         return made
@@ -344,7 +349,7 @@ class Device:
             raise MachineFailed(reason) if result in OF_MACHINE else ActionFailed(reason)
 
 
-def _address(value: Structure | Array[Any] | Any) -> int:
+def _address(value: Any) -> int:
     return ctypes.addressof(value)
 
 

@@ -93,7 +93,7 @@ def test_a_runner_that_its_environment_lacks(tree: Any, runner: str, error: str)
     [
         ("[/dev/kvm, /dev/../etc/shadow]", "8:21: '/dev/../etc/shadow' is not a device or a folder below /dev"),
         ("[/etc/shadow]", "8:11: '/etc/shadow' is not a device or a folder below /dev"),
-        ("['/dev/nvidia*']", "8:11: '/dev/nvidia*' is not a device or a folder below /dev"),
+        ("['/dev/.nvidia*']", "8:11: '/dev/.nvidia*' is not a device or a folder below /dev"),
         ("[/dev]", "8:11: '/dev' is not a device or a folder below /dev"),
         ("[/dev/kvm, /dev/shm/x]", "8:21: every action has its own /dev/shm; leave it out"),
     ],
@@ -103,8 +103,8 @@ def test_devices_that_a_target_cannot_have(tree: Any, devices: str, error: str) 
     tree.write(X86, target + f"devices: {devices}\n")
     (found,) = tree.errors()
     assert found.startswith(f"{X86}:{error}")
-    tree.write(X86, target + "devices: [/dev/dri/renderD128, /dev/nvidia0]\n")
-    assert tree.load().targets["x86_64"].document.devices == ("/dev/dri/renderD128", "/dev/nvidia0")
+    tree.write(X86, target + "devices: [/dev/dri/renderD128, '/dev/nvidia*']\n")
+    assert tree.load().targets["x86_64"].document.devices == ("/dev/dri/renderD128", "/dev/nvidia*")
 
 
 def test_a_runner_of_an_environment_without_programs(tree: Any) -> None:

@@ -52,8 +52,9 @@ why_not() {
     unreached=$({
         grep -E 'Retrying|ConnectionError|ProxyError|SSLError|timed out' "$1" || grep 'from versions: none' "$1"
     } | tail -n 1)
-    if [ "$(uname -m)" != x86_64 ]; then
-        printf 'they are locked for x86_64 only, and this machine is %s\n' "$(uname -m)"
+    machine=$(uname -m)
+    if [ "$machine" != x86_64 ] && [ "$machine" != aarch64 ]; then
+        printf 'they are locked for x86_64 and aarch64, and this machine is %s\n' "$machine"
     elif grep -q 'No space left' "$1"; then
         printf 'the disk of %s is full; the program takes 0.2 GB there\n' "$cache"
     elif [ -n "$unreached" ]; then

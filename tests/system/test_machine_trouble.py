@@ -512,7 +512,7 @@ def test_the_launcher_without_packages(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "more", "reason"),
     [
-        ("setarch i686", INDEX, "they are locked for x86_64 only, and this machine is i686"),
+        ("setarch i686", INDEX, "they are locked for x86_64 and aarch64, and this machine is i686"),
         ("", INDEX, CLOSED + "'NewConnectionError("),
         ("", {"PIP_NO_INDEX": "1"}, CLOSED + "ERROR: Could not find a version that satisfies the requirement numpy"),
     ],

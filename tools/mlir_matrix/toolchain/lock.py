@@ -50,7 +50,8 @@ def lock_packages(
     )
     owner = entry.added.get(named, entry)
     path = debian_lock_file(owner.root / "toolchains" / "locks", entry.name, named, architecture)
-    write_debian_lock(path, found, made=datetime.datetime.now(tz=datetime.UTC).date())
+    today = datetime.datetime.now(tz=datetime.UTC).date()
+    write_debian_lock(path, found, made=today, platform=architecture.platform)
     tell(path, len(packages), found.size, found.installed)
     return True
 

@@ -145,10 +145,11 @@ class DebianRelease:
     def folder_for(self, tag: str) -> str:
         return self.folder
 
-    def text(self, *, made: datetime.date) -> str:
+    def text(self, *, made: datetime.date, platform: str = HOST.platform) -> str:
         """Return the content of the lock file."""
+        other = "" if platform == HOST.platform else f" --platform {platform}"
         lines = [
-            f"# Made by: matrix toolchain lock {self.component}@{self.release} ({made.isoformat()})",
+            f"# Made by: matrix toolchain lock {self.component}@{self.release}{other} ({made.isoformat()})",
             f"component: {_scalar(self.component)}",
             f"release: {_scalar(self.release)}",
             *([f"programs: [{', '.join(map(_scalar, self.programs))}]"] if self.programs else []),
@@ -214,9 +215,9 @@ def _finish(source: Source, value: Data) -> Finish | Literal[""]:
     return next((each for each in known if each == value), "")
 
 
-def write_debian_lock(path: Path, lock: DebianRelease, *, made: datetime.date) -> None:
+def write_debian_lock(path: Path, lock: DebianRelease, *, made: datetime.date, platform: str = HOST.platform) -> None:
     """Write a lock file, sorted, with the command that makes it and the date."""
-    write_text(path, lock.text(made=made))
+    write_text(path, lock.text(made=made, platform=platform))
 
 
 def _is_size(value: object) -> bool:

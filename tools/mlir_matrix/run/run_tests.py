@@ -124,6 +124,8 @@ def _other_commits(catalog: Catalog, about: RunInfo) -> Iterator[str]:
     """Yield a warning for each corpus whose checkout is at another commit than its expectations."""
     commits = {each["folder"]: each.get("commit", "") for each in about.started()["catalogs"]}
     for corpus in catalog.corpora.values():
+        if corpus.folder.is_relative_to(corpus.root):
+            continue  # its programs are not in a checkout of their own
         data, folder = corpus.document.data, str(corpus.root)
         commit = commits.get(folder, "")
         if data is not None and commit and commit != data.commit:

@@ -51,12 +51,12 @@ Action = contract.Action[Any]
 
 __all__ = [
     "FRAMEWORK_NAMES",
-    "GpuDevice",
     "VERSION",
     "Action",
     "ActionCrashed",
     "ActionFailed",
     "Expected",
+    "GpuDevice",
     "MachineFailed",
     "Shape",
     "Tensor",

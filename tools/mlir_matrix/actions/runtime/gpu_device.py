@@ -129,14 +129,13 @@ class GpuDevice:
         copies = {extent: self.allocate(extent[1] - extent[0]) for extent in joined(foreign)}
         for (begin, end), copy in copies.items():
             ctypes.memmove(copy, begin, end - begin)
-        place = 0
-        for each in launch.arguments:
-            if isinstance(each, Memref) and self._is_foreign(each):
-                begin, copy = next((begin, copy) for (begin, end), copy in copies.items() if begin <= each.aligned <= end)
-                # The first two words of a descriptor are addresses. The host writes all of them anew for each launch.
-                for address, _ in launch.parameters[place : place + 2]:
-                    c_void_p.from_address(address).value = copy + each.aligned - begin
-            place += 3 + 2 * len(each.sizes) if isinstance(each, Memref) else 1
+        for each in launch.parameters:
+            # The host writes the parameters anew for each launch.
+            held = c_void_p.from_address(each.address)
+            place = held.value or 0
+            inside = [(begin, copy) for (begin, end), copy in copies.items() if each.pointer and begin <= place < end]
+            for begin, copy in inside:
+                held.value = copy + place - begin
         self.launch(launch.kernel, launch.grid, launch.block, launch.shared_bytes, c_void_p(launch.vector))
         for (begin, end), copy in copies.items():
             ctypes.memmove(begin, copy, end - begin)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mlir_matrix.actions.contract import Action, ActionFailed, MachineFailed
+from mlir_matrix.actions.contract import Action, ActionFailed
 from mlir_matrix.actions.runtime import memrefs
 from mlir_matrix.actions.runtime.prepared import pack, unpack
 
@@ -139,21 +139,14 @@ class GpuProgram:
             if not errors and all(grid[:3]) and all(block[:3]):
                 launch(self._launch(kernel.decode(), grid[:3], block[:3], shared, vector, count))
 
-        own = _memory_of_c()
-        memory = memory or own
-
-        def allocated(size: int) -> int:
-            try:
-                return memory.allocate(size)
-            except MachineFailed as error:
-                errors.append(error)
-                # The host writes to it, and no later launch reads it.
-                return own.allocate(size)
-
+        c = _memory_of_c()
+        memory = memory or c
         functions = {
-            "launch": _LAUNCH(launched), "allocate": _ALLOCATE(allocated), "release": _RELEASE(memory.release),
-            "copy": _COPY(_copy),
-        }  # fmt: skip
+            "launch": _LAUNCH(_kept(errors, launched, None)),
+            "allocate": _ALLOCATE(_kept(errors, memory.allocate, c.allocate)),
+            "release": _RELEASE(_kept(errors, memory.release, None)),
+            "copy": _COPY(_kept(errors, _copy, None)),
+        }
         for name, function in functions.items():
             ctypes.c_void_p.in_dll(host, f"matrix_{name}").value = ctypes.cast(function, ctypes.c_void_p).value
         memrefs.call_main(action, host)

@@ -37,12 +37,19 @@ _NONE_RAN = re.compile(r"no test (?:can run|ran): ")
 class Matrix:
     """The format of the tests in a suite of lit."""
 
-    def __init__(self, tests: Sequence[str] = (), options: Sequence[str] = (), program: str | None = None) -> None:
-        """``tests``: suites, globs and identifiers, as ``matrix run`` takes them, and its ``options``, e.g. ``--pin``.
+    def __init__(
+        self,
+        tests: Sequence[str] = (),
+        options: Sequence[str] = (),
+        program: str | None = None,
+        run_options: Sequence[str] = (),
+    ) -> None:
+        """Take suites, globs and identifiers, as ``matrix run`` does.
 
-        Paths among them are relative to the folder of ``lit.cfg.py``.
+        ``options`` decide which tests there are, e.g. ``--pin``: both ``matrix plan`` and ``matrix run`` get them. ``run_options``
+        are of ``matrix run`` alone, e.g. ``--jobs``. Paths among them are relative to the folder of ``lit.cfg.py``.
         """
-        self.tests, self.options = list(tests), list(options)
+        self.tests, self.options, self.run_options = list(tests), list(options), list(run_options)
         self.program = [program] if program else _program()
         self.folder = ""
         #: The tests for the run; empty: all of ``tests``.
@@ -88,7 +95,8 @@ class Matrix:
         results = f"{self.folder}/results.json"
         suites = [word for word in self.tests if "/" not in word]
         tests = [*suites, *map(_glob_of, self.chosen)] if self.chosen else self.tests
-        done = self._call("run", "--quiet", "--results", results, *self.options, *tests, where=where)
+        options = (*self.options, *self.run_options)
+        done = self._call("run", "--quiet", "--results", results, *options, *tests, where=where)
         found = json.loads(Path(results).read_bytes())["tests"] if os.path.exists(results) else []
         report = {
             "command": shlex.join(done.args),

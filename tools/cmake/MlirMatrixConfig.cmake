@@ -28,7 +28,9 @@ else()
   get_filename_component(MlirMatrix_PYTHON_DIR "${_MlirMatrix_tools}/../../.." REALPATH)
   get_filename_component(_MlirMatrix_hints "${MlirMatrix_PYTHON_DIR}/../../../bin" REALPATH)
 endif()
-find_program(MlirMatrix_EXECUTABLE NAMES matrix mlir-matrix HINTS "${_MlirMatrix_hints}" NO_CMAKE_FIND_ROOT_PATH)
+# The program of this module comes before others, such as one below CMAKE_PREFIX_PATH.
+find_program(MlirMatrix_EXECUTABLE NAMES matrix mlir-matrix PATHS "${_MlirMatrix_hints}" NO_DEFAULT_PATH NO_CMAKE_FIND_ROOT_PATH)
+find_program(MlirMatrix_EXECUTABLE NAMES matrix mlir-matrix NO_CMAKE_FIND_ROOT_PATH)
 if(NOT MlirMatrix_EXECUTABLE)
   set(MlirMatrix_FOUND FALSE)
   set(MlirMatrix_NOT_FOUND_MESSAGE
@@ -68,9 +70,9 @@ function(mlir_matrix_add_suite name)
     list(APPEND options --catalog "${catalog}")
   endforeach()
   if(arg_LLVM_DIR)
-    # LLVM's own package sets LLVM_DIR to the folder of its module.
-    string(REGEX REPLACE "/lib(64)?/cmake/(llvm|mlir)/?$" "" llvm "${arg_LLVM_DIR}")
-    get_filename_component(llvm "${llvm}" ABSOLUTE)
+    # LLVM's own package sets LLVM_DIR to the folder of its module, which Debian's package also has as PREFIX/cmake.
+    get_filename_component(llvm "${arg_LLVM_DIR}" ABSOLUTE)
+    string(REGEX REPLACE "/(lib(64)?/)?cmake(/(llvm|mlir))?$" "" llvm "${llvm}")
     list(APPEND options --pin "llvm=${llvm}")
   endif()
   set(targets)

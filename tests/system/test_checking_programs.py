@@ -41,12 +41,23 @@ func.func @adds() {
   func.return
 }
 
+// func.func @rotates() has no part of its own here.
 // -----
 
 func.func @rotates() {
   %a = stablehlo.constant dense<(3.0, 4.0)> : tensor<complex<f64>>
   %r = "stablehlo.abs"(%a) : (tensor<complex<f64>>) -> tensor<f64>
   check.expect_almost_eq_const %r, dense<5.00005> : tensor<f64>
+  func.return
+}
+
+func.func @repeated() {
+  func.return
+}
+
+// -----
+
+func.func @repeated() {
   func.return
 }
 """
@@ -103,6 +114,7 @@ WANTED = {
     "data:half": ("import-failed", "the file does not parse: "),
     "interpreted:file.adds": ("pass", "all 2 elements are right"),
     "interpreted:file.rotates": ("pass", "all 1 elements are right"),
+    "interpreted:file.repeated": ("import-failed", "the file has several functions @repeated, at lines 18 and 24;"),
 }
 WANTED_TOSA = {
     "iree:whole.floors": ("pass", "all 3 elements are right"),

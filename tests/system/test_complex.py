@@ -74,9 +74,9 @@ def test_complex_numbers_and_no_inputs(fresh: Callable[[str], Workspace], catalo
 
     audited = workspace("golden", "audit", "--seeds", "2", "--catalog", str(catalog.root), tests[0])
     assert audited.code == 0, audited.stdout
-    for name, told in (("rotated", "c64  4x8"), ("constant", "constant has no inputs")):
+    for name, line in (("rotated", "c64  4x8"), ("constant", "constant has no inputs")):
         listed = workspace("inputs", name, "--catalog", str(catalog.root), "--out", str(tmp_path / name))
-        assert told in listed.stdout
+        assert line in listed.stdout
     array = numpy.load(tmp_path / "rotated" / "a.npy")
     assert array.dtype == numpy.complex64
     assert not numpy.isin(array.real, array.imag).any()

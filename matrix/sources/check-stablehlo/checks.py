@@ -65,7 +65,7 @@ class Check:
 
     value: Any
     expected: str
-    words: str
+    kind: str
     atol: float = 0.0
     rtol: float = 0.0
     ulps: int = 0
@@ -74,7 +74,7 @@ class Check:
 def prepare(action: Action, name: str) -> None:
     """Write the program of the function ``name`` in ``source``, its interface, its arguments and what is expected."""
     source = action.inputs["source"]
-    text = _chunk(Path(source).read_text(encoding="utf-8"), name)
+    text = _chunk(api.read_text(source, "the file"), name)
     options: list[tuple[str, str]] = []
     with api.bindings.load().session() as session:
         # The context is that of the next action, too.
@@ -92,8 +92,8 @@ def prepare(action: Action, name: str) -> None:
             program.close([check.value for check in checks])
             written = session.text(module)
         except ActionFailed as error:
-            told = (str(error.diagnostics or "")).replace("source.mlir", source)
-            raise ActionFailed(error.reason.replace("source.mlir", source), diagnostics=told) from None
+            diagnostics = str(error.diagnostics or "").replace("source.mlir", source)
+            raise ActionFailed(error.reason.replace("source.mlir", source), diagnostics=diagnostics) from None
         finally:
             session.context.allow_unregistered_dialects = False
     api.write_prepared(action, written, arguments, expected)
@@ -101,13 +101,17 @@ def prepare(action: Action, name: str) -> None:
 
 def _chunk(text: str, name: str) -> str:
     """Return the part of a file that is split at ``// -----`` which has the function, at its own lines."""
-    begin = 0
-    for separator in [*SEPARATOR.finditer(text), None]:
-        end = separator.start() if separator else len(text)
-        if re.search(rf"func\.func\s+(?:\w+\s+)?@{name}\b", text[begin:end]):
-            return "\n" * text.count("\n", 0, begin) + text[begin:end]
-        begin = separator.end() if separator else end
-    raise ActionFailed(f"the file has no function @{name}")
+    function = re.compile(rf"^[ \t]*func\.func\s+(?:\w+\s+)?@{re.escape(name)}(?![\w$.-])", re.MULTILINE)
+    places = [match.start() for match in function.finditer(text)]
+    if not places:
+        raise ActionFailed(f"the file has no function @{name}")
+    if len(places) > 1:
+        lines = " and ".join(str(text.count("\n", 0, place) + 1) for place in places)
+        raise ActionFailed(f"the file has several functions @{name}, at lines {lines}; give each a name of its own")
+    separators = list(SEPARATOR.finditer(text))
+    begin = max((each.end() for each in separators if each.end() <= places[0]), default=0)
+    end = min((each.start() for each in separators if each.start() > places[0]), default=len(text))
+    return "\n" * text.count("\n", 0, begin) + text[begin:end]
 
 
 def _parsable(text: str, options: list[tuple[str, str]]) -> str:
@@ -213,7 +217,7 @@ class Program:
         return found
 
     def _check(self, operation: Any, target: str) -> Check:
-        """Return what a check says. One of two values is a constant, as a rule the second."""
+        """Return a check by its operation. One of two values is a constant, as a rule the second."""
         kind, words = self._options[int(target)] if target.isdigit() else (target, "")
         atol, rtol, ulps = tolerance(kind, words, custom_call=not target.isdigit())
         if len(operation.operands) == 1:
@@ -221,7 +225,7 @@ class Program:
         else:
             value, other = sorted(operation.operands, key=self._is_known)
             expected = self._value(other)
-        return Check(value=value, expected=expected, words=kind, atol=atol, rtol=rtol, ulps=ulps)
+        return Check(value=value, expected=expected, kind=kind, atol=atol, rtol=rtol, ulps=ulps)
 
     def _is_known(self, value: Any) -> bool:
         owner = getattr(value.owner, "operation", value.owner)
@@ -251,13 +255,12 @@ class Program:
                 del operation.attributes[name]
         self._erase_others()
         operation.attributes["sym_name"] = ir.StringAttr.get("main")
-        if any(each.name == "stablehlo.rng" for each in _walk(operation)):
+        left = list(_walk(self._module.operation))
+        if any(each.name == "stablehlo.rng" for each in left):
             raise ActionFailed(
                 "stablehlo.rng gives numbers that each compiler chooses, so the test's results are no reference"
             )
-        foreign = sorted(
-            {each.name for each in _walk(operation) if not ir.Context.current.is_registered_operation(each.name)}
-        )
+        foreign = sorted({each.name for each in left if not ir.Context.current.is_registered_operation(each.name)})
         if foreign:
             raise ActionFailed(f"the function has operations of other dialects: {', '.join(foreign[:3])}")
 
@@ -304,7 +307,7 @@ def tolerance(kind: str, words: str, *, custom_call: bool) -> tuple[float, float
 
     Those of custom calls are StableHLO's interpreter's (StablehloTranslateMain.cpp), of operations those of both dialects.
     """
-    stated = {name: float(value) for name, value in re.findall(r"(\w+)\s*=?\s+([0-9][0-9.eE+-]*)", words)}
+    stated = {name: float(value) for name, value in re.findall(r"(\w+)(?:\s*=\s*|\s+)([0-9][0-9.eE+-]*)", words)}
     if kind == "expect_close":
         return 0.0, 0.0, 3 if custom_call else int(stated.get("max_ulp_difference", 1))
     if kind == "expect_almost_eq":
@@ -332,7 +335,7 @@ def _expected(at: int, check: Check) -> Expected:
         declared=declared,
         file=_save(f"expected-{at}.npy", exact),
         bound=_save(f"bound-{at}.npy", numpy.broadcast_to(allowed, exact.shape)),
-        rationale=f"given by the test: {check.words}, {words}",
+        rationale=f"given by the test: {check.kind}, {words}",
     )
 
 

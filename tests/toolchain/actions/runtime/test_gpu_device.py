@@ -1,4 +1,4 @@
-"""The driver of a GPU, in place of which a small library in C checks how it is called and fails where it is told to."""
+"""The driver of a GPU, in place of which a small library in C checks how it is called and fails on demand."""
 
 from __future__ import annotations
 

@@ -84,9 +84,9 @@ class Matrix:
                 self._run(test.suite.source_root)
         name = "/".join(test.path_in_suite)
         report = _read(f"{self.folder}/report.json")
-        found = report["tests"].get(name)
-        if found is not None:
-            return _result(found)
+        entry = report["tests"].get(name)
+        if entry is not None:
+            return _result(entry)
         code = lit.Test.UNSUPPORTED if _NONE_RAN.search(report["stderr"]) else lit.Test.UNRESOLVED
         return lit.Test.Result(code, f"{report['command']}\nexit code {report['code']}: {report['stderr']}")
 
@@ -95,14 +95,13 @@ class Matrix:
         results = f"{self.folder}/results.json"
         suites = [word for word in self.tests if "/" not in word]
         tests = [*suites, *map(_glob_of, self.chosen)] if self.chosen else self.tests
-        options = (*self.options, *self.run_options)
-        done = self._call("run", "--quiet", "--results", results, *options, *tests, where=where)
-        found = json.loads(Path(results).read_bytes())["tests"] if os.path.exists(results) else []
+        done = self._call("run", "--quiet", "--results", results, *self.options, *tests, where=where)
+        entries = json.loads(Path(results).read_bytes())["tests"] if os.path.exists(results) else []
         report = {
             "command": shlex.join(done.args),
             "code": done.returncode,
             "stderr": done.stderr.strip(),
-            "tests": {test["id"]: test for test in found},
+            "tests": {entry["id"]: entry for entry in entries},
         }
         written = f"{self.folder}/report.new"
         Path(written).write_text(json.dumps(report))
@@ -115,9 +114,10 @@ class Matrix:
 def _program() -> list[str]:
     """Return the words that start the program that this module belongs to."""
     package = Path(__file__).resolve().parent
-    for found in (package.parent / "matrix", package.parents[3] / "bin" / "matrix"):
-        if os.access(found, os.X_OK):
-            return [str(found)]
+    # In a checkout, and in an installed program.
+    for program in (package.parent / "matrix", package.parent / "../../../bin/matrix"):
+        if os.access(program, os.X_OK):
+            return [os.path.normpath(program)]
     return [sys.executable, "-m", "mlir_matrix"]
 
 
@@ -131,7 +131,9 @@ def _selected(suite: str, names: Sequence[str]) -> list[str]:
 
     def is_selected(name: str) -> bool:
         full = f"{suite} :: {name}"
-        return (not wanted or wanted.search(full)) and not (unwanted and unwanted.search(full))
+        if unwanted and unwanted.search(full):
+            return False
+        return not wanted or bool(wanted.search(full))
 
     return [name for name in names if is_selected(name)]
 

@@ -216,7 +216,7 @@ class Device:
     def launch(
         self, name: str, grid: Sequence[int], block: Sequence[int], arguments: Sequence[tuple[int, int]]
     ) -> None:
-        """Run a kernel on copies of its arguments, wait for it, and copy them back.
+        """Run a kernel on copies of its arguments, wait for it, and copy back what it changed.
 
         ``arguments``: the addresses where each begins and ends in this process.
         """
@@ -235,8 +235,8 @@ class Device:
         for (begin, end), place in places.items():
             ctypes.memmove(self._mapped + place, begin, end - begin)
         self._dispatch(pipeline, grid, [self._range(name, each, places) for each in arguments])
-        for (begin, end), place in places.items():
-            ctypes.memmove(begin, self._mapped + place, end - begin)
+        for extent, place in places.items():
+            gpu_program.copy_back(extent, self._mapped + place)
 
     def _range(self, name: str, argument: tuple[int, int], places: Mapping[tuple[int, int], int]) -> BufferRange:
         begin, end = argument
@@ -325,7 +325,10 @@ class Device:
         # VkQueueFamilyProperties begins with its flags and has six words.
         found = ((c_uint32 * 6) * count.value)()
         self._library.vkGetPhysicalDeviceQueueFamilyProperties(self._physical, byref(count), found)
-        return next(number for number, each in enumerate(found) if each[0] & COMPUTE_QUEUE)
+        for number, family in enumerate(found):
+            if family[0] & COMPUTE_QUEUE:
+                return number
+        raise MachineFailed("the Vulkan device has no queue for compute shaders")
 
     def _new_device(self) -> c_void_p:
         priority = c_float(1.0)

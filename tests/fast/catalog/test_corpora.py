@@ -93,6 +93,9 @@ def test_several_tests_in_a_file(catalog: Any) -> None:
         # It stays, so that its test fails with the reason.
         "zoo:b.a": "b/a.py",
     }
+    (catalog.path / "models" / "a.py").write_bytes(b"def test_one(): ...\n" + b"#" * corpora.MOST_BYTES)
+    (why,) = catalog.load().over.values()
+    assert why.startswith(f"a.py of corpus zoo has {corpora.MOST_BYTES + 20} bytes")
 
 
 @pytest.mark.parametrize(
@@ -130,6 +133,15 @@ def test_without_its_checkout_a_corpus_and_its_suites_are_not_there(with_data: A
         with pytest.raises(UsageError, match=re.escape(NEEDED)):
             choose(found, words)
     assert not found.over, "it is no problem of the catalog"
+
+
+def test_a_corpus_whose_name_ends_alike_keeps_its_suites(with_data: Any) -> None:
+    with_data.write("programs/a.py", "pass\n")
+    with_data.write("matrix/corpora/my-zoo/corpus.yaml", CORPUS.replace("models", "programs"))
+    with_data.write("matrix/suites/mine.yaml", 'description: d\ninclude: ["pytorch/plain/x86_64/my-zoo:*"]\n')
+    assert set(choose(validate(with_data.load(), stale_goldens=True), ["mine"]).ids()) == {
+        "pytorch/plain/x86_64/my-zoo:a"
+    }
 
 
 def test_a_checkout_has_the_programs(with_data: Any, tmp_path: Path) -> None:

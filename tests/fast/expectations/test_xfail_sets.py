@@ -26,6 +26,8 @@ expressions = st.recursive(
 )
 statements = st.one_of(
     st.tuples(st.sampled_from("AB"), st.sampled_from(["=", "|=", "-=", "&="]), expressions).map(" ".join),
+    # Then both are names of one set.
+    st.sampled_from(["A = B", "B = A"]),
     st.tuples(st.sampled_from(["<", "<=", ">", ">=", "==", "!="]), st.sampled_from(["2.12.0", "2.13.0", "2.13.0.dev", "2.14"]),
               expressions, expressions).map(
         lambda parts: f'if torch_version_for_comparison() {parts[0]} version.parse("{parts[1]}"):\n    A = {parts[2]}\n'
@@ -55,6 +57,7 @@ def test_sets_are_those_of_python(tmp_path_factory: pytest.TempPathFactory, line
         ("A = {f() for f in ()}\n", "sets.py:1: not a set of names: {f() for f in ()}, so set A is unknown"),
         ("A = {'a'}\nif os.name == 'nt':\n    A = set()\n", "sets.py:2: not a version: os.name, so set A is unknown"),
         ("A = {'a'}\nA.update(['b'])\n", "sets.py:2: a statement that is not read, so set A is unknown"),
+        ("A = {'a'}\nB = A\nB.update(['b'])\n", "sets.py:3: a statement that is not read, so set A is unknown"),
         ("A = {'a'}\nfor A in ():\n    pass\n", "sets.py:2: a statement that is not read, so set A is unknown"),
         ("A = {'a', 3}\n", "sets.py:1: not a name in quotes: 3, so set A is unknown"),
         ("B = {'a'}\n", "there is no set 'A'"),

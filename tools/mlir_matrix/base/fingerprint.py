@@ -29,7 +29,7 @@ _REMOTE = (
 )
 _NO_CHANGE_TIME = ("vfat", "msdos", "exfat", "squashfs", "erofs", "cramfs", "romfs", "iso9660", "udf")
 _MOUNTS = "/proc/self/mountinfo"
-#: What kernel modules say of themselves and of GPUs.
+#: Where kernel modules have their releases, and the models of GPUs.
 _GPU_FACTS = (
     "/proc/driver/nvidia/version", "/proc/driver/nvidia/gpus/*/information", "/sys/module/amdgpu/version",
     "/sys/class/kfd/kfd/topology/nodes/*/name",
@@ -140,7 +140,8 @@ def gpu_digest() -> str:
         for path in sorted(glob(pattern)):
             with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
                 # The other lines about a GPU name its place and its serial number.
-                facts += [line for line in file if not path.endswith("/information") or line.startswith("Model:")]
+                named = path.endswith("/information")
+                facts += [line for line in file if line.startswith("Model:") or not named]
     return digest_value(facts)
 
 
@@ -151,13 +152,5 @@ def machine_identity() -> list[object]:
     # An interpreter on PATH replaces the locked one of an environment.
     places = (f"{folder}/python3.{minor}" for folder in os.get_exec_path() for minor in range(11, 20))
     pythons = [place for place in places if os.access(place, os.X_OK)]
-    return [
-        sys.version,
-        os.path.realpath(sys.executable),
-        libc,
-        os.geteuid(),
-        cpu_digest(),
-        gpu_digest(),
-        packages,
-        pythons,
-    ]
+    python = [sys.version, os.path.realpath(sys.executable)]
+    return [*python, libc, os.geteuid(), cpu_digest(), gpu_digest(), packages, pythons]

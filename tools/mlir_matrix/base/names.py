@@ -10,7 +10,6 @@ import fnmatch
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 from itertools import product
 from typing import NamedTuple
@@ -48,7 +47,7 @@ MEMBER = ":"
 
 def lacking_devices(globs: Iterable[str], devices: Collection[str]) -> list[str]:
     """Return the devices and globs over devices of which none is granted."""
-    return [each for each in globs if not any(fnmatchcase(device, each) for device in devices)]
+    return [glob for glob in globs if not any(fnmatch.fnmatchcase(device, glob) for device in devices)]
 
 
 def split_pins(text: str) -> tuple[str, str]:

@@ -91,7 +91,7 @@ def launcher() -> str:
 
 def launcher_path() -> str:
     """Return the path of the launcher, for files that other programs read in any folder."""
-    import shutil
+    import shutil  # most commands need none of it
 
     return os.path.abspath(shutil.which(launcher()) or _files() / launcher())
 

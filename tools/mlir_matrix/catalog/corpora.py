@@ -73,7 +73,8 @@ def members_of(corpus: Entry[Corpus], form: Entry[SourceForm]) -> Members:
     folder, patterns = corpus.document.folder, corpus.document.members or form.document.members
     if folder is not None:
         files = _walk(corpus, folder, patterns, "folder")
-        listed = list(_tests_in(files, form.document.tests) if form.document.tests else files)
+        tests = form.document.tests
+        listed = list(_tests_in(files, tests, corpus.root) if tests else files)
         why = f"has no members: no file below '{printable(folder)}' matches {', '.join(patterns)}"
     else:
         # The tool of the form can list them only once the rest of the catalog is known.
@@ -117,13 +118,15 @@ def members_of(corpus: Entry[Corpus], form: Entry[SourceForm]) -> Members:
     return Members(workloads=workloads, unusable=unusable)
 
 
-def _tests_in(files: Iterable[tuple[str, Path]], expression: str) -> Iterator[tuple[str, Path]]:
+def _tests_in(files: Iterable[tuple[str, Path]], expression: str, root: Path) -> Iterator[tuple[str, Path]]:
     """Yield a member for each test in some files, ``FILE::NAME``. A file that cannot be read is a member itself."""
     name_of_test = re.compile(expression, re.MULTILINE)
     for file, path in files:
         try:
-            text = path.read_text(encoding="utf-8") if path.stat().st_size <= MOST_BYTES else ""
+            text = None if _why_not(path, root) else path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
+            text = None
+        if text is None:
             yield file, path
             continue
         for name in dict.fromkeys(name_of_test.findall(text)):

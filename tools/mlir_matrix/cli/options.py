@@ -269,6 +269,12 @@ def _is_data(value: Path) -> bool:
     return "=" in str(value) and not value.exists()
 
 
+def absolute_catalog(value: str) -> str:
+    """Return a value of this option, a folder or CORPUS=DIR, for a command that runs in any folder."""
+    corpus, mark, folder = value.partition("=") if _is_data(Path(value)) else ("", "", value)
+    return f"{corpus}{mark}{os.path.abspath(folder)}"
+
+
 def _checkout(value: Path, catalogs: Sequence[Path]) -> Path:
     """Return the folder of CORPUS=DIR. Raise UsageError for an unknown corpus and a missing folder."""
     corpus, _, folder = str(value).partition("=")

@@ -176,9 +176,12 @@ def granted(
 
 def _executable(catalog: Catalog, test: Test, x86_level: Callable[[], str], elsewhere: Mapping[str, str]) -> Test:
     """Skip a test whose code this CPU cannot run. An emulator can run it."""
-    if test.selected and test.executes and (reason := elsewhere.get(test.target)):
+    if not test.selected or not test.executes:
+        return test
+    if test.target in elsewhere:
+        reason = elsewhere[test.target]
         return replace(test, outcome=Outcome.SKIPPED, selected=False, reason=reason, expectation=None)
-    if test.route is None or not test.selected or not test.executes or catalog.targets[test.target].document.runner:
+    if test.route is None or catalog.targets[test.target].document.runner:
         return test
     if not test.route.beyond(X86_LEVELS[0]) or not (own := x86_level()) or not (beyond := test.route.beyond(own)):
         return test
@@ -187,11 +190,8 @@ def _executable(catalog: Catalog, test: Test, x86_level: Callable[[], str], else
 
 
 def _granted(catalog: Catalog, tests: Iterable[Test], devices: Collection[str]) -> Iterable[Test]:
-    lacking = {
-        name: lack
-        for name, entry in catalog.targets.items()
-        if (lack := lacking_devices(entry.document.devices, devices))
-    }
+    needed = {name: lacking_devices(entry.document.devices, devices) for name, entry in catalog.targets.items()}
+    lacking = {name: globs for name, globs in needed.items() if globs}
     return map(partial(_withheld, lacking), tests) if lacking else tests
 
 

@@ -27,7 +27,6 @@ from mlir_matrix.expectations.conflicts import by_releases, find_conflicts, obse
 from mlir_matrix.expectations.documents import Expect
 from mlir_matrix.expectations.expectations import FileChange, expectations_change, members_change
 from mlir_matrix.expectations.report import lines
-from mlir_matrix.expectations.upstream import compare_upstream
 from mlir_matrix.plan.request import LOCAL, Limits
 from mlir_matrix.plan.session import plan_tests, select_tests
 from mlir_matrix.results.merge import read_results, result_of
@@ -86,9 +85,9 @@ def expect_command(
     roots = [repository(), *catalogs]
     home = find_home(cache_dir=cache_dir)
     catalog = load(roots)
-    if upstream:
-        return _compare(catalog, home, name, globs, results, upstream, limits, form, quiet)
     listed = _listed_corpora(catalog, name)
+    if upstream:
+        return _compare(catalog, home, name, globs, results, upstream, limits, form, quiet, write=write)
     if other := next((each for each in globs if each in catalog.suites), ""):
         raise UsageError(f"'{other}' is another suite; choose tests of {name} by a glob or an identifier")
     document: Expect = {
@@ -146,22 +145,27 @@ def _listed_corpora(catalog: Catalog, name: str) -> set[str]:
 
 def _compare(
     catalog: Catalog, home: Home, name: str, globs: Sequence[str], results: Path | None, upstream: Path, limits: Limits,
-    form: str, quiet: bool,
+    form: str, quiet: bool, *, write: bool,
 ) -> int:  # fmt: skip
     """Show how the results of a suite differ from what upstream expects."""
+    from mlir_matrix.expectations.upstream import compare_upstream  # it needs a parser of Python
+
+    if write:
+        raise UsageError("--from only compares, and changes no file; remove --write, or remove --from")
     check_known("suite", [name], catalog.suites)
     catalog = validate(catalog)
     current = Session(catalog=catalog, home=home, pins=Pins(catalog))
     found = _results(current, name, globs, results, limits, quiet)
+    compared = compare_upstream(catalog, catalog.suites[name], upstream, found)
     document: Expect = {
         "schema": "mlir-matrix/expect/v1",
         "summary": {"new": 0, "changed": 0, "gone": 0, "left": 0},
         "name": name,
         "written": False,
-        "upstream": compare_upstream(catalog, catalog.suites[name], upstream, found),
+        "upstream": compared,
     }
     show(form, document, lines(document))
-    return int(any(cell["only_they_fail"] or cell["only_we_fail"] for cell in document["upstream"]["cells"]))
+    return int(any(cell["only_they_fail"] or cell["only_we_fail"] for cell in compared["cells"]))
 
 
 def _results(

@@ -27,12 +27,17 @@ def compare_upstream(catalog: Catalog, suite: Entry[Suite], file: Path, results:
     cells = suite.document.xfail_sets
     if not cells:
         raise UsageError(f"suite {suite.name} has no 'xfail_sets', which name the sets of {file.name} by cell")
-    releases = {name: release for each in results.values() for name, release in each.pins.items()}
-    sets = read_sets(file, dict.fromkeys(name for names in cells.values() for name in names), releases)
     compared = []
     for cell, names in cells.items():
-        own = {_upstream_name(catalog, each): each for each in results.values() if str(each.identity.cell) == cell}
-        compared.append(_cell(cell, {name: sets[name] for name in names}, own))
+        # Upstream has no tests of properties.
+        in_cell = [
+            result for result in results.values() if result.identity.cell == cell and result.called == result.workload
+        ]
+        if not in_cell:
+            continue
+        releases = {component: release for result in in_cell for component, release in result.pins.items()}
+        sets = read_sets(file, names, releases)
+        compared.append(_cell(cell, sets, {_upstream_name(catalog, result): result for result in in_cell}))
     return {"file": str(file), "cells": compared}
 
 

@@ -12,6 +12,7 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,13 @@ from packaging.version import InvalidVersion, Version
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.names import check_known, printable
 
-Names = frozenset[str]
+Names = AbstractSet[str]
 _SETS: Mapping[type[ast.operator], Callable[[Names, Names], Names]] = {
     ast.BitOr: operator.or_, ast.Sub: operator.sub, ast.BitAnd: operator.and_,
+}  # fmt: skip
+#: A set that can change changes for all of its names.
+_CHANGES: Mapping[type[ast.operator], Callable[[Any, Names], Names]] = {
+    ast.BitOr: operator.ior, ast.Sub: operator.isub, ast.BitAnd: operator.iand,
 }  # fmt: skip
 _METHODS: Mapping[str, Callable[[Names, Names], Names]] = {
     "union": operator.or_, "difference": operator.sub, "intersection": operator.and_,
@@ -76,8 +81,11 @@ class _Sets:
                     | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
                 ):
                     self._assign(name, value)
-                case ast.AugAssign(target=ast.Name(id=name) as target, op=op, value=value):
-                    self._assign(name, ast.copy_location(ast.BinOp(target, op, value), statement))
+                case ast.AugAssign(target=ast.Name(id=name) as target, op=op, value=value) if type(op) in _CHANGES:
+                    try:
+                        self.values[name] = _CHANGES[type(op)](self._value(target), self._value(value))
+                    except _UnreadableError as error:
+                        self._forget(statement, error)
                 case ast.If(test=test, body=body, orelse=other):
                     try:
                         self.run(body if self._holds(test) else other)
@@ -97,17 +105,28 @@ class _Sets:
         for node in ast.walk(statement):
             match node:
                 case ast.Name(id=name, ctx=ast.Store()):
-                    self.values[name] = error
+                    self._forget_set(name, error)
                 case ast.Attribute(value=ast.Name(id=name)) if name in self.values:
-                    self.values[name] = error
+                    self._forget_set(name, error)
+
+    def _forget_set(self, name: str, error: _UnreadableError) -> None:
+        """Record that a set has no known value, under any of its names."""
+        forgotten = self.values.get(name)
+        for other, value in self.values.items():
+            if value is forgotten:
+                self.values[other] = error
+        self.values[name] = error
 
     def _value(self, node: ast.expr) -> Names:
         match node:
             case ast.Set(elts=elements):
-                return frozenset(map(_text, elements))
-            case ast.Call(func=ast.Name(id="set" | "frozenset"), args=arguments, keywords=[]) if len(arguments) < 2:
+                return set(map(_text, elements))
+            case ast.Call(func=ast.Name(id="set" | "frozenset" as kind), args=arguments, keywords=[]) if (
+                len(arguments) < 2
+            ):
                 elements = getattr(arguments[0], "elts", [arguments[0]]) if arguments else []
-                return frozenset(map(_text, elements))
+                names = set(map(_text, elements))
+                return names if kind == "set" else frozenset(names)
             case ast.Name(id=name):
                 known = self.values.get(name)
                 if known is None:

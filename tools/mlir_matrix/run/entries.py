@@ -60,7 +60,7 @@ def words_anywhere(context: click.Context) -> list[str]:
     for index in range(0, len(words), 2):
         value = words[index + 1]
         if words[index] in options.catalog.names:
-            words[index + 1] = os.path.abspath(value)
+            words[index + 1] = options.absolute_catalog(value)
         elif words[index] in options.pin.names:
             component, _, wanted = value.partition("=")
             path = os.path.abspath(os.path.expanduser(wanted))

@@ -97,7 +97,7 @@ def _gpu(catalog: Catalog, driver: Driver) -> DoctorGpu:
         "release": driver_release(driver),
         "lacking": [
             *(device for device in wanted if not glob(device)),
-            *([] if library else [driver.library_name]),
+            *([] if library else [driver.library]),
         ],
         "targets": sorted(targets),
         "grant": " ".join(f"--device {shlex.quote(device)}" for device in wanted),

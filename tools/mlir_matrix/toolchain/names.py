@@ -98,12 +98,14 @@ def places_of_test(
     if with_programs:
         return with_programs
     found: dict[tuple[str, str], tuple[Entry[Component], Release]] = {}
-    for entry, release in used.values():
+    for entry, wheel in used.values():
+        release = wheel
         programs = [each for each in entry.document.releases if not _is_wheel(entry, each)]
-        near = nearest_release((each.release for each in programs), release.release)
+        near = nearest_release((each.release for each in programs), wheel.release)
         if near is not None:
-            tell(f"{entry.name} {release.release} comes without programs; the nearest release with programs is {near}")
-        found[entry.name, near or release.release] = entry, release_of(entry, near) if near else release
+            tell(f"{entry.name} {wheel.release} comes without programs; the nearest release with programs is {near}")
+            release = release_of(entry, near)
+        found[entry.name, release.release] = entry, release
     return list(found.values())
 
 

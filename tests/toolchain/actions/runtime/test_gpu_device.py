@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -131,7 +132,10 @@ def test_a_launch_gets_descriptors_and_memory_of_the_host_is_copied(driver: tupl
     place = device.allocate(16)
     total = (ctypes.c_float * 4).from_address(place)
     total[:] = [1, 2, 3, 4]
-    x = numpy.arange(12, dtype="f4")
+    Path("constants").write_bytes(numpy.arange(12, dtype="f4").tobytes())
+    with open("constants", "rb") as file:
+        # As constants of the host, they cannot be written.
+        x = numpy.frombuffer(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ), "f4")
     whole = x.ctypes.data
     values: list[Any] = [ctypes.c_void_p(place), ctypes.c_void_p(place), *map(ctypes.c_int64, (0, 4, 1))]
     # The host's constants have no address of an allocation.
@@ -186,6 +190,14 @@ def use(api: str, path: Path) -> None:
     more: list[Any] = [ctypes.c_void_p(place), ctypes.c_void_p(place), *map(ctypes.c_int64, (0, 4, 1))]
     found, _alive = launch_of([*words, *more, ctypes.c_float(1)], [memref, memref, bytes(4)])
     device.run(found)
+
+
+def test_a_driver_that_lacks_a_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    library = str(tmp_path / "libcuda.so.1")
+    subprocess.run(["cc", "-shared", "-x", "c", "/dev/null", "-o", library], check=True)
+    with pytest.raises(MachineFailed, match=rf"{library} has no function cuInit; install a newer driver of the GPU"):
+        GpuDevice("cuda", library)
 
 
 def test_a_machine_without_a_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

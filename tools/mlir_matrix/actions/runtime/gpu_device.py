@@ -12,7 +12,7 @@ from ctypes import byref, c_int, c_size_t, c_uint, c_void_p
 from typing import Any, NamedTuple
 
 from mlir_matrix.actions.contract import ActionFailed, MachineFailed, add_metrics
-from mlir_matrix.actions.runtime.gpu_program import Launch, Memory, Memref, joined
+from mlir_matrix.actions.runtime.gpu_program import Launch, Memory, Memref, copy_back, joined
 from mlir_matrix.actions.sandbox.gpu_driver import DRIVERS, driver_release, library_path
 
 _ATTACH_GLOBAL = 1
@@ -20,7 +20,7 @@ _ATTACH_GLOBAL = 1
 _BLOCKING_SYNC = 4
 _JIT_LOG, _JIT_LOG_SIZE = 5, 6
 _LOG_BYTES = 16 << 10
-#: Bytes of dynamic shared memory that a kernel may have without a word, and the attribute of a function that allows more.
+#: Bytes of dynamic shared memory that a kernel may have without this attribute, which allows more.
 _SHARED_BYTES, _MOST_SHARED_BYTES = 48 << 10, 8
 _OUT_OF_MEMORY = 2
 _OTHER_CODE = "the kernels are compiled for another GPU"
@@ -58,7 +58,6 @@ _FUNCTIONS = {
     "hip": _Names(
         "hipInit", "hipDeviceGet", "hipDeviceGetName", "hipDrvGetErrorName", "hipMallocManaged", "hipFree", "hipModuleLoadDataEx",
         "hipModuleGetFunction", "hipModuleLaunchKernel", "hipDeviceSynchronize", "hipFuncSetAttribute",
-
     ),
 }  # fmt: skip
 
@@ -70,7 +69,7 @@ class GpuDevice:
         """Raise MachineFailed if there is no driver, or if it does not start. ``library``: its path, instead of the machine's."""
         self.path = library or library_path(DRIVERS[api])
         if not self.path:
-            raise MachineFailed(f"this machine has no {DRIVERS[api].library_name}; install the driver of its GPU")
+            raise MachineFailed(f"this machine has no {DRIVERS[api].library}; install the driver of its GPU")
         # It would keep compiled kernels in a home.
         os.environ["CUDA_CACHE_DISABLE"] = "1"
         try:
@@ -126,19 +125,22 @@ class GpuDevice:
     def run(self, launch: Launch) -> None:
         """Run a launch of a program. What is not in the device's memory, arguments and constants, is copied there and back."""
         foreign = [each.extent for each in launch.arguments if isinstance(each, Memref) and self._is_foreign(each)]
-        copies = {extent: self.allocate(extent[1] - extent[0]) for extent in joined(foreign)}
-        for (begin, end), copy in copies.items():
+        copies: dict[tuple[int, int], int] = {}
+        for begin, end in joined(foreign):
+            copies[begin, end] = copy = self.allocate(end - begin)
             ctypes.memmove(copy, begin, end - begin)
-        for each in launch.parameters:
+        for parameter in launch.parameters:
+            if not parameter.pointer:
+                continue
             # The host writes the parameters anew for each launch.
-            held = c_void_p.from_address(each.address)
-            place = held.value or 0
-            inside = [(begin, copy) for (begin, end), copy in copies.items() if each.pointer and begin <= place < end]
-            for begin, copy in inside:
-                held.value = copy + place - begin
+            pointer = c_void_p.from_address(parameter.address)
+            address = pointer.value or 0
+            for (begin, end), copy in copies.items():
+                if begin <= address < end:
+                    pointer.value = copy + address - begin
         self.launch(launch.kernel, launch.grid, launch.block, launch.shared_bytes, c_void_p(launch.vector))
-        for (begin, end), copy in copies.items():
-            ctypes.memmove(begin, copy, end - begin)
+        for extent, copy in copies.items():
+            copy_back(extent, copy)
             self.free(copy)
 
     def _is_foreign(self, argument: Memref) -> bool:
@@ -154,20 +156,29 @@ class GpuDevice:
 
     def _start(self, function: str, *arguments: Any) -> None:
         """Call a function that no program makes fail."""
-        if code := getattr(self._library, function)(*arguments):
+        code = self._function(function)(*arguments)
+        if code:
             raise MachineFailed(f"the GPU cannot be used: {self._message(function, code)}")
 
     def _run(self, function: str, *arguments: Any, log: Any = None) -> None:
         """Call a function that fails if a program is wrong."""
-        code = getattr(self._library, function)(*arguments)
+        code = self._function(function)(*arguments)
         if code in _OF_MACHINE:
             raise MachineFailed(f"the GPU cannot run this: {self._message(function, code)}")
         if code:
-            said = log.value.decode("utf-8", "replace") if log else ""
-            raise ActionFailed(f"the GPU's driver refuses: {self._message(function, code)}", diagnostics=said)
+            messages = log.value.decode("utf-8", "replace") if log else ""
+            raise ActionFailed(f"the GPU's driver refuses: {self._message(function, code)}", diagnostics=messages)
+
+    def _function(self, name: str) -> Any:
+        """Return a function of the driver. Raise MachineFailed if its release is too old to have it."""
+        try:
+            return getattr(self._library, name)
+        except AttributeError:
+            raise MachineFailed(f"{self.path} has no function {name}; install a newer driver of the GPU") from None
 
     def _message(self, function: str, code: int) -> str:
         name = ctypes.c_char_p()
-        getattr(self._library, self._names.error)(code, byref(name))
+        self._function(self._names.error)(code, byref(name))
         word = (name.value or b"error %d" % code).decode("utf-8", "replace")
-        return f"{function}: {word}" + (f" ({_OF_MACHINE[code]})" if code in _OF_MACHINE else "")
+        cause = f" ({_OF_MACHINE[code]})" if code in _OF_MACHINE else ""
+        return f"{function}: {word}{cause}"

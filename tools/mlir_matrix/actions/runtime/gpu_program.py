@@ -98,6 +98,14 @@ def joined(extents: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return found
 
 
+def copy_back(extent: tuple[int, int], copy: int) -> None:
+    """Copy memory from a device's copy of it, if a kernel changed it: constants of the host are in pages that cannot be written."""
+    begin, end = extent
+    changed = ctypes.string_at(copy, end - begin)
+    if changed != ctypes.string_at(begin, end - begin):
+        ctypes.memmove(begin, changed, end - begin)
+
+
 def take(action: Action[Any], part: str) -> str:
     """Return the path of a step's input, or, if that is a program, of its part."""
     path = action.inputs["ir"]

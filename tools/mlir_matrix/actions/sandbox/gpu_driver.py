@@ -29,7 +29,7 @@ class Driver(NamedTuple):
 
     #: How the paths of its devices begin.
     devices: str
-    #: A pattern of the library that programs load, and globs of those that this one loads from the same folder.
+    #: The library that programs load, to whose name a release may be added, and globs of those that it loads from the same folder.
     library: str
     beside: tuple[str, ...]
     #: The file in which the kernel has the release of its module.
@@ -37,16 +37,11 @@ class Driver(NamedTuple):
     #: Globs of what the library reads of the kernel.
     state: tuple[str, ...] = ()
 
-    @property
-    def library_name(self) -> str:
-        """The library without the release that the pattern may have."""
-        return self.library.partition("(")[0].replace("\\", "")
 
-
-CUDA = Driver("/dev/nvidia", r"libcuda\.so\.1", ("libcuda*.so*", "libnvidia-*.so*"), "/proc/driver/nvidia/version")
+CUDA = Driver("/dev/nvidia", "libcuda.so.1", ("libcuda*.so*", "libnvidia-*.so*"), "/proc/driver/nvidia/version")
 HIP = Driver(
     "/dev/kfd",
-    r"libamdhip64\.so(?:\.\d+)?",
+    "libamdhip64.so",
     ("libamd*.so*", "libhsa-*.so*", "libhip*.so*", "librocprofiler*.so*"),
     "/sys/module/amdgpu/version",
     ("/sys/devices/virtual/kfd", "/sys/class/kfd", "/sys/class/drm", "/sys/dev/char", "/sys/devices/pci*"),
@@ -56,18 +51,16 @@ DRIVERS = {"cuda": CUDA, "hip": HIP}
 
 def library_path(driver: Driver) -> str:
     """Return the path of a driver's library; empty if this machine has none."""
-    pattern = re.compile(rf"/[^\0]*/{driver.library}(?=\0)".encode())
+    name = rf"{re.escape(driver.library)}(?:\.\d+)?"
     try:
         with open(_LOADER_CACHE, "rb") as file:
-            listed = {os.fsdecode(path) for path in pattern.findall(file.read())}
+            cached = {os.fsdecode(path) for path in re.findall(rf"/[^\0]*/{name}(?=\0)".encode(), file.read())}
     except OSError:
-        listed = set()
-    name = re.compile(driver.library)
-    beside = (
-        path for folder in _FOLDERS for path in glob(f"{folder}/lib*.so*") if name.fullmatch(os.path.basename(path))
-    )
+        cached = set()
+    in_folders = [path for folder in _FOLDERS for path in glob(f"{folder}/{driver.library}*")]
+    others = [path for path in in_folders if re.fullmatch(name, os.path.basename(path))]
     # The release with the highest number; the loader's cache also lists libraries for 32 bits.
-    return next(filter(_is_64_bit, [*sorted(listed, reverse=True), *beside]), "")
+    return next(filter(_is_64_bit, [*sorted(cached, reverse=True), *others]), "")
 
 
 def driver_release(driver: Driver) -> str:

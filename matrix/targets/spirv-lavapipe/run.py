@@ -19,7 +19,7 @@ def run(action: Action) -> None:
         "LP_NUM_THREADS": "1",
         "XDG_CACHE_HOME": os.getcwd(),
     }
-    run_with_libraries(action, "execute", variables=variables)
+    run_with_libraries(action, execute, variables=variables)
 
 
 def execute(action: Action) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy
 
-from mlir_matrix.actions.api import FRAMEWORK_NAMES, Action, ActionFailed, GpuDevice, Tensor, read_text
+from mlir_matrix.actions.api import Action, ActionFailed, GpuDevice, Tensor, read_text, storage_type
 
-#: How the step triton-gpu says how to launch the kernel.
+#: The line in which the step triton-gpu writes how to launch the kernel.
 LAUNCH = re.compile(r"^// launch: (.+)$", re.MULTILINE)
 PARAMETER = re.compile(r"^\s*\.param ", re.MULTILINE)
 #: What results hold before: NaN in every type of floating point, -1 in integers. Elements that are left out show.
@@ -20,10 +20,10 @@ UNWRITTEN = 0xFF
 
 def run(action: Action) -> None:
     text = read_text(action.inputs["artifact"], "the assembly")
-    found = LAUNCH.search(text)
-    if found is None:
-        raise ActionFailed("the assembly does not say how to launch its kernel")
-    launch = json.loads(found[1])
+    line = LAUNCH.search(text)
+    if line is None:
+        raise ActionFailed("the assembly has no line '// launch: …', which the step triton-gpu writes")
+    launch = json.loads(line[1])
     device = GpuDevice("cuda")
     device.load(text.encode(), [launch["name"]])
     arguments = [numpy.load(action.inputs[f"arg-{each['name']}"]) for each in action.params["arguments"]]
@@ -43,6 +43,7 @@ def run(action: Action) -> None:
 
 
 def unwritten(declared: Tensor) -> Any:
-    dtype = numpy.dtype("uint16" if declared["dtype"] == "bf16" else FRAMEWORK_NAMES[declared["dtype"]])
+    """Return an array for a result that no kernel has written."""
+    dtype = storage_type(declared["dtype"])
     size = int(numpy.prod(declared["shape"])) * dtype.itemsize
     return numpy.full(size, UNWRITTEN, numpy.uint8).view(dtype).reshape(declared["shape"])

@@ -23,6 +23,9 @@ TRANSLATOR, SHORTER = b"/usr/bin/llvm-spirv-18", b"./llvm-spirv"
 #: The part of a program with its SPIR-V.
 KERNELS = "0.spv"
 EMPTY_ARCHIVE = b"!<arch>\n"
+#: Errors of OpenCL: CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_HOST_MEMORY.
+NO_MEMORY = (-4, -6)
+#: Of cl.h: CL_DEVICE_TYPE_CPU, CL_DEVICE_IL_VERSION, CL_PROGRAM_BUILD_LOG.
 DEVICE_TYPE_CPU, DEVICE_IL_VERSION, PROGRAM_BUILD_LOG = 2, 0x105B, 0x1183
 
 
@@ -39,7 +42,7 @@ def run(action: Action) -> None:
         "PATH": str(tools), "OCL_ICD_VENDORS": str(place), "POCL_CACHE_DIR": os.path.abspath("cache"),
         "POCL_LLVM_CPU_NAME": "x86-64", "POCL_DEVICES": "basic",
     }  # fmt: skip
-    run_with_libraries(action, "execute", variables=variables)
+    run_with_libraries(action, execute, variables=variables)
 
 
 def copy_of_pocl(folder: Path) -> Path:
@@ -86,8 +89,8 @@ class Device:
         self.program = self.made("clCreateProgramWithIL", context, il, ctypes.c_size_t(len(il)))
         status = self.cl.clBuildProgram(self.program, 1, ctypes.byref(device), None, None, None)
         if status:
-            said = self.text("clGetProgramBuildInfo", self.program, device, PROGRAM_BUILD_LOG)
-            raise ActionFailed(f"PoCL does not build the kernels: OpenCL's error {status}", diagnostics=f"{said}\n")
+            log = self.text("clGetProgramBuildInfo", self.program, device, PROGRAM_BUILD_LOG)
+            raise ActionFailed(f"PoCL does not build the kernels: OpenCL's error {status}", diagnostics=f"{log}\n")
 
     def launch(self, launch: gpu_program.Launch) -> None:
         kernel = self.made("clCreateKernel", self.program, launch.kernel.encode())
@@ -95,20 +98,30 @@ class Device:
             if each.pointer:
                 # The device is this CPU: any memory of the process is shared.
                 memory = ctypes.c_void_p.from_address(each.address)
-                self.check("clSetKernelArgSVMPointer", kernel, index, memory)
+                self.run("clSetKernelArgSVMPointer", kernel, index, memory)
             else:
-                self.check("clSetKernelArg", kernel, index, ctypes.c_size_t(each.bytes), ctypes.c_void_p(each.address))
+                self.run("clSetKernelArg", kernel, index, ctypes.c_size_t(each.bytes), ctypes.c_void_p(each.address))
         block = (ctypes.c_size_t * 3)(*launch.block)
         whole = (ctypes.c_size_t * 3)(*(grid * size for grid, size in zip(launch.grid, launch.block, strict=True)))
-        self.check("clEnqueueNDRangeKernel", self.queue, kernel, 3, None, whole, block, 0, None, None)
-        self.check("clFinish", self.queue)
+        self.run("clEnqueueNDRangeKernel", self.queue, kernel, 3, None, whole, block, 0, None, None)
+        self.run("clFinish", self.queue)
+
+    def run(self, name: str, *arguments: Any) -> None:
+        """Call a function that fails if a kernel or its launch is wrong."""
+        status = getattr(self.cl, name)(*arguments)
+        if status in NO_MEMORY:
+            raise MachineFailed(f"{name} fails with OpenCL's error {status}: there is no free memory")
+        if status:
+            raise ActionFailed(f"{name} fails with OpenCL's error {status}")
 
     def check(self, name: str, *arguments: Any) -> None:
+        """Call a function that no program makes fail."""
         status = getattr(self.cl, name)(*arguments)
         if status:
             raise MachineFailed(f"{name} fails with OpenCL's error {status}")
 
     def made(self, name: str, *arguments: Any) -> ctypes.c_void_p:
+        """Return the object that a function makes."""
         status = ctypes.c_int32()
         value = getattr(self.cl, name)(*arguments, ctypes.byref(status))
         if status.value:
@@ -116,6 +129,7 @@ class Device:
         return ctypes.c_void_p(value)
 
     def text(self, name: str, *arguments: Any) -> str:
-        found = ctypes.create_string_buffer(1 << 16)
-        self.check(name, *arguments, ctypes.c_size_t(len(found)), found, None)
-        return found.value.decode("utf-8", "replace").strip()
+        """Return a text that a function writes."""
+        text = ctypes.create_string_buffer(1 << 16)
+        self.check(name, *arguments, ctypes.c_size_t(len(text)), text, None)
+        return text.value.decode("utf-8", "replace").strip()

@@ -27,7 +27,7 @@ from mlir_matrix.actions.params import Tensor
 from mlir_matrix.actions.runtime import gpu_program
 from mlir_matrix.actions.runtime.driver import check_written, driver_arguments, judge
 from mlir_matrix.actions.runtime.gpu_device import GpuDevice
-from mlir_matrix.actions.runtime.memrefs import call_main
+from mlir_matrix.actions.runtime.memrefs import call_main, storage_type
 from mlir_matrix.actions.runtime.other_loader import run_with_libraries
 from mlir_matrix.actions.runtime.prepared import Expected, pack, write_prepared
 from mlir_matrix.actions.runtime.programs import check_started, clean, library, sanitizer_of, variables_of
@@ -84,6 +84,7 @@ __all__ = [
     "run_program",
     "run_with_libraries",
     "sanitizer_of",
+    "storage_type",
     "text_of",
     "timed",
     "timed_by",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Array = numpy.ndarray[Any, Any]
 
 
-def stored(dtype: str) -> numpy.dtype[Any]:
+def storage_type(dtype: str) -> numpy.dtype[Any]:
     """Return the type in which NumPy has the elements of a dtype: for bf16, a word with its bits."""
     import numpy
 
@@ -34,7 +34,7 @@ def call_main(action: Action[Any], shared: ctypes.CDLL) -> None:
     shared._mlir_ciface_main(returned, *(descriptor(array) for array in arrays))
     place = 0
     for each, count in zip(results, words, strict=True):
-        array = described(returned[place : place + count], stored(each["dtype"]))
+        array = view(returned[place : place + count], storage_type(each["dtype"]))
         numpy.save(action.outputs[Role.RESULT.of(each["name"])], array)
         place += count
 
@@ -44,11 +44,6 @@ def descriptor(array: Array) -> Any:
     strides = [stride // array.itemsize for stride in array.strides]
     words = [array.ctypes.data, array.ctypes.data, 0, *array.shape, *strides]
     return (ctypes.c_int64 * len(words))(*words)
-
-
-def described(words: Sequence[int], dtype: numpy.dtype[Any]) -> Array:
-    """Return a copy of what a descriptor describes."""
-    return view(words, dtype).copy()
 
 
 def view(words: Sequence[int], dtype: numpy.dtype[Any]) -> Array:

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType
 from typing import Any
 
 from mlir_matrix.actions.contract import (
@@ -18,14 +18,13 @@ from mlir_matrix.actions.contract import (
     ActionCrashed,
     ActionFailed,
     MachineFailed,
-    own_files,
     prefixes,
     sites,
     write_json,
 )
 from mlir_matrix.actions.runtime import child, programs
 
-#: In the folder of the action: what the second interpreter is to run, and what became of it.
+#: In the folder of the action: what the second interpreter is to run, and its outcome.
 _REQUEST, _OUTCOME = "second.json", "second-outcome.json"
 #: How it starts, as bootstrap.py does: an installed program has other packages beside it.
 _START = """\
@@ -40,25 +39,27 @@ perform_request()
 
 
 def run_with_libraries(
-    action: Action[Any], function: str, *, variables: Mapping[str, str] = MappingProxyType({})
+    action: Action[Any], function: FunctionType, *, variables: Mapping[str, str] = MappingProxyType({})
 ) -> None:
-    """Call ``function(action)`` of the same Python file in a process that has the libraries of the environment's first prefix.
+    """Call a function of a ``run.py`` with the action in a process that has the libraries of the environment's first prefix.
 
     Raise what it raised; ActionCrashed if a signal ended it.
     """
-    (tool,) = own_files
     request = {
-        "stage": "run", "tool": "python_file", "params": {**action.params, "function": function},
-        "inputs": {**action.inputs, "tool": tool}, "outputs": action.outputs, "sites": sites, "prefixes": prefixes,
+        "stage": "run", "tool": "python_file", "params": {**action.params, "function": function.__name__},
+        "inputs": {**action.inputs, "tool": function.__code__.co_filename}, "outputs": action.outputs,
+        "sites": sites, "prefixes": prefixes,
     }  # fmt: skip
     write_json(_REQUEST, request)
     options = [word for name, value in sys._xoptions.items() for word in ("-X", f"{name}={value}")]
     package = Path(__file__).absolute().parents[2]
     words = ["-B", "-P", "-s", "-S", *options, "-c", _START, str(package)]
-    said = programs.execute(programs.PYTHON, words, libraries=True, variables=variables, recorded=False)
+    printed = programs.execute(programs.PYTHON, words, libraries=True, variables=variables, recorded=False)
+    print(printed, end="")
+    if not os.path.exists(_OUTCOME):
+        raise ActionFailed("the program ended its process", diagnostics=printed)
     with open(_OUTCOME, encoding="utf-8") as file:
         outcome = json.load(file)
-    print(said, end="")
     match outcome["outcome"]:
         case "ok":
             return

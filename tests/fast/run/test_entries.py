@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_matrix.base.names import TestId, test_glob
+from mlir_matrix.cli.options import absolute_catalog
 from mlir_matrix.run.entries import ctest_lines, globs_of, lit_lines
 
 _names = st.from_regex(r"[a-z][a-z0-9_.+-]{0,4}[a-z0-9]", fullmatch=True)
@@ -40,6 +43,13 @@ def test_a_cell_is_a_test_of_ctest() -> None:
     ) in text
     assert re.findall(r'LABELS "(.*?)\$\{MlirMatrix_LABELS\}"', text) == ["mlir;linalg-loops;x86_64", "ir"]
     assert '"smoke" "mlir/bufferize/ir/owned")' in text
+
+
+def test_folders_of_options_are_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a=b").mkdir()
+    values = {"data": f"{tmp_path}/data", "zoo=data": f"zoo={tmp_path}/data", "a=b": f"{tmp_path}/a=b"}
+    assert {value: absolute_catalog(value) for value in values} == values
 
 
 def test_the_file_for_lit_is_python() -> None:

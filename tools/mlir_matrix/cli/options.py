@@ -258,9 +258,10 @@ def _catalogs(context: click.Context, _parameter: click.Parameter, value: tuple[
     """Add what is given to the catalogs of the project, which may be given again."""
     own = project_of(context).catalogs
     known = {os.path.realpath(folder) for folder in own}
-    others = [folder for folder in value if not _is_data(folder)]
+    catalogs = [folder for folder in value if not _is_data(folder)]
+    checkouts = [_checkout(data, (*own, *catalogs)) for data in value if _is_data(data)]
     # One checkout may have the programs of several corpora.
-    given = [*others, *dict.fromkeys(_checkout(each, (*own, *others)) for each in value if _is_data(each))]
+    given = [*catalogs, *dict.fromkeys(checkouts)]
     return (*own, *(folder for folder in given if os.path.realpath(folder) not in known))
 
 

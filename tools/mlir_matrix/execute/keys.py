@@ -148,10 +148,20 @@ def request(action: PlannedAction, inputs: Mapping[str, str]) -> dict[str, Any]:
 
 
 def platform_digest(action: PlannedAction) -> str:
-    """Return the digest of the CPU that native code depends on, and of the GPUs where the action may use a device."""
+    """Return the digest of the CPU that native code depends on, and of GPUs and their drivers if the action may use a device."""
     if not action.native:
         return ""
-    return digest_value([cpu_digest(), gpu_digest()]) if action.params.get("devices") else cpu_digest()
+    if not action.params.get("devices"):
+        return cpu_digest()
+    return digest_value([cpu_digest(), gpu_digest(), *_gpu_libraries()])
+
+
+@cache
+def _gpu_libraries() -> list[str]:
+    """Return the libraries of GPU drivers, under the names that have their releases."""
+    from mlir_matrix.actions.sandbox.gpu_driver import DRIVERS, library_path  # most runs need no device
+
+    return [os.path.realpath(path) for path in map(library_path, DRIVERS.values()) if path]
 
 
 def action_key(action: PlannedAction, inputs: Iterable[Read], *, environment: str) -> str:

@@ -54,15 +54,17 @@ def _upstream(found: Upstream) -> Iterator[str]:
         )
         for word, groups in (("pass only here", cell["only_they_fail"]), ("fail only here", cell["only_we_fail"])):
             for group in groups:
-                outcome = "" if group["outcome"] == "pass" else f"{group['outcome']}: "
-                yield f"  {len(group['tests']):>4} {word}: {printable(outcome + ' '.join(group['reason'].split()), 400)}"
-                yield f"         {_some(group['tests'])}"
+                reason = " ".join(group["reason"].split())
+                if group["outcome"] != "pass":
+                    reason = f"{group['outcome']}: {reason}"
+                yield f"  {len(group['tests']):>4} {word}: {printable(reason, 400)}"
+                yield f"         {_first_names(group['tests'])}"
 
 
 def _tests_in(groups: list[Differing]) -> int:
     return sum(len(group["tests"]) for group in groups)
 
 
-def _some(names: list[str]) -> str:
+def _first_names(names: list[str]) -> str:
     more = f", … {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return printable(", ".join(names[:_SHOWN]), 400) + more

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import FunctionType, MappingProxyType
+from types import MappingProxyType
 from typing import Any
 
 from mlir_matrix.actions.contract import (
@@ -39,7 +39,7 @@ perform_request()
 
 
 def run_with_libraries(
-    action: Action[Any], function: FunctionType, *, variables: Mapping[str, str] = MappingProxyType({})
+    action: Action[Any], function: Callable[[Action[Any]], None], *, variables: Mapping[str, str] = MappingProxyType({})
 ) -> None:
     """Call a function of a ``run.py`` with the action in a process that has the libraries of the environment's first prefix.
 

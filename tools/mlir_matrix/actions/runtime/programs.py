@@ -122,9 +122,11 @@ def _prefix_of(program: str) -> str | None:
 def command(program: str, *, libraries: bool = False) -> list[str]:
     """Return the words that start a program. Raise MachineFailed if the environment has no such program.
 
-    ``libraries``: a program of a wheel, and the interpreter, uses the loader and the libraries of the environment's first prefix.
+    ``libraries``: a program of a wheel, or the interpreter of this process, uses the loader and the libraries of the environment's
+    first prefix.
     """
-    if found := sys.executable if program == PYTHON else _of_wheels(program):
+    found: Any = sys.executable if libraries and program == PYTHON else _of_wheels(program)
+    if found:
         if not libraries:
             return [found]
         lender = next(iter(prefixes))

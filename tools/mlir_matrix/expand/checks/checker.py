@@ -36,6 +36,10 @@ class Checker:
         self.wrong(where, f"there is no {what} '{printable(name)}'{did_you_mean(name, names)}", *keys)
         return False
 
+    def suites(self) -> list[str]:
+        """Return the names of all suites, those of corpora whose checkout is not given too."""
+        return [*self.catalog.suites, *self.catalog.without_data]
+
     def release(
         self, entry: Entry[Document], component: str, wanted: str, *keys: Key, in_full: bool = False
     ) -> str | None:

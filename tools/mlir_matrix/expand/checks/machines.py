@@ -37,7 +37,7 @@ def _machine(checker: Checker, machine: Entry[Machine]) -> None:
         checker.wrong(machine, f"{has.cpu.architecture} has no level '{level}'; {levels}", "has", "cpu", "level")
     for index, suite in enumerate(wants.suites):
         if is_suite(suite) and ("suites", suite) not in checker.problems.over:
-            checker.known(machine, "suite", suite, checker.catalog.suites, "wants", "suites", index)
+            checker.known(machine, "suite", suite, checker.suites(), "wants", "suites", index)
     for component, release in wants.pins.items():
         at = ("wants", "pins", component)
         if checker.known(machine, "component", component, checker.catalog.components, *at):

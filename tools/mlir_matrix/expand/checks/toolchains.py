@@ -123,7 +123,7 @@ def _known_good(checker: Checker, known: Entry[KnownGood]) -> None:
                 checker.wrong(known, f"environment '{environment}' has no component '{name}'", *at, name)
     for index, passed in enumerate(document.passed):
         at = ("passed", index)
-        checker.known(known, "suite", passed.suite, checker.catalog.suites, *at, "suite")
+        checker.known(known, "suite", passed.suite, checker.suites(), *at, "suite")
         if not 0 <= passed.as_expected <= passed.total:
             counts = f"{passed.as_expected} of {passed.total} tests"
             checker.wrong(known, f"{counts} cannot have ended as expected", *at, "as_expected")

@@ -9,7 +9,7 @@ import ctypes
 import os
 from collections.abc import Iterable, Sequence
 from ctypes import byref, c_int, c_size_t, c_uint, c_void_p
-from typing import Any, NamedTuple
+from typing import Any
 
 from mlir_matrix.actions.contract import ActionFailed, MachineFailed, add_metrics
 from mlir_matrix.actions.runtime.gpu_program import Launch, Memory, Memref, copy_back, joined
@@ -34,31 +34,18 @@ _OF_MACHINE = {
 }  # fmt: skip
 
 
-class _Names(NamedTuple):
-    """The functions of a driver."""
-
-    init: str
-    device: str
-    name: str
-    error: str
-    allocate: str
-    free: str
-    load: str
-    function: str
-    launch: str
-    wait: str
-    attribute: str
-
-
+#: The functions of each driver, by what they do.
 _FUNCTIONS = {
-    "cuda": _Names(
-        "cuInit", "cuDeviceGet", "cuDeviceGetName", "cuGetErrorName", "cuMemAllocManaged", "cuMemFree_v2", "cuModuleLoadDataEx",
-        "cuModuleGetFunction", "cuLaunchKernel", "cuCtxSynchronize", "cuFuncSetAttribute",
-    ),
-    "hip": _Names(
-        "hipInit", "hipDeviceGet", "hipDeviceGetName", "hipDrvGetErrorName", "hipMallocManaged", "hipFree", "hipModuleLoadDataEx",
-        "hipModuleGetFunction", "hipModuleLaunchKernel", "hipDeviceSynchronize", "hipFuncSetAttribute",
-    ),
+    "cuda": {
+        "init": "cuInit", "device": "cuDeviceGet", "name": "cuDeviceGetName", "error": "cuGetErrorName",
+        "allocate": "cuMemAllocManaged", "free": "cuMemFree_v2", "load": "cuModuleLoadDataEx", "function": "cuModuleGetFunction",
+        "launch": "cuLaunchKernel", "wait": "cuCtxSynchronize", "attribute": "cuFuncSetAttribute",
+    },
+    "hip": {
+        "init": "hipInit", "device": "hipDeviceGet", "name": "hipDeviceGetName", "error": "hipDrvGetErrorName",
+        "allocate": "hipMallocManaged", "free": "hipFree", "load": "hipModuleLoadDataEx", "function": "hipModuleGetFunction",
+        "launch": "hipModuleLaunchKernel", "wait": "hipDeviceSynchronize", "attribute": "hipFuncSetAttribute",
+    },
 }  # fmt: skip
 
 
@@ -76,11 +63,12 @@ class GpuDevice:
             self._library = ctypes.CDLL(self.path)
         except OSError as error:
             raise MachineFailed(f"the driver of the GPU does not load: {error}") from error
-        self._names, self._functions = _FUNCTIONS[api], dict[str, c_void_p]()
+        self._names = _FUNCTIONS[api]
+        self._kernels: dict[str, c_void_p] = {}
         self._managed = set[int]()
-        self._start(self._names.init, c_uint(0))
+        self._start(self._names["init"], c_uint(0))
         device = c_int()
-        self._start(self._names.device, byref(device), 0)
+        self._start(self._names["device"], byref(device), 0)
         if api == "cuda":
             self._start("cuDevicePrimaryCtxSetFlags_v2", device, c_uint(_BLOCKING_SYNC))
             context = c_void_p()
@@ -90,22 +78,23 @@ class GpuDevice:
             self._start("hipSetDevice", device)
             self._start("hipSetDeviceFlags", c_uint(_BLOCKING_SYNC))
         text = ctypes.create_string_buffer(256)
-        self._start(self._names.name, text, len(text), device)
+        self._start(self._names["name"], text, len(text), device)
         release = driver_release(DRIVERS[api]) or "of an unknown release"
         add_metrics({"device": f"{text.value.decode('utf-8', 'replace')}, driver {release}"})
 
     def allocate(self, size: int) -> int:
         """Return the address of new memory. Raise MachineFailed if there is none."""
         made = c_void_p()
-        self._start(self._names.allocate, byref(made), c_size_t(max(size, 1)), c_uint(_ATTACH_GLOBAL))
+        self._start(self._names["allocate"], byref(made), c_size_t(max(size, 1)), c_uint(_ATTACH_GLOBAL))
         address = made.value or 0
         self._managed.add(address)
         return address
 
     def free(self, address: int) -> None:
+        """Free memory of :meth:`allocate`; other memory stays."""
         if address in self._managed:
             self._managed.remove(address)
-            self._start(self._names.free, c_void_p(address))
+            self._start(self._names["free"], c_void_p(address))
 
     @property
     def memory(self) -> Memory:
@@ -117,10 +106,10 @@ class GpuDevice:
         module, log = c_void_p(), ctypes.create_string_buffer(_LOG_BYTES)
         options = (c_int * 2)(_JIT_LOG, _JIT_LOG_SIZE)
         values = (c_void_p * 2)(ctypes.addressof(log), _LOG_BYTES)
-        self._run(self._names.load, byref(module), code + b"\0", c_uint(2), options, values, log=log)
+        self._run(self._names["load"], byref(module), code + b"\0", c_uint(2), options, values, log=log)
         for name in kernels:
-            self._functions[name] = c_void_p()
-            self._run(self._names.function, byref(self._functions[name]), module, name.encode())
+            self._kernels[name] = c_void_p()
+            self._run(self._names["function"], byref(self._kernels[name]), module, name.encode())
 
     def run(self, launch: Launch) -> None:
         """Run a launch of a program. What is not in the device's memory, arguments and constants, is copied there and back."""
@@ -149,10 +138,10 @@ class GpuDevice:
     def launch(self, name: str, grid: Sequence[int], block: Sequence[int], shared_bytes: int, arguments: Any) -> None:
         """Launch a kernel and wait for it. ``arguments``: an array of pointers to the values of its parameters."""
         if shared_bytes > _SHARED_BYTES:
-            self._run(self._names.attribute, self._functions[name], _MOST_SHARED_BYTES, c_int(shared_bytes))
+            self._run(self._names["attribute"], self._kernels[name], _MOST_SHARED_BYTES, c_int(shared_bytes))
         sizes = [c_uint(size) for size in (*grid, *block, shared_bytes)]
-        self._run(self._names.launch, self._functions[name], *sizes, c_void_p(), arguments, c_void_p())
-        self._run(self._names.wait)
+        self._run(self._names["launch"], self._kernels[name], *sizes, c_void_p(), arguments, c_void_p())
+        self._run(self._names["wait"])
 
     def _start(self, function: str, *arguments: Any) -> None:
         """Call a function that no program makes fail."""
@@ -178,7 +167,7 @@ class GpuDevice:
 
     def _message(self, function: str, code: int) -> str:
         name = ctypes.c_char_p()
-        self._function(self._names.error)(code, byref(name))
+        self._function(self._names["error"])(code, byref(name))
         word = (name.value or b"error %d" % code).decode("utf-8", "replace")
         cause = f" ({_OF_MACHINE[code]})" if code in _OF_MACHINE else ""
         return f"{function}: {word}{cause}"

@@ -125,12 +125,12 @@ def command(program: str, *, libraries: bool = False) -> list[str]:
     ``libraries``: a program of a wheel, or the interpreter of this process, uses the loader and the libraries of the environment's
     first prefix.
     """
-    found: Any = sys.executable if libraries and program == PYTHON else _of_wheels(program)
-    if found:
+    path = sys.executable if libraries and program == PYTHON else _of_wheels(program)
+    if path:
         if not libraries:
-            return [found]
+            return [path]
         lender = next(iter(prefixes))
-        return by_loader(lender, _described(lender)["loader"], _described(lender)["libraries"], found, program)
+        return by_loader(lender, _described(lender)["loader"], _described(lender)["libraries"], path, program)
     prefix = _prefix_of(program)
     if prefix is None:
         return [programs[program][1]]

@@ -13,13 +13,8 @@ from mlir_matrix.actions.sandbox.root import needed_by
 _LOADER_CACHE = "/etc/ld.so.cache"
 #: Where containers, WSL, NixOS and ROCm's packages have libraries that the loader's cache may not list.
 _FOLDERS = (
-    "/usr/local/nvidia/lib64",
-    "/usr/lib/wsl/lib",
-    "/run/opengl-driver/lib",
-    "/opt/rocm/lib",
-    "/usr/lib64",
-    "/usr/lib",
-)
+    "/usr/local/nvidia/lib64", "/usr/lib/wsl/lib", "/run/opengl-driver/lib", "/opt/rocm/lib", "/usr/lib64", "/usr/lib",
+)  # fmt: skip
 _NUMBER = re.compile(r"\b\d+(?:\.\d+)+\b")
 _ELF_64_BIT = b"\x7fELF\x02"
 

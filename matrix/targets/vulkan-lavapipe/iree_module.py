@@ -18,7 +18,7 @@ def run_module(action: Action, device: str, variables: Mapping[str, str], *, lib
 
 
 def _input(path: str, declared: Tensor) -> str:
-    """Return an input as iree-run-module takes it. An .npy cannot say that its numbers are bf16."""
+    """Return an input as iree-run-module takes it. An .npy does not name bf16."""
     if declared["dtype"] != "bf16":
         return f"@{path}"
     raw = f"{declared['name']}.bin"

@@ -56,9 +56,10 @@ def with_data(corpus: Entry[Corpus], roots: Iterable[Path]) -> Entry[Corpus] | N
     if corpus.document.data is None:
         return corpus
     folder = corpus.document.folder or "."
-    found = (root for root in (corpus.root, *roots) if (root / folder).is_dir())
-    root = next(found, None)
-    return replace(corpus, root=root) if root else None
+    for root in (corpus.root, *roots):
+        if (root / folder).is_dir():
+            return replace(corpus, root=root)
+    return None
 
 
 def without_data(corpus: Entry[Corpus]) -> str:

@@ -193,10 +193,11 @@ class _Wishes:
         ]
         at = f"machine {machine.name} ({machine.source.position('wants', 'devices')})"
         granted = {*devices, *machine.document.wants.devices}
+        lacking = {name: lacking_devices(entry.document.devices, granted) for name, entry in catalog.targets.items()}
         self._withheld = {
-            name: f"target {name} needs {' and '.join(lack)}, which {at} does not grant"
-            for name, entry in catalog.targets.items()
-            if (lack := lacking_devices(entry.document.devices, granted))
+            name: f"target {name} needs {' and '.join(globs)}, which {at} does not grant"
+            for name, globs in lacking.items()
+            if globs
         }
 
     def refusal(self, test: Test) -> str:

@@ -203,8 +203,8 @@ def _kept(
 
 def _type_of(kernel: str, written: str) -> tuple[int | None, str]:
     """Return the rank and the element type of an argument; the rank is None for a scalar."""
-    found = _MEMREF.match(written)
-    rank, element = (found[1].count("x"), found[2]) if found else (None, written)
+    memref = _MEMREF.match(written)
+    rank, element = (memref[1].count("x"), memref[2]) if memref else (None, written)
     if element not in _BYTES:
         passed = ", ".join(_BYTES)
         raise ActionFailed(

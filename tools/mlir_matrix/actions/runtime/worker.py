@@ -252,12 +252,13 @@ class Worker:
 
     def _space(self, folder: str, devices: Sequence[str]) -> isolation.Space | None:
         """Enter the namespaces of a process. Raise OSError for a device that is not granted."""
-        found = {glob: fnmatch.filter(self._granted, glob) for glob in devices}
-        if refused := [glob for glob, granted in found.items() if not granted]:
+        granted = {glob: fnmatch.filter(self._granted, glob) for glob in devices}
+        refused = [glob for glob, matching in granted.items() if not matching]
+        if refused:
             raise PermissionError(errno.EACCES, f"{' and '.join(refused)}: not granted by matrix run --device")
         if self._spaces is None:
             return None
-        return self._spaces.open(folder, alone=self._alone, devices=sorted({*chain(*found.values())}))
+        return self._spaces.open(folder, alone=self._alone, devices=sorted(set(chain(*granted.values()))))
 
     def _end_overdue(self) -> None:
         now = time.monotonic()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from glob import glob
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ class Driver(NamedTuple):
     beside: tuple[str, ...]
     #: The file in which the kernel has the release of its module.
     release: str
-    #: Globs of what the library reads of the kernel.
+    #: Globs of the kernel's files that the library reads.
     state: tuple[str, ...] = ()
 
 
@@ -59,13 +59,13 @@ def library_path(driver: Driver) -> str:
 
 
 def driver_release(driver: Driver) -> str:
-    """Return the release of a driver's kernel module; empty if that is not loaded, or does not say it."""
+    """Return the release of a driver's kernel module; empty if that is not loaded, or names no release."""
     try:
         with open(driver.release, encoding="utf-8", errors="replace") as file:
-            found = _NUMBER.search(file.read())
+            number = _NUMBER.search(file.read())
     except OSError:
         return ""
-    return found[0] if found else ""
+    return number[0] if number else ""
 
 
 def _is_64_bit(path: str) -> bool:
@@ -81,10 +81,11 @@ def has_gpu(devices: Iterable[str]) -> bool:
     return any(device.startswith(driver.devices) for device in devices for driver in DRIVERS.values())
 
 
-def files(devices: Iterable[str]) -> Iterator[str]:
+def files(devices: Collection[str]) -> Iterator[str]:
     """Yield the files of this machine without which devices that are granted cannot be used."""
     for driver in DRIVERS.values():
-        if any(device.startswith(driver.devices) for device in devices) and (path := library_path(driver)):
+        path = library_path(driver) if any(device.startswith(driver.devices) for device in devices) else ""
+        if path:
             yield from needed_by(path)
             folders = {os.path.dirname(path), os.path.dirname(os.path.realpath(path))}
             yield from (found for folder in folders for name in driver.beside for found in glob(f"{folder}/{name}"))

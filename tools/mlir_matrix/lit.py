@@ -95,7 +95,8 @@ class Matrix:
         results = f"{self.folder}/results.json"
         suites = [word for word in self.tests if "/" not in word]
         tests = [*suites, *map(_glob_of, self.chosen)] if self.chosen else self.tests
-        done = self._call("run", "--quiet", "--results", results, *self.options, *tests, where=where)
+        options = (*self.options, *self.run_options)
+        done = self._call("run", "--quiet", "--results", results, *options, *tests, where=where)
         entries = json.loads(Path(results).read_bytes())["tests"] if os.path.exists(results) else []
         report = {
             "command": shlex.join(done.args),

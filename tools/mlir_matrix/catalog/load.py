@@ -207,7 +207,7 @@ class _Loader:
 
     def _holds_nothing(self) -> str:
         """Return what was looked for in a folder: parts of a catalog, and programs of corpora."""
-        folders = [each.document.folder for each in self.found["corpora"].values() if each.document.data]
+        folders = [each.document.folder or "." for each in self.found["corpora"].values() if each.document.data]
         data = f"; and no programs of a corpus: expected {' or '.join(sorted(folders))}" if folders else ""
         return f"holds no catalog: none of {', '.join(f'{name}/' for name in FOLDERS)} is here{data}"
 

@@ -60,6 +60,7 @@ MODELS = {
     "by dtype.py": module("return x * (2 if x.dtype == torch.float32 else 3)"),
     "float32 only.py": module("assert x.dtype == torch.get_default_dtype() == torch.float32\n        return x + x"),
     "two processes.py": module("return x + 1", more="import os\nos.fork()"),
+    "decimals.py": module("return (10 * x).round(decimals=2), (100 * x).round(decimals=-1), x.round()"),
     "nan.py": module("return x * float('nan'), x / 0"),
     "nothing given.py": module("return 2 * torch.arange(12.0).view(3, 4)")
     .replace("self, x", "self")

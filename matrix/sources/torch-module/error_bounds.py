@@ -676,8 +676,22 @@ elementwise(
     aten.relu6,
     aten.fmax,
     aten.fmin,
-    *STEPS,
+    *(step for step in STEPS if step is not aten.round),
 )
+
+
+@rule(aten.round)
+def _round(mode: Bounds, function: Any, tensor: Tensor, **decimals: Any) -> Any:
+    """Round to whole numbers; to decimals, programs scale the operand before and the result after, by factors that are rounded."""
+    made = function(tensor, **decimals)
+    if not made.is_floating_point():
+        return made
+    if not decimals.get("decimals"):
+        return settle(mode, made, at_ends(mode, function, [tensor], decimals, made), 0.0)
+    scaled = settle(mode, tensor.clone(), mode.of(tensor) ** 2, 1.0)
+    return settle(mode, made, at_ends(mode, function, [scaled], decimals, made), 2.0)
+
+
 elementwise(2.0, aten.div, aten.reciprocal, aten.sqrt, aten.square)
 elementwise(4.0, aten.rsqrt, aten.hypot)
 #: Libraries and approximations are off by up to 2 or 4 units in the last place.

@@ -15,6 +15,8 @@ _LOADER_CACHE = "/etc/ld.so.cache"
 _FOLDERS = (
     "/usr/local/nvidia/lib64", "/usr/lib/wsl/lib", "/run/opengl-driver/lib", "/opt/rocm/lib", "/usr/lib64", "/usr/lib",
 )  # fmt: skip
+#: The first character by which a glob differs from a path.
+_GLOB = re.compile(r"[*?\[{]")
 _NUMBER = re.compile(r"\b\d+(?:\.\d+)+\b")
 _ELF_64_BIT = b"\x7fELF\x02"
 
@@ -78,13 +80,19 @@ def _is_64_bit(path: str) -> bool:
 
 def has_gpu(devices: Iterable[str]) -> bool:
     """Return whether one of the devices belongs to a GPU."""
-    return any(device.startswith(driver.devices) for device in devices for driver in DRIVERS.values())
+    return any(_may_be(device, driver) for device in devices for driver in DRIVERS.values())
+
+
+def _may_be(device: str, driver: Driver) -> bool:
+    """Return whether a device, or one of those that a glob matches, may be one of this driver."""
+    literal = _GLOB.split(device, maxsplit=1)[0]
+    return literal.startswith(driver.devices) or (literal != device and driver.devices.startswith(literal))
 
 
 def files(devices: Collection[str]) -> Iterator[str]:
     """Yield the files of this machine without which devices that are granted cannot be used."""
     for driver in DRIVERS.values():
-        path = library_path(driver) if any(device.startswith(driver.devices) for device in devices) else ""
+        path = library_path(driver) if any(_may_be(device, driver) for device in devices) else ""
         if path:
             yield from needed_by(path)
             folders = {os.path.dirname(path), os.path.dirname(os.path.realpath(path))}

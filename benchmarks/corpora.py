@@ -2,8 +2,8 @@
 
     TORCH_MLIR=../torch-mlir benchmarks/run corpora
 
-A random sample of the tests, each on all three routes, which share its preparation. The cache is empty but for the C library. CPU time
-is that of all processes of the run, with those that import the frameworks once.
+A random sample of the tests, each on all three routes, which share its preparation. The cache is empty but for the C library. CPU
+time is that of all processes of the run, with those that import the frameworks once.
 """
 
 from __future__ import annotations

@@ -54,17 +54,17 @@ def ci(
     [
         ("0 tests to run in 0 actions. Why: matrix explain ID\n", "1/1"),
         ("1 test to run in 9 actions.\n", "1/1"),
-        ("39 tests to run in 9 actions.\n", "1/1"),
-        ("100 tests to run in 9 actions.\n", "3/3"),
-        # Everything: about 40 tests as well, and not those that ran before.
-        ("15092 tests to run in 53433 actions.\n", "12/378"),
+        ("19 tests to run in 9 actions.\n", "1/1"),
+        ("100 tests to run in 9 actions.\n", "6/6"),
+        # Everything: about 20 tests as well, and not those that ran before.
+        ("15092 tests to run in 53433 actions.\n", "12/755"),
     ],
 )
 def test_a_change_runs_a_part_of_what_it_affects(tmp_path: Path, affected: str, shard: str) -> None:
     code, calls, _ = ci(tmp_path, affected, MATRIX_CI_BASE="main", MATRIX_CI_DATE="1970-01-11")
     assert code == 0
     assert calls == [
-        "run everything --shard 11/378 --quiet",
+        "run everything --shard 11/755 --quiet",
         f"run everything --changed-since main --shard {shard} --quiet",
         "test",
     ]
@@ -72,19 +72,19 @@ def test_a_change_runs_a_part_of_what_it_affects(tmp_path: Path, affected: str, 
 
 def test_a_plan_that_does_not_say_how_many_tests_run_is_an_error(tmp_path: Path) -> None:
     code, calls, stderr = ci(tmp_path, "Nothing.\n", MATRIX_CI_BASE="main")
-    assert (code, calls) == (1, ["run everything --shard 1/378 --quiet"])
+    assert (code, calls) == (1, ["run everything --shard 1/755 --quiet"])
     assert "does not say how many tests run" in stderr
 
 
 def test_what_lint_reports_ends_it(tmp_path: Path) -> None:
     """Lint runs beside the part of everything, which still reports its result."""
     code, calls, _ = ci(tmp_path, "", lint=1)
-    assert (code, calls) == (1, ["run everything --shard 1/378 --quiet"])
+    assert (code, calls) == (1, ["run everything --shard 1/755 --quiet"])
 
 
 def test_without_a_commit_to_compare_with(tmp_path: Path) -> None:
     code, calls, _ = ci(tmp_path, "", MATRIX_CI_DATE="1970-01-01")
-    assert (code, calls) == (0, ["run everything --shard 1/378 --quiet", "test"])
+    assert (code, calls) == (0, ["run everything --shard 1/755 --quiet", "test"])
 
 
 OTHERS = "--fast --toolchain"

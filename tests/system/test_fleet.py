@@ -163,7 +163,7 @@ def test_machines_are_probed_checked_and_compared(workspace: Workspace, catalog:
     has = workspace("machine", "probe", "--format", "json").document["has"]
     assert has["cpu"]["architecture"] == os.uname().machine
     listed = workspace("machine", "list", "--catalog", catalog, "--format", "json").document["machines"]
-    assert [each["name"] for each in listed] == ["box", "x86-64-builder", "x86-64-nightly"]
+    assert [each["name"] for each in listed] == ["aarch64-builder", "box", "x86-64-builder", "x86-64-nightly"]
     probed.write_text(done.stdout.replace("  cores: ", "  cores: 9999"))
     wrong = workspace("machine", "check", probed)
     assert wrong.code == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,8 @@ from mlir_matrix.execute.worker_process import worker_command
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 LOCKS = REPOSITORY / "toolchains" / "locks"
+#: How the names of lock files for machines like this one end.
+HERE = f"linux-{os.uname().machine}"
 
 
 @pytest.fixture
@@ -91,7 +94,7 @@ def test_the_newest_counts(tmp_path: Path) -> None:
     """By number: 3.11.10 is newer than 3.11.2."""
     locks = tmp_path / "toolchains" / "locks"
     locks.mkdir(parents=True)
-    (path,) = LOCKS.glob("cpython-3.11.2-*")
+    (path,) = LOCKS.glob(f"cpython-3.11.2-{HERE}.yaml")
     for release in ("3.11.2", "3.11.10", "3.12.1"):
         text = path.read_text().replace('release: "3.11.2"', f'release: "{release}"')
         (locks / path.name.replace("3.11.2", release)).write_text(text)
@@ -102,7 +105,7 @@ def test_the_newest_counts(tmp_path: Path) -> None:
 
 def test_its_lock_has_what_wheels_expect() -> None:
     """The C++ library and zlib, which many wheels do not bring."""
-    for path in LOCKS.glob("cpython-*"):
+    for path in LOCKS.glob(f"cpython-*-{HERE}.yaml"):
         lock = read_debian_lock(path)
         python = f"python{lock.release.rpartition('.')[0]}"
         assert {"libc6", "libstdc++6", "zlib1g", python} <= {package.name for package in lock.packages}

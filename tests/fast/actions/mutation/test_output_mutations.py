@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mlir_matrix.actions.mutation.output_mutations import MUTATIONS, Planting, flips
 from mlir_matrix.actions.numerics import dtypes
-from mlir_matrix.catalog.models.base import Dtype
+from mlir_matrix.catalog.models.base import RealDtype
 from mlir_matrix.golden.mutants import OUTPUTS
 
 
@@ -32,7 +32,7 @@ def test_plans_know_the_names() -> None:
 
 
 @given(
-    st.sampled_from(get_args(Dtype)),
+    st.sampled_from(get_args(RealDtype)),
     st.lists(st.integers(1, 9), min_size=0, max_size=3),
     st.integers(0, 60),
     st.sampled_from(OUTPUTS),

@@ -26,7 +26,7 @@ from cold import added, kit_template, results
 from mlir_matrix.plan.session import open_session
 
 SUITE = "torch-mlir"
-SAMPLE = 200
+SAMPLE = 100
 BOUND_S = 0.2
 
 

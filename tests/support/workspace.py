@@ -192,6 +192,17 @@ class Report:
         """The actions that were executed."""
         return set(self.document["executed_actions"])
 
+    def check(self, wanted: Mapping[str, tuple[str, str]]) -> None:
+        """These tests ran and no others; each has its outcome, and a reason with a text in it."""
+        assert self.tests.keys() == wanted.keys()
+        found = {name: (test["outcome"], test["reason"]) for name, test in self.tests.items()}
+        wrong = {
+            name: found[name]
+            for name, (outcome, reason) in wanted.items()
+            if found[name][0] != outcome or reason not in found[name][1]
+        }
+        assert not wrong
+
     def told(self) -> str:
         """What to show where the exit code is not the one that a test wants."""
         if not self.finished.stdout:

@@ -90,12 +90,7 @@ def expect_command(
         return _compare(catalog, home, name, globs, results, upstream, limits, form, quiet, write=write)
     if other := next((each for each in globs if each in catalog.suites), ""):
         raise UsageError(f"'{other}' is another suite; choose tests of {name} by a glob or an identifier")
-    document: Expect = {
-        "schema": "mlir-matrix/expect/v1",
-        "summary": {"new": 0, "changed": 0, "gone": 0, "left": 0},
-        "name": name,
-        "written": False,
-    }
+    document = _empty_document(name)
     stale: list[FileChange] = []
 
     def keep(file: FileChange) -> None:
@@ -134,6 +129,16 @@ def expect_command(
     return int(bool(stale) and not write)
 
 
+def _empty_document(name: str) -> Expect:
+    """Return a document without any change."""
+    return {
+        "schema": "mlir-matrix/expect/v1",
+        "summary": {"new": 0, "changed": 0, "gone": 0, "left": 0},
+        "name": name,
+        "written": False,
+    }
+
+
 def _listed_corpora(catalog: Catalog, name: str) -> set[str]:
     """Return the corpora whose members are in a list. Raise UsageError if a name is neither one of them nor a suite."""
     if name in catalog.without_data:
@@ -157,13 +162,8 @@ def _compare(
     current = Session(catalog=catalog, home=home, pins=Pins(catalog))
     found = _results(current, name, globs, results, limits, quiet)
     compared = compare_upstream(catalog, catalog.suites[name], upstream, found)
-    document: Expect = {
-        "schema": "mlir-matrix/expect/v1",
-        "summary": {"new": 0, "changed": 0, "gone": 0, "left": 0},
-        "name": name,
-        "written": False,
-        "upstream": compared,
-    }
+    document = _empty_document(name)
+    document["upstream"] = compared
     show(form, document, lines(document))
     return int(any(cell["only_they_fail"] or cell["only_we_fail"] for cell in compared["cells"]))
 

@@ -252,7 +252,7 @@ def _names(text: str) -> list[str]:
 
 
 def _needed(statements: Sequence[Statement], test: str) -> list[Statement]:
-    """Return the statements that define a test and, again and again, the names in them. Raise SyntaxError."""
+    """Return the statements that define a test, and those that define the names in any of them. Raise SyntaxError."""
     defined: dict[str, list[Statement]] = {}
     for statement in statements:
         for name in statement.names:

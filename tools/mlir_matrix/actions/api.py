@@ -33,6 +33,7 @@ from mlir_matrix.actions.runtime.prepared import Expected, pack, write_prepared
 from mlir_matrix.actions.runtime.programs import check_started, clean, library, sanitizer_of, variables_of
 from mlir_matrix.actions.runtime.programs import command as command_of
 from mlir_matrix.actions.runtime.programs import execute as run_program
+from mlir_matrix.actions.runtime.referenced import write_referenced
 from mlir_matrix.actions.runtime.source import (
     Shape,
     check_arguments,
@@ -93,5 +94,6 @@ __all__ = [
     "variables_of",
     "write_json",
     "write_prepared",
+    "write_referenced",
     "write_verdict",
 ]

@@ -1,0 +1,98 @@
+"""Programs as Python: the reference in NumPy, a function of PyTorch, and one of JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from mlir_matrix.fuzz.elementwise import ELEMENTWISE
+from mlir_matrix.fuzz.values import Program, Statement
+
+REFERENCE, TORCH, JAX = "reference.py", "pytorch.py", "jax.py"
+_HEADERS = {
+    REFERENCE: "import numpy as np\n\n\ndef reference",
+    TORCH: "import torch\n\n\ndef workload",
+    JAX: "import jax.numpy as np\n\n\ndef workload",
+}
+_TORCH_DTYPES = {"f64": "torch.float64", "f32": "torch.float32", "f16": "torch.float16", "bf16": "torch.bfloat16", "i32": "torch.int32"}
+_JAX_DTYPES = {"f64": "np.float64", "f32": "np.float32", "f16": "np.float16", "bf16": "np.bfloat16", "i32": "np.int32"}
+
+
+def text_of(program: Program, source: str) -> str:
+    """Return the text of one of the sources."""
+    names = ", ".join(value.name for value in program.inputs)
+    lines = [f"{_HEADERS[source]}({names}):"]
+    lines += [f"    {each.result.name} = {_expression(each, source)}" for each in program.statements]
+    lines.append(f"    return {', '.join(value.name for value in program.returned)}")
+    return "\n".join(lines) + "\n"
+
+
+def _expression(statement: Statement, source: str) -> str:
+    names = [value.name for value in statement.operands]
+    if statement.operation in ELEMENTWISE:
+        operation = ELEMENTWISE[statement.operation]
+        text = operation.torch if source == TORCH and operation.torch else operation.python
+        return text.format(*names)
+    texts = _OF_TORCH if source == TORCH else _OF_NUMPY
+    if statement.operation in ("to_float", "to_integer"):
+        return _converted(statement, source)
+    return texts[statement.operation](statement, *names)
+
+
+def _converted(statement: Statement, source: str) -> str:
+    name, dtype = statement.operands[0].name, statement.result.type.dtype
+    if source == TORCH:
+        return f"{name}.to({_TORCH_DTYPES[dtype]})"
+    if source == JAX:
+        return f"{name}.astype({_JAX_DTYPES[dtype]})"
+    return f"{name}.astype({'np.int32' if dtype == 'i32' else 'np.float64'})"
+
+
+def _between_ones(statement: Statement) -> tuple[int, ...]:
+    """Return the shape of a broadcast's operand with 1 for its new axes."""
+    shape = [1] * statement.result.type.rank
+    for axis, size in zip(statement.attributes["axes"], statement.operands[0].type.shape, strict=True):
+        shape[axis] = size
+    return tuple(shape)
+
+
+def _window(statement: Statement) -> str:
+    starts, shape = statement.attributes["starts"], statement.result.type.shape
+    return ", ".join(f"{start}:{start + size}" for start, size in zip(starts, shape, strict=True))
+
+
+def _sides(statement: Statement) -> list[tuple[int, int]]:
+    return list(zip(statement.attributes["low"], statement.attributes["high"], strict=True))
+
+
+def _torch_sides(statement: Statement) -> list[int]:
+    """Return the sides as PyTorch has them, the last axis first."""
+    return [side for pair in reversed(_sides(statement)) for side in pair]
+
+
+_Texts = Mapping[str, Callable[..., str]]
+_OF_NUMPY: _Texts = {
+    "transpose": lambda s, a: f"np.transpose({a}, {tuple(s.attributes['order'])})",
+    "reshape": lambda s, a: f"np.reshape({a}, {s.result.type.shape})",
+    "broadcast": lambda s, a: f"np.broadcast_to(np.reshape({a}, {_between_ones(s)}), {s.result.type.shape})",
+    "slice": lambda s, a: f"{a}[{_window(s)}]",
+    "pad": lambda s, a: f"np.pad({a}, {_sides(s)}, constant_values={s.attributes['value']})",
+    "concat": lambda s, a, b: f"np.concatenate([{a}, {b}], axis={s.attributes['axis']})",
+    "reverse": lambda s, a: f"np.flip({a}, axis={s.attributes['axis']})",
+    "reduce_sum": lambda s, a: f"np.sum({a}, axis={s.attributes['axis']})" + ("" if s.result.type.is_float else ".astype(np.int32)"),
+    "reduce_max": lambda s, a: f"np.max({a}, axis={s.attributes['axis']})",
+    "reduce_min": lambda s, a: f"np.min({a}, axis={s.attributes['axis']})",
+    "matmul": lambda s, a, b: f"{a} @ {b}",
+}
+_OF_TORCH: _Texts = _OF_NUMPY | {
+    "transpose": lambda s, a: f"{a}.permute({s.attributes['order']})",
+    "reshape": lambda s, a: f"{a}.reshape({s.result.type.shape})",
+    "broadcast": lambda s, a: f"{a}.reshape({_between_ones(s)}).expand({s.result.type.shape})",
+    "pad": lambda s, a: f"torch.nn.functional.pad({a}, {_torch_sides(s)}, value={s.attributes['value']})",
+    "concat": lambda s, a, b: f"torch.cat([{a}, {b}], dim={s.attributes['axis']})",
+    "reverse": lambda s, a: f"torch.flip({a}, [{s.attributes['axis']}])",
+    "reduce_sum": lambda s, a: f"torch.sum({a}, {s.attributes['axis']}, dtype={_TORCH_DTYPES[s.result.type.dtype]})",
+    "reduce_max": lambda s, a: f"torch.amax({a}, {s.attributes['axis']})",
+    "reduce_min": lambda s, a: f"torch.amin({a}, {s.attributes['axis']})",
+}
+
+

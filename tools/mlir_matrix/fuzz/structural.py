@@ -126,7 +126,7 @@ def _without(value: Value, axis: int) -> Type:
 def _sum(chance: random.Random, values: Sequence[Value]) -> Drawn | None:
     value, axis = values[-1], chance.randrange(values[-1].type.rank)
     count = value.type.shape[axis]
-    if value.type.rank == 1:
+    if value.type.rank == 1 or value.type.dtype == BOOL:
         return None
     total = Interval(min(0, value.range.low * count), max(0, value.range.high * count))
     return Drawn((value,), _without(value, axis), total, not value.type.is_float, {"axis": axis})
@@ -134,7 +134,7 @@ def _sum(chance: random.Random, values: Sequence[Value]) -> Drawn | None:
 
 def _largest(chance: random.Random, values: Sequence[Value]) -> Drawn | None:
     value, axis = values[-1], chance.randrange(values[-1].type.rank)
-    if value.type.rank == 1:
+    if value.type.rank == 1 or value.type.dtype == BOOL:
         return None
     return Drawn((value,), _without(value, axis), value.range, value.exact, {"axis": axis})
 

@@ -1,0 +1,38 @@
+"""Sets of operations and sources that a round composes programs from: what all of its sources have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from mlir_matrix.fuzz.elementwise import ELEMENTWISE, Elementwise
+from mlir_matrix.fuzz.mlir_text import LINALG, STABLEHLO, TOSA
+from mlir_matrix.fuzz.python_text import JAX, TORCH
+from mlir_matrix.fuzz.structural import STRUCTURAL
+
+
+class Profile(NamedTuple):
+    """Programs of one dtype that these sources have in common."""
+
+    sources: Sequence[str]
+    dtype: str
+
+    @property
+    def operations(self) -> list[str]:
+        """The operations that all sources have, by name."""
+        return [*(name for name, each in ELEMENTWISE.items() if self._has(each)), *STRUCTURAL]
+
+    def _has(self, operation: Elementwise) -> bool:
+        return (TOSA not in self.sources or bool(operation.tosa)) and (
+            STABLEHLO not in self.sources or bool(operation.stablehlo)
+        )
+
+
+_ALL = (LINALG, TOSA, STABLEHLO, TORCH, JAX)
+PROFILES = (
+    Profile(_ALL, "f32"),
+    Profile((LINALG, STABLEHLO, TORCH, JAX), "f32"),
+    Profile(_ALL, "f16"),
+    Profile((LINALG, TORCH), "f64"),
+    Profile((LINALG, STABLEHLO, JAX), "bf16"),
+)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from mlir_matrix.fuzz.elementwise import ELEMENTWISE, LARGEST, Elementwise
-from mlir_matrix.fuzz.structural import MOST_ELEMENTS, SIZES, STRUCTURAL, Draw, Drawn
+from mlir_matrix.fuzz.profiles import Profile
+from mlir_matrix.fuzz.structural import MOST_ELEMENTS, SIZES, STRUCTURAL, Drawn
 from mlir_matrix.fuzz.values import BOOL, INTEGER, Interval, Program, Statement, Type, Value
 
 #: How often the second operand is an input of its own, though there is a value of its type.
 _NEW_INPUT = 0.15
+#: How often the second operand may be the first one.
+_TWICE = 0.05
 _MOST_RETURNED = 2
 
 
@@ -31,13 +34,14 @@ class Coverage:
 
 
 class Composer:
-    """Composes programs from a seed. ``known``: the operations that each may have."""
+    """Composes programs of a profile from a seed."""
 
-    def __init__(self, seed: str, known: Sequence[str], coverage: Coverage, dtype: str) -> None:
+    def __init__(self, seed: str, profile: Profile, coverage: Coverage) -> None:
         self._chance = random.Random(seed)
-        self._known = known
+        self._known = profile.operations
+        self._forms = profile.forms
         self._coverage = coverage
-        self._dtype = dtype
+        self._dtype = profile.dtype
         self._number = 0
 
     def programs(self, lengths: tuple[int, int]) -> Iterator[Program]:
@@ -91,7 +95,7 @@ class Composer:
             if drawn is None or drawn.type.elements > MOST_ELEMENTS or drawn.range.size > LARGEST:
                 continue
             result = Value(self._name("v"), drawn.type, drawn.range, drawn.exact)
-            return Statement(name, result, drawn.operands, drawn.attributes)
+            return Statement(name, result, drawn.operands, drawn.attributes, self._chance.choice(self._forms))
         return None
 
     def _drawn(self, program: Program, name: str, values: Sequence[Value]) -> Drawn | None:
@@ -107,8 +111,7 @@ class Composer:
             return None
         dtype = operation.result or operands[-1].type.dtype
         exact = operation.exact and all(each.exact for each in operands)
-        named = bool(operation.named) and self._chance.random() < 0.5
-        return Drawn(operands, newest.type.of_dtype(dtype), ends, exact, {"named": named})
+        return Drawn(operands, newest.type.of_dtype(dtype), ends, exact)
 
     def _operands(self, program: Program, operation: Elementwise, values: Sequence[Value]) -> tuple[Value, ...]:
         """Return operands, one of them the newest value; empty where that is of another dtype."""
@@ -130,14 +133,10 @@ class Composer:
 
     def _other(self, program: Program, values: Sequence[Value], wanted: Type) -> Value:
         known = [value for value in (*program.inputs, *values) if value.type == wanted]
+        # Twice the same one often gives a constant, which tells nothing.
+        others = [value for value in known if value is not values[-1]]
+        if self._chance.random() > _TWICE:
+            known = others
         if known and self._chance.random() > _NEW_INPUT:
             return self._chance.choice(known)
         return self._input(program, wanted)
-
-
-def known_operations(sources: Mapping[str, object]) -> list[str]:
-    """Return the operations that all of these sources have."""
-    raise NotImplementedError
-
-
-_ = Draw

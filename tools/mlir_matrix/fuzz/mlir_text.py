@@ -6,25 +6,12 @@ from collections.abc import Iterable, Sequence
 from itertools import count
 
 from mlir_matrix.fuzz.elementwise import ELEMENTWISE
+from mlir_matrix.fuzz.mlir_types import extreme, number, scalar, tensor, vector
 from mlir_matrix.fuzz.structural import STRUCTURAL
-from mlir_matrix.fuzz.values import BOOL, Program, Statement, Type, Value
+from mlir_matrix.fuzz.vector_text import has_vector, write_vector
+from mlir_matrix.fuzz.values import BOOL, Form, Program, Statement, Type, Value
 
 LINALG, TOSA, STABLEHLO = "linalg.mlir", "tosa.mlir", "stablehlo.mlir"
-
-
-def scalar(type: Type) -> str:
-    """Return MLIR's name of the element type."""
-    return "i1" if type.dtype == BOOL else type.dtype
-
-
-def tensor(type: Type) -> str:
-    """Return the type in MLIR."""
-    return f"tensor<{''.join(f'{size}x' for size in type.shape)}{scalar(type)}>"
-
-
-def number(value: float, type: Type) -> str:
-    """Return a constant as MLIR writes it."""
-    return repr(float(value)) if type.is_float else str(int(value))
 
 
 def text_of(program: Program, source: str) -> str:
@@ -48,8 +35,7 @@ class Writer:
         """Return the module."""
         for statement in self._program.statements:
             operands = [f"%{value.name}" for value in statement.operands]
-            form = statement.operation if statement.operation in STRUCTURAL else "elementwise"
-            getattr(self, form)(statement, operands)
+            self.statement(statement, operands)
         inputs = ", ".join(f"%{value.name}: {tensor(value.type)}" for value in self._program.inputs)
         returned = self._program.returned
         names = ", ".join(f"%{value.name}" for value in returned)
@@ -57,6 +43,11 @@ class Writer:
         return (
             f"func.func @main({inputs}) -> ({_types(returned)}) {{\n{body}  return {names} : {_types(returned)}\n}}\n"
         )
+
+    def statement(self, statement: Statement, operands: Sequence[str]) -> None:
+        """Write one statement."""
+        form = statement.operation if statement.operation in STRUCTURAL else "elementwise"
+        getattr(self, form)(statement, operands)
 
     def elementwise(self, statement: Statement, operands: Sequence[str]) -> None:
         """Write an operation of :mod:`elementwise`."""
@@ -74,11 +65,43 @@ class Writer:
 
 
 class Linalg(Writer):
-    """Named operations of linalg, and generic ones."""
+    """Linalg on tensors, and the same as loops of scf or as operations on vectors: a statement has a form."""
+
+    def statement(self, statement: Statement, operands: Sequence[str]) -> None:
+        if statement.form == Form.VECTOR and has_vector(statement):
+            self._vector(statement, operands)
+        else:
+            super().statement(statement, operands)
+
+    def _vector(self, statement: Statement, operands: Sequence[str]) -> None:
+        """Read whole tensors as vectors, and write one."""
+        result = statement.result.type
+        zero = self.new("arith.constant 0 : index")
+
+        def places(type: Type) -> str:
+            return f"[{', '.join([zero] * type.rank)}]"
+
+        def bounds(type: Type) -> str:
+            return f"{{in_bounds = [{', '.join(['true'] * type.rank)}]}}"
+
+        read = []
+        for name, value in zip(operands, statement.operands, strict=True):
+            filler = self.new(f"arith.constant {number(0, value.type)} : {scalar(value.type)}")
+            read.append(
+                self.new(
+                    f"vector.transfer_read {name}{places(value.type)}, {filler} {bounds(value.type)}"
+                    f" : {tensor(value.type)}, {vector(value.type)}"
+                )
+            )
+        made = write_vector(self, statement, read)
+        self.write(
+            f"%{statement.result.name} = vector.transfer_write {made}, {self._empty(result)}{places(result)} {bounds(result)}"
+            f" : {vector(result)}, {tensor(result)}"
+        )
 
     def elementwise(self, statement: Statement, operands: Sequence[str]) -> None:
         operation, result = ELEMENTWISE[statement.operation], statement.result
-        if statement.attributes.get("named"):
+        if statement.form == Form.NAMED and operation.named:
             types = _types(statement.operands)
             self.write(
                 f"%{result.name} = linalg.{operation.named} ins({', '.join(operands)} : {types})"
@@ -102,10 +125,12 @@ class Linalg(Writer):
         )
 
     def _generic(
-        self, statement: Statement, operands: Sequence[str], maps: Sequence[Sequence[int | str]], body: Sequence[str],
-        outs: str = "",
+        self, statement: Statement, operands: Sequence[str], maps: Sequence[Sequence[int | str]], body: Sequence[str]
     ) -> None:
         """Write a generic operation with a loop for each axis of the result, and ``maps`` with an axis or text for each axis read."""
+        if statement.form == Form.LOOPS:
+            self._loops(statement, operands, maps, body)
+            return
         result = statement.result
         loops = ", ".join(f"d{axis}" for axis in range(result.type.rank))
         texts = [
@@ -119,15 +144,51 @@ class Linalg(Writer):
         self.write(
             f"%{result.name} = linalg.generic {{indexing_maps = [{affine}], iterator_types = [{kinds}]}}"
             f" ins({', '.join(operands)} : {_types(statement.operands)})"
-            f" outs({outs or self._empty(result.type)} : {tensor(result.type)}) {{",
+            f" outs({self._empty(result.type)} : {tensor(result.type)}) {{",
             f"^bb0({', '.join(arguments)}):",
             *(f"  {line}" for line in body),
             f"  linalg.yield {'%r' if body else '%a0'} : {scalar(result.type)}",
             f"}} -> {tensor(result.type)}",
         )
 
+    def _loops(
+        self, statement: Statement, operands: Sequence[str], maps: Sequence[Sequence[int | str]], body: Sequence[str]
+    ) -> None:
+        """Write the same as loops that insert one element after the other."""
+        result, indent = statement.result, ""
+        kind, rank = tensor(result.type), result.type.rank
+        zero, one = (self.new(f"arith.constant {each} : index") for each in (0, 1))
+        ends = [self.new(f"arith.constant {size} : index") for size in result.type.shape]
+        target = self._empty(result.type)
+        for axis, end in enumerate(ends):
+            name = f"%{result.name}" if not axis else f"%l{axis}"
+            self.write(f"{indent}{name} = scf.for %d{axis} = {zero} to {end} step {one} iter_args(%s{axis} = {target}) -> ({kind}) {{")
+            indent, target = indent + "  ", f"%s{axis}"
+        for at, (operand, axes, value) in enumerate(zip(operands, maps, statement.operands, strict=True)):
+            places = []
+            for number_of_axis, axis in enumerate(axes):
+                if isinstance(axis, str):
+                    place = f"%p{at}_{number_of_axis}"
+                    loops = ", ".join(f"d{each}" for each in range(rank))
+                    self.write(f"{indent}{place} = affine.apply affine_map<({loops}) -> ({axis})>({loops.replace('d', '%d')})")
+                    places.append(place)
+                else:
+                    places.append(f"%d{axis}")
+            self.write(f"{indent}%a{at} = tensor.extract {operand}[{', '.join(places)}] : {tensor(value.type)}")
+        self.write(*(f"{indent}{line}" for line in body))
+        indices = ", ".join(f"%d{axis}" for axis in range(rank))
+        self.write(f"{indent}%l{rank} = tensor.insert {'%r' if body else '%a0'} into {target}[{indices}] : {kind}")
+        for axis in reversed(range(rank)):
+            self.write(f"{indent}scf.yield %l{axis + 1} : {kind}")
+            indent = indent[2:]
+            self.write(f"{indent}}}")
+
     def transpose(self, statement: Statement, operands: Sequence[str]) -> None:
         result = statement.result
+        if statement.form != Form.NAMED:
+            order = statement.attributes["order"]
+            self._generic(statement, operands, [[order.index(axis) for axis in range(len(order))]], [])
+            return
         self.write(
             f"%{result.name} = linalg.transpose ins({operands[0]} : {_types(statement.operands)})"
             f" outs({self._empty(result.type)} : {tensor(result.type)}) permutation = {statement.attributes['order']}"
@@ -212,10 +273,10 @@ class Linalg(Writer):
         self._reduce(statement, operands, "0.0" if is_float else "0", "arith.addf" if is_float else "arith.addi")
 
     def reduce_max(self, statement: Statement, operands: Sequence[str]) -> None:
-        self._reduce(statement, operands, *_extreme(statement.result.type, "max"))
+        self._reduce(statement, operands, *extreme(statement.result.type, "max"))
 
     def reduce_min(self, statement: Statement, operands: Sequence[str]) -> None:
-        self._reduce(statement, operands, *_extreme(statement.result.type, "min"))
+        self._reduce(statement, operands, *extreme(statement.result.type, "min"))
 
     def matmul(self, statement: Statement, operands: Sequence[str]) -> None:
         result = statement.result
@@ -235,18 +296,6 @@ class Linalg(Writer):
         given, wanted = statement.operands[0].type, statement.result.type
         body = [f"%r = arith.extui %a0 : {scalar(given)} to {scalar(wanted)}"]
         self._generic(statement, operands, [list(range(wanted.rank))], body)
-
-
-#: The bits of the smallest and the largest number of each format.
-_INFINITIES = {"f64": "0x7FF0000000000000", "f32": "0x7F800000", "f16": "0x7C00", "bf16": "0x7F80"}
-_NEGATIVE = {"f64": "0xFFF0000000000000", "f32": "0xFF800000", "f16": "0xFC00", "bf16": "0xFF80"}
-
-
-def _extreme(type: Type, which: str) -> tuple[str, str]:
-    """Return the start of a reduction to the largest or smallest element, and the operation."""
-    if type.is_float:
-        return (_NEGATIVE if which == "max" else _INFINITIES)[type.dtype], f"arith.{which}imumf"
-    return ("-2147483648" if which == "max" else "2147483647"), f"arith.{which}si"
 
 
 class Tosa(Writer):
@@ -445,10 +494,10 @@ class StableHlo(Writer):
         self._reduce(statement, operands, number(0, statement.result.type), "add")
 
     def reduce_max(self, statement: Statement, operands: Sequence[str]) -> None:
-        self._reduce(statement, operands, _extreme(statement.result.type, "max")[0], "maximum")
+        self._reduce(statement, operands, extreme(statement.result.type, "max")[0], "maximum")
 
     def reduce_min(self, statement: Statement, operands: Sequence[str]) -> None:
-        self._reduce(statement, operands, _extreme(statement.result.type, "min")[0], "minimum")
+        self._reduce(statement, operands, extreme(statement.result.type, "min")[0], "minimum")
 
     def matmul(self, statement: Statement, operands: Sequence[str]) -> None:
         rank = statement.result.type.rank

@@ -9,6 +9,7 @@ from mlir_matrix.fuzz.elementwise import ELEMENTWISE, Elementwise
 from mlir_matrix.fuzz.mlir_text import LINALG, STABLEHLO, TOSA
 from mlir_matrix.fuzz.python_text import JAX, TORCH
 from mlir_matrix.fuzz.structural import STRUCTURAL
+from mlir_matrix.fuzz.values import Form
 
 
 class Profile(NamedTuple):
@@ -16,6 +17,9 @@ class Profile(NamedTuple):
 
     sources: Sequence[str]
     dtype: str
+    forms: Sequence[Form] = (Form.GENERIC, Form.NAMED)
+    #: Whether only routes that lower vectors can take them.
+    vectors: bool = False
 
     @property
     def operations(self) -> list[str]:
@@ -31,8 +35,10 @@ class Profile(NamedTuple):
 _ALL = (LINALG, TOSA, STABLEHLO, TORCH, JAX)
 PROFILES = (
     Profile(_ALL, "f32"),
+    Profile((LINALG,), "f32", (*Form,), vectors=True),
     Profile((LINALG, STABLEHLO, TORCH, JAX), "f32"),
     Profile(_ALL, "f16"),
-    Profile((LINALG, TORCH), "f64"),
+    Profile((LINALG, TORCH), "f64", (Form.GENERIC, Form.NAMED, Form.LOOPS)),
     Profile((LINALG, STABLEHLO, JAX), "bf16"),
+    Profile((LINALG,), "f16", (*Form,), vectors=True),
 )

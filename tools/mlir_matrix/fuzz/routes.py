@@ -71,14 +71,13 @@ def write_routes(root: Path, count: int, chance: random.Random) -> list[str]:
         if vectorized:
             tiles = {each: chance.choice(_TILES) for each in ("rows", "columns", "depth", "vector")}
             steps.append({"step": "linalg-tile-vectorize", "with": tiles})
-        steps += ["bufferize", "linalg-to-loops", _passes(root, f"{name}-loops", "loops", chance)]
-        steps += ["vector-lowering"] if vectorized else []
+        steps += ["bufferize", "linalg-to-loops", _passes(root, f"{name}-loops", "loops", chance), "vector-lowering"]
         document = {
             "description": "Composed at random.",
             "entry": {"linalg": [], "stablehlo": ["stablehlo-to-linalg"], "tosa": ["tosa-to-linalg"]},
             "steps": [*steps, "loops-to-llvm"],
             "codegen": {"opt-level": chance.choice((0, 2, 3))},
-            "numerics": {"contraction": "on", "fast-math": "off", "math": "libm", "vectorized": vectorized},
+            "numerics": {"contraction": "on", "fast-math": "off", "math": "libm", "vectorized": True},
         }
         write_text(root / f"recipes/pipelines/{name}.yaml", json.dumps(document))
         names.append(name)

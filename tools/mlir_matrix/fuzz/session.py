@@ -27,6 +27,8 @@ from mlir_matrix.results.run_plan import run_plan
 #: Programs of a batch, which are one function, and batches of a round, which are one run.
 BATCH, BATCHES = 12, 12
 _LENGTHS = (2, 6)
+#: The step without which a route has no vectors.
+LOWERS_VECTORS = "vector-lowering"
 #: Composed routes of a round.
 ROUTES = 3
 
@@ -75,9 +77,7 @@ class Fuzzer:
         """Yield each program that fails, until ``until`` returns True. Raise InfrastructureError."""
         while not until():
             profile = PROFILES[self.counts.rounds % len(PROFILES)]
-            composer = Composer(
-                f"{self._seed}/{self.counts.rounds}", profile.operations, self.counts.coverage, profile.dtype
-            )
+            composer = Composer(f"{self._seed}/{self.counts.rounds}", profile, self.counts.coverage)
             programs = composer.programs(_LENGTHS)
             batches: dict[str, list[Program]] = {
                 f"r{self.counts.rounds}b{number}": [next(programs) for _ in range(BATCH)] for number in range(BATCHES)
@@ -143,7 +143,10 @@ class Fuzzer:
     def _tests(self, session: Session, profile: Profile) -> list[Test]:
         corpora = ",".join(CORPORA[source] for source in profile.sources)
         globs = [f"{route}/{{{corpora}}}:*" for route in self._routes]
-        return [test for test in choose(session.catalog, globs, pins=session.pins).tests() if test.selected]
+        chosen = [test for test in choose(session.catalog, globs, pins=session.pins).tests() if test.selected]
+        if not profile.vectors:
+            return chosen
+        return [test for test in chosen if test.route and any(step.name == LOWERS_VECTORS for step in test.route.steps)]
 
 
 def _is_wanted(test: Test, wanted: set[tuple[str, str]]) -> bool:

@@ -5,7 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
+
+class Form(StrEnum):
+    """How MLIR has a statement on tensors."""
+
+    GENERIC = "generic"
+    NAMED = "named"
+    #: Loops of scf that insert elements.
+    LOOPS = "loops"
+    #: Operations on vectors with all elements.
+    VECTOR = "vector"
+
 
 #: The bits of a dtype that is a floating-point format.
 FLOATS = {"f64": 64, "f32": 32, "bf16": 16, "f16": 16}
@@ -76,6 +88,7 @@ class Statement:
     result: Value
     operands: tuple[Value, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    form: Form = Form.GENERIC
 
 
 @dataclass

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,56 +11,105 @@ import click
 
 from mlir_matrix.base.paths import find_home
 from mlir_matrix.cli import options
-from mlir_matrix.cli.output import note
+from mlir_matrix.cli.output import note, show
 from mlir_matrix.cli.verbs import verb
 from mlir_matrix.execute.progress import shown
+from mlir_matrix.fuzz.documents import Fuzz
 from mlir_matrix.fuzz.findings import Findings, read_known
+from mlir_matrix.fuzz.report import lines
 from mlir_matrix.fuzz.session import Fuzzer, deadline
 from mlir_matrix.plan.request import Limits
-from mlir_matrix.reduce.report import shown_progress
-from mlir_matrix.reduce.tester import Progress
 
 if TYPE_CHECKING:
     from mlir_matrix.environments.session import Session
 
+#: What is fuzzed unless routes are named. ``composed*`` are those that the session composes.
 ROUTES = (
-    "mlir/{linalg-loops,linalg-named,linalg-vectorized}/x86_64",
+    "mlir/{linalg-loops,linalg-named,linalg-vectorized,composed*}/x86_64",
     "tosa/tosa-loops/x86_64",
-    "stablehlo/stablehlo-loops/x86_64",
+    "stablehlo/{stablehlo-loops,composed*}/x86_64",
     "stablehlo/xla-cpu/xla-cpu",
     "pytorch/{linalg-loops,tosa-loops,stablehlo-loops}/x86_64",
+    "jax/stablehlo-loops/x86_64",
 )
+#: How long a failure is reduced.
+_REDUCE_S = 60.0
 
 
-@verb("fuzz", "matrix fuzz --budget 10m", "matrix fuzz 'mlir/linalg-vectorized/x86_64' --seed 7")
+@verb(
+    "fuzz",
+    "matrix fuzz --budget 30m",
+    "matrix fuzz mlir/linalg-vectorized/x86_64 --seed 7",
+    "matrix fuzz 'mlir/composed*/x86_64' --pin llvm=19 --known known.json",
+)
 @click.argument("routes", nargs=-1, metavar="[ROUTE]...")
-@click.option("--budget", default=300.0, show_default=True, help="Seconds.")
-@click.option("--seed", default=0, show_default=True)
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
-@click.option("--known", type=click.Path(path_type=Path), metavar="FILE")
+@options.budget("10m", "Compose programs for this time, e.g. 90s or 1h.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Compose other programs.")
+@click.option(
+    "--known",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="A list of findings that need no report: JSON with 'key' and 'link' of each.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Write a folder for each finding into this one.",
+)
 @options.limits
 @options.session(options.cache, *options.releases, *options.builds)
+@options.output_format("text", "json")
 @options.quiet
 def fuzz_command(
-    routes: tuple[str, ...], budget: float, seed: int, out: Path | None, known: Path | None,
-    current: Session, limits: Limits, quiet: bool,
-) -> int:  # fmt: skip
-    """Compose programs and run them on routes."""
+    routes: tuple[str, ...],
+    budget: float,
+    seed: int,
+    known: Path | None,
+    out: Path | None,
+    current: Session,
+    limits: Limits,
+    form: str,
+    quiet: bool,
+) -> int:
+    """Compose programs at random, run them on routes, and reduce each failure that is unlike those before it.
+
+    A ROUTE is a glob of cells. Programs have a reference in NumPy and derived bounds, so a mismatch is a miscompile, not a
+    difference of roundings. A finding is reduced, run with other inputs and with other releases, and written as an issue.
+
+    Exit code: 0 nothing new; 1 a finding that --known does not have; 3 the infrastructure failed.
+    """
+    began = time.monotonic()
     folder = out or find_home().state / "fuzz"
-    folder.mkdir(parents=True, exist_ok=True)
-    live, plain = shown_progress(Progress())
-    with shown(quiet=quiet, live=live, plain=plain) as listener:
+    with shown(quiet=quiet) as listener:
         fuzzer = Fuzzer(current, routes or ROUTES, folder, seed, limits, listener)
-        findings = Findings(fuzzer, folder, limits, 60.0, listener, read_known(known) if known else {})
+        findings = Findings(fuzzer, folder, limits, _REDUCE_S, listener, read_known(known) if known else {})
         for failure in fuzzer.failures(deadline(budget)):
-            if finding := findings.add(failure):
-                note(f"{finding.key} {failure.result.id}: {failure.result.outcome}: {failure.result.reason[:200]}")
-                if finding.reduced:
-                    note(f"  {finding.step} {','.join(finding.reduced.passes)}: {finding.folder}")
-                else:
-                    note(f"  not reduced: {finding.trouble[:200]}")
-    counts = fuzzer.counts
-    note(f"{counts.programs} programs, {counts.judged} judged, {counts.rounds} rounds, {len(findings.found)} findings")
-    for each in findings.found.values():
-        note(f"  {each.count} x {each.key} {each.failure.result.outcome} {each.failure.result.reason[:150]}")
-    return int(bool(findings.found))
+            finding = findings.add(failure)
+            if finding and not finding.known:
+                note(f"{finding.key}: {failure.result.outcome}: {failure.result.id}")
+    found = [finding.entry() for finding in findings.found.values()]
+    new = sum(not each["known"] for each in found)
+    document: Fuzz = {
+        "schema": "mlir-matrix/fuzz/v1",
+        "summary": {
+            "seed": seed,
+            "programs": fuzzer.counts.programs,
+            "judged": fuzzer.counts.judged,
+            "routes": sorted(fuzzer.counts.routes),
+            "seconds": round(time.monotonic() - began, 3),
+            "cpu_seconds": round(_cpu_seconds(), 3),
+            "findings": len(found),
+            "new": new,
+        },
+        "findings": found,
+        "pairs": {f"{after} after {before}": count for (before, after), count in fuzzer.counts.coverage.pairs.items()},
+    }
+    show(form, document, lines(document))
+    return int(new > 0)
+
+
+def _cpu_seconds() -> float:
+    """Return the CPU time of this process and of those that it started and that have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)

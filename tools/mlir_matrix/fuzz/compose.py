@@ -64,14 +64,18 @@ class Composer:
             values.append(statement.result)
             last = statement.operation
         results = [statement.result for statement in program.statements]
-        earlier = self._chance.sample(results[:-1], min(len(results) - 1, self._chance.randrange(_MOST_RETURNED)) if results else 0)
+        earlier = self._chance.sample(
+            results[:-1], min(len(results) - 1, self._chance.randrange(_MOST_RETURNED)) if results else 0
+        )
         program.returned = [*results[-1:], *earlier]
         return program
 
     def _drawn_type(self) -> Type:
         while True:
             shape = tuple(self._chance.choice(SIZES) for _ in range(self._chance.randint(1, 3)))
-            if (made := Type(shape, INTEGER if self._chance.random() < 0.15 else self._dtype)).elements <= MOST_ELEMENTS:
+            if (
+                made := Type(shape, INTEGER if self._chance.random() < 0.15 else self._dtype)
+            ).elements <= MOST_ELEMENTS:
                 return made
 
     def _input(self, program: Program, wanted: Type) -> Value:
@@ -89,10 +93,15 @@ class Composer:
     def _statement(self, program: Program, values: Sequence[Value], last: str) -> Statement | None:
         """Return a statement with the operation that was made least after the last one; None if no operation is possible."""
         uses = self._coverage
-        rarest = sorted(self._known, key=lambda name: (uses.pairs[last, name], uses.operations[name], self._chance.random()))
+        rarest = sorted(
+            self._known, key=lambda name: (uses.pairs[last, name], uses.operations[name], self._chance.random())
+        )
+        inputs = len(program.inputs)
         for name in rarest:
             drawn = self._drawn(program, name, values)
             if drawn is None or drawn.type.elements > MOST_ELEMENTS or drawn.range.size > LARGEST:
+                # Nothing reads the inputs that were made for it.
+                del program.inputs[inputs:]
                 continue
             result = Value(self._name("v"), drawn.type, drawn.range, drawn.exact)
             return Statement(name, result, drawn.operands, drawn.attributes, self._chance.choice(self._forms))
@@ -103,11 +112,11 @@ class Composer:
             return STRUCTURAL[name](self._chance, values)
         operation = ELEMENTWISE[name]
         newest = values[-1]
-        inputs = len(program.inputs)
         operands = self._operands(program, operation, values)
-        ends = operands and operation.ends(*(each.range for each in operands))
-        if not operands or ends is None or operation.decides and not all(each.exact for each in operands):
-            del program.inputs[inputs:]
+        if not operands or (operation.decides and not all(each.exact for each in operands)):
+            return None
+        ends = operation.ends(*(each.range for each in operands))
+        if ends is None:
             return None
         dtype = operation.result or operands[-1].type.dtype
         exact = operation.exact and all(each.exact for each in operands)

@@ -22,7 +22,7 @@ Ends = Callable[..., Interval | None]
 
 
 class Elementwise(NamedTuple):
-    """An operation on elements. ``ends``: from the intervals of the operands to that of the result; None where it is not defined."""
+    """An operation on elements. ``ends`` gives the interval of the result; None where it is not defined."""
 
     ends: Ends
     python: str

@@ -8,8 +8,8 @@ from itertools import count
 from mlir_matrix.fuzz.elementwise import ELEMENTWISE
 from mlir_matrix.fuzz.mlir_types import extreme, number, scalar, tensor, vector
 from mlir_matrix.fuzz.structural import STRUCTURAL
-from mlir_matrix.fuzz.vector_text import has_vector, write_vector
 from mlir_matrix.fuzz.values import BOOL, Form, Program, Statement, Type, Value
+from mlir_matrix.fuzz.vector_text import has_vector, write_vector
 
 LINALG, TOSA, STABLEHLO = "linalg.mlir", "tosa.mlir", "stablehlo.mlir"
 
@@ -127,7 +127,7 @@ class Linalg(Writer):
     def _generic(
         self, statement: Statement, operands: Sequence[str], maps: Sequence[Sequence[int | str]], body: Sequence[str]
     ) -> None:
-        """Write a generic operation with a loop for each axis of the result, and ``maps`` with an axis or text for each axis read."""
+        """Write a generic operation with a loop for each axis of the result. ``maps``: a loop or a text for each axis read."""
         if statement.form == Form.LOOPS:
             self._loops(statement, operands, maps, body)
             return
@@ -160,17 +160,20 @@ class Linalg(Writer):
         zero, one = (self.new(f"arith.constant {each} : index") for each in (0, 1))
         ends = [self.new(f"arith.constant {size} : index") for size in result.type.shape]
         target = self._empty(result.type)
-        for axis, end in enumerate(ends):
-            name = f"%{result.name}" if not axis else f"%l{axis}"
-            self.write(f"{indent}{name} = scf.for %d{axis} = {zero} to {end} step {one} iter_args(%s{axis} = {target}) -> ({kind}) {{")
-            indent, target = indent + "  ", f"%s{axis}"
+        for loop, end in enumerate(ends):
+            name = f"%l{loop}" if loop else f"%{result.name}"
+            counter = f"%d{loop} = {zero} to {end} step {one}"
+            self.write(f"{indent}{name} = scf.for {counter} iter_args(%s{loop} = {target}) -> ({kind}) {{")
+            indent, target = indent + "  ", f"%s{loop}"
         for at, (operand, axes, value) in enumerate(zip(operands, maps, statement.operands, strict=True)):
             places = []
-            for number_of_axis, axis in enumerate(axes):
+            for read, axis in enumerate(axes):
                 if isinstance(axis, str):
-                    place = f"%p{at}_{number_of_axis}"
+                    place = f"%p{at}_{read}"
                     loops = ", ".join(f"d{each}" for each in range(rank))
-                    self.write(f"{indent}{place} = affine.apply affine_map<({loops}) -> ({axis})>({loops.replace('d', '%d')})")
+                    self.write(
+                        f"{indent}{place} = affine.apply affine_map<({loops}) -> ({axis})>({loops.replace('d', '%d')})"
+                    )
                     places.append(place)
                 else:
                     places.append(f"%d{axis}")
@@ -178,8 +181,8 @@ class Linalg(Writer):
         self.write(*(f"{indent}{line}" for line in body))
         indices = ", ".join(f"%d{axis}" for axis in range(rank))
         self.write(f"{indent}%l{rank} = tensor.insert {'%r' if body else '%a0'} into {target}[{indices}] : {kind}")
-        for axis in reversed(range(rank)):
-            self.write(f"{indent}scf.yield %l{axis + 1} : {kind}")
+        for loop in reversed(range(rank)):
+            self.write(f"{indent}scf.yield %l{loop + 1} : {kind}")
             indent = indent[2:]
             self.write(f"{indent}}}")
 
@@ -201,7 +204,8 @@ class Linalg(Writer):
             groups = [[axis] for axis in range(wide.rank)]
         else:
             joined = next(
-                at for at in range(narrow.rank)
+                at
+                for at in range(narrow.rank)
                 if narrow.shape[:at] == wide.shape[:at] and narrow.shape[at + 1 :] == wide.shape[at + 2 :]
             )
             groups = [[axis] for axis in range(joined)] + [[joined, joined + 1]]
@@ -258,7 +262,9 @@ class Linalg(Writer):
     def reverse(self, statement: Statement, operands: Sequence[str]) -> None:
         axis = statement.attributes["axis"]
         last = statement.result.type.shape[axis] - 1
-        read: list[int | str] = [f"{last} - d{each}" if each == axis else each for each in range(statement.result.type.rank)]
+        read: list[int | str] = [
+            f"{last} - d{each}" if each == axis else each for each in range(statement.result.type.rank)
+        ]
         self._generic(statement, operands, [read], [])
 
     def _reduce(self, statement: Statement, operands: Sequence[str], start: str, combine: str) -> None:
@@ -328,13 +334,17 @@ class Tosa(Writer):
     def _shape(self, sizes: Sequence[int]) -> tuple[str, str]:
         """Return the name of a shape and its type."""
         kind = f"!tosa.shape<{len(sizes)}>"
-        name = self.new(f"tosa.const_shape {{values = dense<{list(sizes)}> : tensor<{len(sizes)}xindex>}} : () -> {kind}")
+        name = self.new(
+            f"tosa.const_shape {{values = dense<{list(sizes)}> : tensor<{len(sizes)}xindex>}} : () -> {kind}"
+        )
         return name, kind
 
     def _with_shapes(self, statement: Statement, name: str, operand: str, *shapes: Sequence[int]) -> None:
         made = [self._shape(each) for each in shapes]
         self._operation(
-            statement, name, [operand, *(shape for shape, _ in made)],
+            statement,
+            name,
+            [operand, *(shape for shape, _ in made)],
             [tensor(statement.operands[0].type), *(kind for _, kind in made)],
         )
 
@@ -367,9 +377,7 @@ class Tosa(Writer):
         shape, kind = self._shape(sides)
         one = f"tensor<1x{scalar(statement.result.type)}>"
         filler = self._constant(f"dense<{given['value']}> : {one}")
-        self._operation(
-            statement, "pad", [operands[0], shape, filler], [_types(statement.operands), kind, one]
-        )
+        self._operation(statement, "pad", [operands[0], shape, filler], [_types(statement.operands), kind, one])
 
     def concat(self, statement: Statement, operands: Sequence[str]) -> None:
         self._operation(statement, "concat", operands, [_types(statement.operands)], _axis(statement))
@@ -381,7 +389,9 @@ class Tosa(Writer):
         given = statement.operands[0].type
         axis = statement.attributes["axis"]
         kept = given.of_shape((*given.shape[:axis], 1, *given.shape[axis + 1 :]))
-        narrow = self.new(f"tosa.{statement.operation} {operands[0]}{_axis(statement)} : ({tensor(given)}) -> {tensor(kept)}")
+        narrow = self.new(
+            f"tosa.{statement.operation} {operands[0]}{_axis(statement)} : ({tensor(given)}) -> {tensor(kept)}"
+        )
         shape, kind = self._shape(statement.result.type.shape)
         self._operation(statement, "reshape", [narrow, shape], [tensor(kept), kind])
 
@@ -509,5 +519,3 @@ class StableHlo(Writer):
         self._operation(statement, f"convert {operands[0]}")
 
     to_integer = to_float
-
-

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mlir_matrix.fuzz.values import BOOL, Type
 
-
 #: The bits of the smallest and the largest number of each format.
 _INFINITIES = {"f64": "0x7FF0000000000000", "f32": "0x7F800000", "f16": "0x7C00", "bf16": "0x7F80"}
 _NEGATIVE = {"f64": "0xFFF0000000000000", "f32": "0xFF800000", "f16": "0xFC00", "bf16": "0xFF80"}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from mlir_matrix.fuzz.elementwise import ELEMENTWISE
-from mlir_matrix.fuzz.values import Program, Statement
+from mlir_matrix.fuzz.values import FLOATS, Program, Statement
 
 REFERENCE, TORCH, JAX = "reference.py", "pytorch.py", "jax.py"
 _HEADERS = {
@@ -13,8 +13,7 @@ _HEADERS = {
     TORCH: "import torch\n\n\ndef workload",
     JAX: "import jax.numpy as np\n\n\ndef workload",
 }
-_TORCH_DTYPES = {"f64": "torch.float64", "f32": "torch.float32", "f16": "torch.float16", "bf16": "torch.bfloat16", "i32": "torch.int32"}
-_JAX_DTYPES = {"f64": "np.float64", "f32": "np.float32", "f16": "np.float16", "bf16": "np.bfloat16", "i32": "np.int32"}
+_NAMES = {"f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "i32": "int32"}
 
 
 def text_of(program: Program, source: str) -> str:
@@ -41,10 +40,10 @@ def _expression(statement: Statement, source: str) -> str:
 def _converted(statement: Statement, source: str) -> str:
     name, dtype = statement.operands[0].name, statement.result.type.dtype
     if source == TORCH:
-        return f"{name}.to({_TORCH_DTYPES[dtype]})"
-    if source == JAX:
-        return f"{name}.astype({_JAX_DTYPES[dtype]})"
-    return f"{name}.astype({'np.int32' if dtype == 'i32' else 'np.float64'})"
+        return f"{name}.to(torch.{_NAMES[dtype]})"
+    # The reference is in double.
+    wide = "f64" if source == REFERENCE and dtype in FLOATS else dtype
+    return f"{name}.astype(np.{_NAMES[wide]})"
 
 
 def _between_ones(statement: Statement) -> tuple[int, ...]:
@@ -69,7 +68,12 @@ def _torch_sides(statement: Statement) -> list[int]:
     return [side for pair in reversed(_sides(statement)) for side in pair]
 
 
-_Texts = Mapping[str, Callable[..., str]]
+def _as_integer(statement: Statement) -> str:
+    """Return what makes a sum of integers one of their own dtype, as frameworks do."""
+    return "" if statement.result.type.is_float else ".astype(np.int32)"
+
+
+_Texts = dict[str, Callable[..., str]]
 _OF_NUMPY: _Texts = {
     "transpose": lambda s, a: f"np.transpose({a}, {tuple(s.attributes['order'])})",
     "reshape": lambda s, a: f"np.reshape({a}, {s.result.type.shape})",
@@ -78,7 +82,9 @@ _OF_NUMPY: _Texts = {
     "pad": lambda s, a: f"np.pad({a}, {_sides(s)}, constant_values={s.attributes['value']})",
     "concat": lambda s, a, b: f"np.concatenate([{a}, {b}], axis={s.attributes['axis']})",
     "reverse": lambda s, a: f"np.flip({a}, axis={s.attributes['axis']})",
-    "reduce_sum": lambda s, a: f"np.sum({a}, axis={s.attributes['axis']})" + ("" if s.result.type.is_float else ".astype(np.int32)"),
+    "reduce_sum": lambda s, a: (
+        f"np.sum({a}, axis={s.attributes['axis']})" + ("" if s.result.type.is_float else ".astype(np.int32)")
+    ),
     "reduce_max": lambda s, a: f"np.max({a}, axis={s.attributes['axis']})",
     "reduce_min": lambda s, a: f"np.min({a}, axis={s.attributes['axis']})",
     "matmul": lambda s, a, b: f"{a} @ {b}",
@@ -90,9 +96,7 @@ _OF_TORCH: _Texts = _OF_NUMPY | {
     "pad": lambda s, a: f"torch.nn.functional.pad({a}, {_torch_sides(s)}, value={s.attributes['value']})",
     "concat": lambda s, a, b: f"torch.cat([{a}, {b}], dim={s.attributes['axis']})",
     "reverse": lambda s, a: f"torch.flip({a}, [{s.attributes['axis']}])",
-    "reduce_sum": lambda s, a: f"torch.sum({a}, {s.attributes['axis']}, dtype={_TORCH_DTYPES[s.result.type.dtype]})",
+    "reduce_sum": lambda s, a: f"torch.sum({a}, {s.attributes['axis']}, dtype=torch.{_NAMES[s.result.type.dtype]})",
     "reduce_max": lambda s, a: f"torch.amax({a}, {s.attributes['axis']})",
     "reduce_min": lambda s, a: f"torch.amin({a}, {s.attributes['axis']})",
 }
-
-

@@ -35,15 +35,24 @@ def document(program: Program, sources: Sequence[str]) -> dict[str, Any]:
     """Return a program's file, as the sources ``composed-…`` read it."""
     texts = {source: text_of(program, source) for source in (python_text.REFERENCE, *sources)}
     inputs = [
-        {**_declared(value, value.name), "formula": _formula(value), "seed": seed}
-        for seed, value in enumerate(program.inputs, 1)
+        {
+            **_declared(value, value.name),
+            "formula": _formula(value),
+            "seed": number + program.seed * len(program.inputs),
+        }
+        for number, value in enumerate(program.inputs, 1)
     ]
-    return {"inputs": inputs, "outputs": [_declared(value, f"y{at}") for at, value in enumerate(program.returned)], **texts}
+    return {
+        "inputs": inputs,
+        "outputs": [_declared(value, f"y{at}") for at, value in enumerate(program.returned)],
+        **texts,
+    }
 
 
 def text_of(program: Program, source: str) -> str:
     """Return a program's text in one of the sources."""
-    return (python_text if source.endswith(".py") else mlir_text).text_of(program, source)
+    write = python_text.text_of if source.endswith(".py") else mlir_text.text_of
+    return write(program, source)
 
 
 def _declared(value: Value, name: str) -> dict[str, Any]:

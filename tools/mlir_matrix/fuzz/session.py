@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -37,9 +36,7 @@ ROUTES = 3
 class Failure:
     """A program that fails on a route."""
 
-    name: str
     program: Program
-    profile: Profile
     #: Its test, and how that ended, in a catalog with this program alone.
     result: TestResult
     round: int
@@ -59,8 +56,9 @@ class Counts:
     #: Programs by the routes that they were judged on.
     judged: int = 0
     rounds: int = 0
+    #: The cells that programs ran in.
+    routes: set[str] = field(default_factory=set)
     coverage: Coverage = field(default_factory=Coverage)
-    outcomes: Counter[str] = field(default_factory=Counter)
 
 
 class Fuzzer:
@@ -96,6 +94,7 @@ class Fuzzer:
                 continue
             batch = result.workload.rpartition(":")[2]
             self.counts.judged += len(batches[batch])
+            self.counts.routes.add(result.identity.cell)
             if result.outcome == "pass":
                 continue
             for number, program in enumerate(batches[batch]):
@@ -104,10 +103,9 @@ class Fuzzer:
         if not singles:
             return
         for result in self.run(self._folder / "singles", singles, profile, wanted):
-            self.counts.outcomes[result.outcome] += 1
             if result.outcome != "pass" and result.outcome not in NOT_RUN:
                 name = result.workload.rpartition(":")[2]
-                yield Failure(name, singles[name], profile, result, self.counts.rounds)
+                yield Failure(singles[name], result, self.counts.rounds)
 
     def run(
         self,

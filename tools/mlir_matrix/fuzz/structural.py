@@ -50,7 +50,9 @@ def _reshape(chance: random.Random, values: Sequence[Value]) -> Drawn | None:
         for part in range(1, size)
         if size % part == 0 and len(shape) < MOST_RANK
     ]
-    joins = [(*shape[:axis], first * second, *shape[axis + 2 :]) for axis, (first, second) in enumerate(pairwise(shape))]
+    joins = [
+        (*shape[:axis], first * second, *shape[axis + 2 :]) for axis, (first, second) in enumerate(pairwise(shape))
+    ]
     found = [each for each in (splits, joins) if each]
     if not found:
         return None
@@ -103,7 +105,9 @@ def _concat(chance: random.Random, values: Sequence[Value]) -> Drawn | None:
     others = [
         value
         for value in values
-        if value.type.dtype == first.type.dtype and value.type.rank == first.type.rank and around(value) == around(first)
+        if value.type.dtype == first.type.dtype
+        and value.type.rank == first.type.rank
+        and around(value) == around(first)
     ]
     second = chance.choice(others)
     shape = list(first.type.shape)

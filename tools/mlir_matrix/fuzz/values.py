@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
+
 
 class Form(StrEnum):
     """How MLIR has a statement on tensors."""
@@ -98,6 +99,12 @@ class Program:
     inputs: list[Value] = field(default_factory=list)
     statements: list[Statement] = field(default_factory=list)
     returned: list[Value] = field(default_factory=list)
+    #: Chooses the elements of the inputs.
+    seed: int = 0
+
+    def with_inputs(self, seed: int) -> Program:
+        """Return the program with other elements in its inputs."""
+        return replace(self, seed=seed)
 
     @property
     def operations(self) -> list[str]:

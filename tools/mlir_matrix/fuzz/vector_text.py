@@ -12,7 +12,18 @@ from mlir_matrix.fuzz.values import BOOL, Statement, Type
 #: Vectors are unrolled.
 _MOST_ELEMENTS = 300
 _FORMS = frozenset(
-    ("transpose", "reshape", "broadcast", "slice", "concat", "reduce_sum", "reduce_max", "reduce_min", "matmul", "to_float")
+    (
+        "transpose",
+        "reshape",
+        "broadcast",
+        "slice",
+        "concat",
+        "reduce_sum",
+        "reduce_max",
+        "reduce_min",
+        "matmul",
+        "to_float",
+    )
 )
 
 
@@ -115,4 +126,3 @@ def _contract(lines: Lines, statement: Statement, operands: Sequence[str]) -> st
         f"vector.contract {{indexing_maps = [{maps}], iterator_types = [{kinds}], kind = #vector.kind<add>}}"
         f" {operands[0]}, {operands[1]}, {zero} : {types} into {vector(result)}"
     )
-

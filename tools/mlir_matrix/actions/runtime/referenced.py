@@ -10,6 +10,7 @@ from mlir_matrix.actions.contract import Action
 from mlir_matrix.actions.runtime.prepared import Expected, write_prepared
 
 _REFERENCE = "reference.py"
+_RATIONALE = "the forward error of the reference"
 
 
 def write_referenced(
@@ -46,7 +47,14 @@ def write_referenced(
         if bound.any():
             file = f"bound-{each['name']}.npy"
             dtypes.save_npy(file, bound)
-        wanted.append(Expected(declared=each, file=f"expected-{each['name']}.npy", bound=file, rationale="the forward error of the reference"))
+        wanted.append(
+            Expected(
+                declared=each,
+                file=f"expected-{each['name']}.npy",
+                bound=file,
+                rationale="the forward error of the reference",
+            )
+        )
     declared = [
         ({"name": each["name"], "shape": each["shape"], "dtype": each["dtype"], "dynamic": []}, f"{each['name']}.npy")
         for each in inputs

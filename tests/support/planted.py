@@ -43,7 +43,7 @@ _IMPORTS = {"pytorch": "torch-to-linalg", "jax": "stablehlo-to-linalg"}
 _OPERATION = re.compile(r"^ +%.* = ", re.MULTILINE)
 #: Mistakes after which the kernel reads memory that it has not written, which the driver reports before any number is compared;
 #: and one in sums of integers, of which programs have none.
-_NO_NUMBERS = frozenset(("skip-remainder", "stale-buffer", "narrow-accumulator-int"))
+NO_NUMBERS = frozenset(("skip-remainder", "stale-buffer", "narrow-accumulator-int"))
 _TOOL = """\
 from pathlib import Path
 
@@ -181,6 +181,6 @@ def _move(sources: Path, root: Path, program: str, text: str) -> None:
 
 def planted(programs: Sequence[str], seed: int) -> list[Planted]:
     """Return all pairs of a program and a mistake that can give wrong numbers, in random order."""
-    found = [Planted(program, mistake) for program in programs for mistake in MISTAKES if mistake not in _NO_NUMBERS]
+    found = [Planted(program, mistake) for program in programs for mistake in MISTAKES if mistake not in NO_NUMBERS]
     random.Random(seed).shuffle(found)
     return found

@@ -44,7 +44,7 @@ def test_every_top_level_model_has_a_schema() -> None:
     documents = {
         "audit", "best", "bisect", "bisect-steps", "cache-gc", "calibration", "comparison", "conflicts",
         "container-images", "cost-audit", "cost-comparison", "cost-update", "costs", "doctor", "durations", "entry",
-        "events", "expect", "explanation", "fetched", "fleet", "gc", "golden-explanation", "golden-update", "history",
+        "events", "expect", "explanation", "fetched", "fleet", "fuzz", "gc", "golden-explanation", "golden-update", "history",
         "history-diff", "history-error-growing", "history-first-bad", "history-flaky", "history-runs",
         "history-slower", "history-today", "inputs", "listing", "locked", "machine-check", "machines", "oracles",
         "plan", "probe", "reduce", "results", "roll", "support", "toolchain", "verified-containers",

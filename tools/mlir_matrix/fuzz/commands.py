@@ -51,6 +51,7 @@ _REDUCE_S = 60.0
     metavar="FILE",
     help="A list of findings that need no report: JSON with 'key' and 'link' of each.",
 )
+@click.option("--first", is_flag=True, help="End with the first new finding.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
@@ -66,6 +67,7 @@ def fuzz_command(
     budget: float,
     seed: int,
     known: Path | None,
+    first: bool,
     out: Path | None,
     current: Session,
     limits: Limits,
@@ -88,6 +90,8 @@ def fuzz_command(
             finding = findings.add(failure)
             if finding and not finding.known:
                 note(f"{finding.key}: {failure.result.outcome}: {failure.result.id}")
+                if first:
+                    break
     found = [finding.entry() for finding in findings.found.values()]
     new = sum(not each["known"] for each in found)
     document: Fuzz = {

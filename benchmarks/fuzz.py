@@ -16,7 +16,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-sys.path[:0] = [str(Path(__file__).resolve().parent.parent / each) for each in ("tools", "tests")]
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from _matrix import LAUNCHER, ROOT, matrix
 from _timing import verdict

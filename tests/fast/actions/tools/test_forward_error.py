@@ -141,6 +141,14 @@ def test_whole_numbers_have_the_bound_0_and_floats_made_of_them_have_errors() ->
         assert (bounds(body, x)[1] > 0).sum() == 7, body
 
 
+@pytest.mark.parametrize("decision", ["x > 0", "np.rint(x).astype(np.int8)", "np.argsort(x)"])
+def test_floats_made_of_a_decision_have_errors(decision: str) -> None:
+    right, bound = bounds(f"return np.tanh(({decision}).astype(np.float64))", np.array([1.0, 2.0, 3.0]))
+    inexact = right != 0
+    assert inexact.any()
+    assert (bound[inexact] > 2.0**-24 * right[inexact]).all()
+
+
 def test_cancellation_leaves_the_errors_of_what_cancelled() -> None:
     _, bound = bounds("return (x + 1.0) - 1.0", np.array([1e-6]))
     assert bound >= 2.0**-24

@@ -24,7 +24,7 @@ from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.dtypes import Array, Doubles
 from mlir_matrix.actions.numerics.formats import COMPLEX, FORMATS, Format
 from mlir_matrix.actions.numerics.running_error import stand_ins
-from mlir_matrix.actions.numerics.running_error.bounded import ErrorBound, UnknownBound, holds, lift, unknown
+from mlir_matrix.actions.numerics.running_error.bounded import ErrorBound, UnknownBound, Whole, holds, lift, unknown
 from mlir_matrix.actions.params import ErrorParams, Tensor
 from mlir_matrix.actions.runtime.source import check_arguments
 from mlir_matrix.actions.tools.reference import argument, as_tuple, check_results, module_of
@@ -97,9 +97,7 @@ def _with_errors(
     if any(array.dtype.kind == "c" for array in (*arguments, *expected)):
         raise unknown("complex numbers")
     reference = module_of(source, stand_ins.names(format))["reference"]
-    given = [
-        lift(array.copy(), format) if array.dtype.kind == "f" else stand_ins.Whole(array, format) for array in arguments
-    ]
+    given = [lift(array.copy(), format) if array.dtype.kind == "f" else Whole(array, format) for array in arguments]
     with under_test(any_frame=True):
         results = as_tuple(reference(*given))
     return tuple(

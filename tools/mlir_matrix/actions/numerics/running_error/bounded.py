@@ -111,11 +111,11 @@ class ErrorBound(NDArrayOperatorsMixin):
             raise unknown(f"the method {name}")
         return lambda *args, **kwargs: function(self, *args, **kwargs)
 
-    def astype(self, dtype: DTypeLike, **_: object) -> ErrorBound | Array:
+    def astype(self, dtype: DTypeLike, **_: object) -> ErrorBound | Whole:
         """Convert to another dtype. Conversion to integers or booleans is a decision, by the exact value."""
         new = np.dtype(dtype)
         if new.kind != "f":
-            return self.value.astype(new)
+            return Whole(self.value.astype(new), self.format)
         rounded = self.value.astype(new).astype(np.float64)
         extra = np.where(self.error > 0, np.finfo(new).eps * np.abs(self.value), 0.0)
         return ErrorBound(rounded, self.error + extra, self.format)
@@ -157,6 +157,44 @@ class ErrorBound(NDArrayOperatorsMixin):
             return RULES[function](self.format, *args, **kwargs)
 
 
+class Whole(np.ndarray):
+    """An array of integers or booleans; its conversion to floating point gives errors.
+
+    ``format`` is the dtype that programs compute in.
+    """
+
+    format: Format
+
+    def __new__(cls, values: ArrayLike, format: Format) -> Whole:
+        array: Whole = np.asarray(values).view(cls)
+        array.format = format
+        return array
+
+    def __array_finalize__(self, source: Array | None) -> None:
+        self.format = getattr(source, "format", None)  # type: ignore[assignment]
+
+    def astype(self, dtype: DTypeLike, *args: Any, **kwargs: Any) -> ErrorBound | Whole:  # type: ignore[override]
+        plain = np.asarray(self).astype(dtype, *args, **kwargs)
+        return lift(plain, self.format) if plain.dtype.kind == "f" else Whole(plain, self.format)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Operand, **kwargs: Any) -> object:
+        if any(isinstance(given, ErrorBound) for given in inputs):
+            return NotImplemented
+        plain = [np.asarray(given) if isinstance(given, Whole) else given for given in inputs]
+        kwargs = {
+            key: tuple(np.asarray(each) if isinstance(each, Whole) else each for each in given)
+            if key == "out"
+            else given
+            for key, given in kwargs.items()
+        }
+        result = getattr(ufunc, method)(*plain, **kwargs)
+        if kwargs.get("out"):
+            return self
+        if isinstance(result, (np.ndarray, np.generic)) and result.dtype.kind == "f":
+            return getattr(ufunc, method)(*(lift(given, self.format) for given in plain), **kwargs)
+        return Whole(result, self.format) if isinstance(result, np.ndarray) else result
+
+
 class UnknownBound(ActionFailed):
     """An operation without a known bound."""
 
@@ -195,10 +233,18 @@ def roundings_of_sum(format: Format, terms: ArrayLike) -> Doubles:
 def decided(function: Function) -> Rule:
     """Return the rule of a function that decides something, by exact values."""
 
-    def decide(_: Format, *given: Operand, **kwargs: object) -> object:
-        return function(*(each.value if isinstance(each, ErrorBound) else each for each in given), **kwargs)
+    def decide(format: Format, *given: Operand, **kwargs: object) -> object:
+        plain = (each.value if isinstance(each, ErrorBound) else each for each in given)
+        return _whole(function(*plain, **kwargs), format)
 
     return decide
+
+
+def _whole(found: object, format: Format) -> object:
+    """Return the arrays among results as those whose conversions to floating point have errors, too."""
+    if isinstance(found, tuple):
+        return tuple(_whole(each, format) for each in found)
+    return Whole(found, format) if isinstance(found, np.ndarray) else found
 
 
 def settle(value: Doubles, passed: Doubles, roundings: float | Doubles, format: Format) -> ErrorBound:

@@ -14,12 +14,12 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import DTypeLike
 
 from mlir_matrix.actions.numerics.dtypes import Array
 from mlir_matrix.actions.numerics.formats import Format
 from mlir_matrix.actions.numerics.running_error.accuracy import FUNCTIONS
-from mlir_matrix.actions.numerics.running_error.bounded import ErrorBound, Function, Operand, lift, unknown
+from mlir_matrix.actions.numerics.running_error.bounded import ErrorBound, Function, Operand, Whole, lift, unknown
 from mlir_matrix.actions.numerics.running_error.ufuncs import evaluate
 
 #: Names of ``math`` that NumPy has by another.
@@ -28,44 +28,6 @@ _NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "
                 "trunc": "trunc", "hypot": "hypot"}  # fmt: skip
 
 Names: TypeAlias = Mapping[str, object] | None
-
-
-class Whole(np.ndarray):
-    """An array of integers or booleans; its conversion to floating point gives errors.
-
-    ``format`` is the dtype that programs compute in.
-    """
-
-    format: Format
-
-    def __new__(cls, values: ArrayLike, format: Format) -> Whole:
-        array: Whole = np.asarray(values).view(cls)
-        array.format = format
-        return array
-
-    def __array_finalize__(self, source: Array | None) -> None:
-        self.format = getattr(source, "format", None)  # type: ignore[assignment]
-
-    def astype(self, dtype: DTypeLike, *args: Any, **kwargs: Any) -> ErrorBound | Whole:  # type: ignore[override]
-        plain = np.asarray(self).astype(dtype, *args, **kwargs)
-        return lift(plain, self.format) if plain.dtype.kind == "f" else Whole(plain, self.format)
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Operand, **kwargs: Any) -> object:
-        if any(isinstance(given, ErrorBound) for given in inputs):
-            return NotImplemented
-        plain = [np.asarray(given) if isinstance(given, Whole) else given for given in inputs]
-        kwargs = {
-            key: tuple(np.asarray(each) if isinstance(each, Whole) else each for each in given)
-            if key == "out"
-            else given
-            for key, given in kwargs.items()
-        }
-        result = getattr(ufunc, method)(*plain, **kwargs)
-        if kwargs.get("out"):
-            return self
-        if isinstance(result, (np.ndarray, np.generic)) and result.dtype.kind == "f":
-            return getattr(ufunc, method)(*(lift(given, self.format) for given in plain), **kwargs)
-        return Whole(result, self.format) if isinstance(result, np.ndarray) else result
 
 
 @dataclass(frozen=True)

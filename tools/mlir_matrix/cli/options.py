@@ -663,3 +663,21 @@ def session(*options: Option, stale_goldens: bool = False) -> Callable[[F], F]:
 def closed_session(*options: Option) -> Callable[[F], F]:
     """Return a decorator that passes the verb ``closed``, the SessionOptions of a session that it may not need to open."""
     return gathered("closed", SessionOptions, *options, catalog)
+
+
+_BUDGET = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|)", re.ASCII)
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
+
+
+def budget(default: str, help: str) -> Callable[[F], F]:
+    """Return the option ``--budget``: a time in seconds."""
+    return click.option(
+        "--budget", default=default, show_default=True, callback=_read_budget, metavar="TIME", help=help
+    )
+
+
+def _read_budget(_context: click.Context, _parameter: click.Parameter, text: str) -> float:
+    found = _BUDGET.fullmatch(text)
+    if found is None or not float(found[1]):
+        raise UsageError(f"--budget {text}: expected a time, e.g. 90s, 5m or 1h")
+    return float(found[1]) * _UNITS[found[2]]

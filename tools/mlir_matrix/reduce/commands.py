@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -30,16 +29,6 @@ from mlir_matrix.reduce.written import add_to_catalog
 if TYPE_CHECKING:
     from mlir_matrix.environments.session import Session
 
-_BUDGET = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|)", re.ASCII)
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
-
-
-def _budget(_context: click.Context, _parameter: click.Parameter, text: str) -> float:
-    found = _BUDGET.fullmatch(text)
-    if found is None or not float(found[1]):
-        raise UsageError(f"--budget {text}: expected a time, e.g. 90s, 5m or 1h")
-    return float(found[1]) * _UNITS[found[2]]
-
 
 @verb(
     "reduce",
@@ -63,14 +52,7 @@ def _budget(_context: click.Context, _parameter: click.Parameter, text: str) -> 
     show_default=True,
     help="What must stay: all of a failure, with its message and place, or its outcome alone.",
 )
-@click.option(
-    "--budget",
-    default="5m",
-    show_default=True,
-    callback=_budget,
-    metavar="TIME",
-    help="Stop after this time, e.g. 90s or 1h.",
-)
+@options.budget("5m", "Stop after this time, e.g. 90s or 1h.")
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Write the result into this folder."
 )

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mlir_matrix.base.errors import UsageError
@@ -56,6 +56,11 @@ class Reduced:
     test: str = ""
     #: The script of the compiler's own programs, if there is one.
     script: Path | None = None
+
+    def moved(self, folder: Path) -> Reduced:
+        """Return it after its folder was renamed."""
+        script = self.script and folder / self.script.relative_to(self.folder)
+        return replace(self, folder=folder, script=script)
 
     @property
     def fails_in_one_command(self) -> bool:

@@ -43,7 +43,7 @@ _IMPORTS = {"pytorch": "torch-to-linalg", "jax": "stablehlo-to-linalg"}
 _OPERATION = re.compile(r"^ +%.* = ", re.MULTILINE)
 #: Mistakes after which the kernel reads memory that it has not written, which the driver reports before any number is compared;
 #: and one in sums of integers, of which programs have none.
-_NO_NUMBERS = frozenset(("skip-remainder", "stale-buffer", "narrow-accumulator-int"))
+NO_NUMBERS = frozenset(("skip-remainder", "stale-buffer", "narrow-accumulator-int"))
 _TOOL = """\
 from pathlib import Path
 
@@ -52,28 +52,31 @@ from mlir_matrix.actions.mutation.ir_mutations import MISTAKES, Editor
 
 
 def run(action: Action) -> None:
-    mistake = action.params["parameters"]["mistake"]
-    if mistake == "none":
+    given = action.params["parameters"]
+    if given["mistake"] == "none":
         text = read_text(action.inputs["ir"], "the IR")
     else:
-        text = mistaken(action.inputs["ir"], mistake)
+        text = mistaken(action.inputs["ir"], given["mistake"], given["first"], given["each"])
     Path(action.outputs["out"]).write_text(text)
 
 
-def mistaken(path: str, mistake: str) -> str:
+def mistaken(path: str, mistake: str, first: int, each: int) -> str:
     with bindings.load("").session() as session:
         module = session.parse(path)
-        for change in MISTAKES[mistake](Editor(ir=session.bindings.ir), module.operation):
+        sites = list(MISTAKES[mistake](Editor(ir=session.bindings.ir), module.operation))
+        for change in sites[first::each]:
             change()
         return session.text(module)
 """
 _STEP = """\
-description: Makes the mistake {mistake} in one release, wherever it can.
+description: Makes the mistake {mistake} in one release.
 environment: mlir
 accepts: [loops]
 gives: loops
 parameters:
   mistake: {{description: A mistake of matrix golden audit., default: none}}
+  first: {{description: Where it is made first., default: {first}}}
+  each: {{description: It is made at each of so many places., default: {each}}}
 variants:
   - carries: {{llvm: tm-tensor}}
     parameters: {{mistake: {mistake}}}
@@ -100,16 +103,23 @@ class Planted:
 
 
 def write_compilers(root: Path) -> None:
-    """Write a step and a pipeline for each mistake."""
-    original = Path("recipes/pipelines", f"{GOOD}.yaml").read_text()
-    (root / "recipes/pipelines").mkdir(parents=True)
+    """Write a step and a pipeline for each mistake, wherever it can be made."""
     for mistake in MISTAKES:
-        step = root / "recipes/steps" / f"planted-{mistake}"
-        step.mkdir(parents=True)
-        (step / "tool.py").write_text(_TOOL)
-        (step / "step.yaml").write_text(_STEP.format(mistake=mistake))
-        pipeline = original.replace("  - linalg-to-loops\n", f"  - linalg-to-loops\n  - planted-{mistake}\n")
-        (root / f"recipes/pipelines/planted-{mistake}.yaml").write_text(pipeline)
+        write_compiler(root, mistake)
+
+
+def write_compiler(root: Path, mistake: str, first: int = 0, each: int = 1) -> str:
+    """Write a step and a pipeline for a mistake, made at each of so many places. Return the name of the pipeline."""
+    name = f"planted-{mistake}" if each == 1 else f"planted-{mistake}-{first}-{each}"
+    original = Path("recipes/pipelines", f"{GOOD}.yaml").read_text()
+    step = root / "recipes/steps" / name
+    step.mkdir(parents=True)
+    (step / "tool.py").write_text(_TOOL)
+    (step / "step.yaml").write_text(_STEP.format(mistake=mistake, first=first, each=each))
+    pipeline = root / f"recipes/pipelines/{name}.yaml"
+    pipeline.parent.mkdir(parents=True, exist_ok=True)
+    pipeline.write_text(original.replace("  - linalg-to-loops\n", f"  - linalg-to-loops\n  - {name}\n"))
+    return name
 
 
 def write_programs(root: Path, count: int, seed: int) -> list[str]:
@@ -181,6 +191,6 @@ def _move(sources: Path, root: Path, program: str, text: str) -> None:
 
 def planted(programs: Sequence[str], seed: int) -> list[Planted]:
     """Return all pairs of a program and a mistake that can give wrong numbers, in random order."""
-    found = [Planted(program, mistake) for program in programs for mistake in MISTAKES if mistake not in _NO_NUMBERS]
+    found = [Planted(program, mistake) for program in programs for mistake in MISTAKES if mistake not in NO_NUMBERS]
     random.Random(seed).shuffle(found)
     return found

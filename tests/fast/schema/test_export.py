@@ -34,7 +34,7 @@ def test_every_top_level_model_has_a_schema() -> None:
         "TensorInput", "Output", "Parameter", "StepUse", "Block", "Exclusion", "Expectation", "Match", "Layer", "Requirement",
         "Conditions", "Tool", "Build", "Release", "Passed", "Property", "Scaling", "Permutation", "Batch", "Agreement", "SameIr",
         "Conflict", "Cpu", "Has", "LeaveOut", "Mode", "Quarantined", "Wants", "ExpectedTests", "ProjectLimits", "Operations",
-        "Types", "CostMatch", "CostLayer", "Peaks", "CorpusData",
+        "Types", "CostMatch", "CostLayer", "Peaks", "CorpusData", "KnownFinding",
     }  # fmt: skip
     modules = tuple(each.__name__ for each in (base, costs, machines, project, suites, toolchains))
     models = [*base.Document.__subclasses__(), *base.Tool.__subclasses__()]
@@ -44,7 +44,7 @@ def test_every_top_level_model_has_a_schema() -> None:
     documents = {
         "audit", "best", "bisect", "bisect-steps", "cache-gc", "calibration", "comparison", "conflicts",
         "container-images", "cost-audit", "cost-comparison", "cost-update", "costs", "doctor", "durations", "entry",
-        "events", "expect", "explanation", "fetched", "fleet", "gc", "golden-explanation", "golden-update", "history",
+        "events", "expect", "explanation", "fetched", "fleet", "fuzz", "gc", "golden-explanation", "golden-update", "history",
         "history-diff", "history-error-growing", "history-first-bad", "history-flaky", "history-runs",
         "history-slower", "history-today", "inputs", "listing", "locked", "machine-check", "machines", "oracles",
         "plan", "probe", "reduce", "results", "roll", "support", "toolchain", "verified-containers",

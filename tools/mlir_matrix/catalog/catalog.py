@@ -27,7 +27,7 @@ from mlir_matrix.catalog.models.base import (
 )
 from mlir_matrix.catalog.models.costs import CostLayer
 from mlir_matrix.catalog.models.machines import Machine
-from mlir_matrix.catalog.models.suites import Expectations, Quarantine, Suite
+from mlir_matrix.catalog.models.suites import Expectations, KnownFindings, Quarantine, Suite
 from mlir_matrix.catalog.models.toolchains import Component, Containers, Environment, KnownGood, Release
 from mlir_matrix.catalog.run_lines import RunLine
 from mlir_matrix.catalog.yaml_reader import Source
@@ -127,6 +127,8 @@ class Catalog:
     expectations: Mapping[str, Entry[Expectations]] = field(default_factory=dict)
     #: The quarantine of each root that has one, in the order of the roots.
     quarantines: tuple[Entry[Quarantine], ...] = ()
+    #: The known findings of each root that has some, in the order of the roots.
+    known_findings: tuple[Entry[KnownFindings], ...] = ()
     #: The files of ``golden/WORKLOAD/`` folders, without tolerances and costs.
     golden_files: tuple[GoldenFile, ...] = ()
     #: By section and name the entries over a limit, with position and reason: suites and names are left out, tests of such

@@ -62,6 +62,8 @@ SECTIONS = (
 KNOWN_GOOD = "known-good.yaml"
 #: In ``matrix/``: flaky tests.
 QUARANTINE = "quarantine.yaml"
+#: In ``matrix/``: what ``matrix fuzz`` need not report.
+KNOWN_FINDINGS = "known-findings.yaml"
 #: In ``containers/``: how images are made.
 IMAGES = "images.yaml"
 #: Folders with sections, and the other folders in them. ``None``: any whose name is not close to that of a section.
@@ -93,6 +95,7 @@ def load(roots: Sequence[Path]) -> Catalog:
         cost_layers=(*loader.general_costs, *loader.specific_costs),
         known_good=tuple(loader.known_good),
         quarantines=tuple(loader.quarantines),
+        known_findings=tuple(loader.known_findings),
         golden_files=tuple(loader.golden),
         over=loader.problems.over,
         without_data=loader.without_data,
@@ -114,6 +117,7 @@ class _Loader:
         self.golden: list[GoldenFile] = []
         self.known_good: list[Entry[toolchains.KnownGood]] = []
         self.quarantines: list[Entry[suites.Quarantine]] = []
+        self.known_findings: list[Entry[suites.KnownFindings]] = []
         #: The keys of container files; later catalogs override earlier ones.
         self.containers: dict[str, Any] = {}
         #: Folders without a catalog, which may be checkouts of corpora, and how they are shown.
@@ -163,6 +167,7 @@ class _Loader:
                     self._add(section, name, document, root=root.path, folder=item.path.parent)
         self.known_good += self._single(root, "toolchains", KNOWN_GOOD, toolchains.KnownGood)
         self.quarantines += self._single(root, "matrix", QUARANTINE, suites.Quarantine)
+        self.known_findings += self._single(root, "matrix", KNOWN_FINDINGS, suites.KnownFindings)
         self._containers(root)
         self._goldens(root)
 
@@ -241,7 +246,7 @@ class _Loader:
     def _check_parent(self, root: Root, parent: str, others: frozenset[str] | None) -> None:
         """Refuse unknown files and folders, so that a misspelt section is not silently left out."""
         sections = [section.folder[1] for section in SECTIONS if section.folder[0] == parent]
-        files = {"toolchains": [KNOWN_GOOD], "matrix": [QUARANTINE]}.get(parent, [])
+        files = {"toolchains": [KNOWN_GOOD], "matrix": [QUARANTINE, KNOWN_FINDINGS]}.get(parent, [])
         names = [*sections, *(others or ()), *files]
         for item in root.items(parent):
             known = item.name in names and item.is_folder is (item.name not in files)

@@ -26,6 +26,7 @@ VERBS: Mapping[str, LazyVerb | LazyGroup] = {
     "reduce": LazyVerb(
         "Reduce a failing test to the smallest program that fails alike.", "reduce.commands:reduce_command"
     ),
+    "fuzz": LazyVerb("Find miscompiles by programs that are composed at random.", "fuzz.commands:fuzz_command"),
     "cost": LazyGroup(
         "Count and measure what tests cost, and compare with another side.",
         {

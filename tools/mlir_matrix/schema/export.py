@@ -32,6 +32,7 @@ from mlir_matrix.cost import documents as cost
 from mlir_matrix.expectations import documents as expectations
 from mlir_matrix.explain import documents as explain
 from mlir_matrix.fleet import documents as fleet
+from mlir_matrix.fuzz import documents as fuzz
 from mlir_matrix.golden import documents as golden
 from mlir_matrix.history import documents as history
 from mlir_matrix.plan import documents as plan
@@ -51,6 +52,7 @@ _FILES: Mapping[str, type[BaseModel]] = {
     "expectations": suites.Expectations,
     "framework": models.Framework,
     "kind": models.Kind,
+    "known-findings": suites.KnownFindings,
     "known-good": toolchains.KnownGood,
     "machine": machines.Machine,
     "pipeline": models.Pipeline,
@@ -86,6 +88,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "explanation": explain.TestExplanation,
     "fetched": toolchain.Fetched,
     "fleet": fleet.Fleet,
+    "fuzz": fuzz.Fuzz,
     "gc": toolchain.ToolchainGc,
     "golden-explanation": golden.GoldenExplanation,
     "golden-update": golden.GoldenUpdate,
@@ -125,6 +128,7 @@ _OF_DOCUMENTS = (
     expectations,
     explain,
     fleet,
+    fuzz,
     golden,
     history,
     plan,

@@ -1,4 +1,4 @@
-"""Define the model of a suite (``matrix/suites/NAME.yaml``) and of the quarantine of flaky tests."""
+"""Define the models of a suite (``matrix/suites/NAME.yaml``), of the quarantine of flaky tests, and of known findings."""
 
 from __future__ import annotations
 
@@ -244,3 +244,19 @@ class Quarantine(Document):
     """The quarantine of a catalog (``matrix/quarantine.yaml``)."""
 
     quarantine: tuple[Quarantined, ...] = ()
+
+
+class KnownFinding(Document):
+    """A finding of ``matrix fuzz`` that needs no report."""
+
+    key: Annotated[StrictStr, matching(r"^[0-9a-f]{12}$", "the key of a finding: 12 hexadecimal digits")]
+    link: Text
+    """Where it is reported."""
+    reason: Text
+    """What goes wrong."""
+
+
+class KnownFindings(Document):
+    """The findings of ``matrix fuzz`` that are known (``matrix/known-findings.yaml``)."""
+
+    findings: tuple[KnownFinding, ...] = ()

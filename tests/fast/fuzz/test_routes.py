@@ -1,0 +1,94 @@
+"""Composed pipelines are pipelines of a catalog, and failures that are alike have one key."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mlir_matrix.base.paths import find_home
+from mlir_matrix.catalog.catalog import Catalog
+from mlir_matrix.catalog.load import load
+from mlir_matrix.expand.select import choose
+from mlir_matrix.fuzz.compose import Composer, Coverage
+from mlir_matrix.fuzz.findings import key_of
+from mlir_matrix.fuzz.profiles import PROFILES
+from mlir_matrix.fuzz.programs import write_programs
+from mlir_matrix.fuzz.routes import LOWERS_VECTORS, PASSES, write_routes
+from mlir_matrix.plan.session import session_of
+from support.recordings import result
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def own() -> Catalog:
+    """The catalog of this repository."""
+    return load([ROOT])
+
+
+@pytest.mark.parametrize("wanted", ["linalg-tile-vectorize", "math-expand"])
+def test_composed_routes_have_the_step_that_is_wanted(own: Catalog, tmp_path: Path, wanted: str) -> None:
+    names = [
+        name for seed in range(10) for name in write_routes(tmp_path / f"{seed}", own, 3, random.Random(seed), wanted)
+    ]
+    assert len(names) == 30
+    program = next(Composer("1", PROFILES[0], Coverage()).programs((1, 8)))
+    write_programs(tmp_path / "0", {"composed-r0b0": program}, PROFILES[0].sources)
+    session = session_of([ROOT, tmp_path / "0"], find_home())
+    tests = list(
+        choose(session.catalog, ["{mlir,tosa,stablehlo}/composed*/x86_64/composed-r0b0"], pins=session.pins).tests()
+    )
+    assert len(tests) == 9
+    for test in tests:
+        assert test.selected, test.reason
+        assert test.route
+        steps = [step.name for step in test.route.steps]
+        assert LOWERS_VECTORS in steps
+        assert wanted in steps
+        assert any(step.startswith("composed") for step in steps)
+
+
+def test_inexact_steps_are_used_only_if_they_are_named(own: Catalog, tmp_path: Path) -> None:
+    for seed in range(10):
+        write_routes(tmp_path / f"{seed}", own, 3, random.Random(seed))
+    written = "".join(path.read_text() for path in tmp_path.glob("*/recipes/pipelines/*.yaml"))
+    assert "linalg-tile-vectorize" in written
+    assert "math-" not in written
+
+
+def test_passes_are_named_once() -> None:
+    for passes in PASSES.values():
+        assert len(set(passes)) == len(passes)
+
+
+def test_a_key_does_not_depend_on_the_program() -> None:
+    first, second, other = (
+        key_of(result("a", "lower-failed", reason), 0)
+        for reason in (
+            "s: 'memref.cast' of 'memref<2xf32>'",
+            "s: 'memref.cast' of 'memref<7x2xf32>'",
+            "s: 'scf.for' fails",
+        )
+    )
+    assert first == second != other
+    shapes = ("[13,16,2]", "[4]")
+    first, second = (
+        key_of(result("a", "lower-failed", f"s: 'torch.aten.atan' on !torch.vtensor<{shape},f64>"), 0)
+        for shape in shapes
+    )
+    assert first == second
+
+
+def test_wrong_numbers_are_one_finding_by_route() -> None:
+    """A composed route is another one in each round."""
+    named = {"framework": "mlir", "target": "x86_64"}
+    keys = [
+        key_of(replace(result(name, "mismatch", name), pipeline="linalg-loops", **named), round)
+        for name, round in (("a", 0), ("b", 1))
+    ]
+    assert keys[0] == keys[1]
+    keys = [key_of(replace(result("a", "mismatch"), pipeline="composed0", **named), round) for round in (0, 0, 1)]
+    assert keys[0] == keys[1] != keys[2]

@@ -1,0 +1,104 @@
+"""``matrix fuzz``: a compiler that makes a mistake is found out, and one that makes none is not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support import planted
+from support.workspace import Workspace
+
+WRONG, RIGHT = "mlir/planted-swap-operands/x86_64", f"mlir/{planted.GOOD}/x86_64"
+
+
+@pytest.fixture(scope="module")
+def bad(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A catalog with compilers that make mistakes."""
+    folder = tmp_path_factory.mktemp("bad")
+    planted.write_compilers(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where findings are written."""
+    return tmp_path_factory.mktemp("out")
+
+
+@pytest.fixture(scope="module")
+def found(workspace: Workspace, bad: Path, out: Path) -> Any:
+    """The document of a session with one compiler that is wrong and one that is right."""
+    words = (WRONG, RIGHT, "--catalog", bad, "--out", out, "--budget", "1s", "--format", "json", "--quiet")
+    done = workspace("fuzz", *words)
+    assert done.code == 1, done.stderr
+    return done.document
+
+
+def test_a_mistake_is_found_reduced_and_blamed(found: Any) -> None:
+    (finding,) = found["findings"]
+    assert finding["id"].startswith(f"{WRONG}/composed-r0b")
+    assert (finding["outcome"], finding["step"]) == ("mismatch", "planted-swap-operands")
+    assert finding["confirmed"]
+    assert finding["operations"] <= 5
+    # Of the releases that are installed, one has the mistake.
+    assert list(finding["releases"].values()).count("mismatch") == 1
+    assert set(finding["releases"].values()) <= {"pass", "mismatch"}
+    report = Path(finding["folder"], "reduced/report.md").read_text()
+    assert "planted-swap-operands" in report
+
+
+def test_the_other_compiler_ran_as_often(found: Any) -> None:
+    summary = found["summary"]
+    assert summary["routes"] == sorted([RIGHT, WRONG])
+    assert summary["judged"] == 2 * summary["programs"]
+    assert sum(found["pairs"].values()) >= 2 * summary["programs"]
+
+
+def test_a_known_finding_is_not_new(workspace: Workspace, bad: Path, out: Path, found: Any, tmp_path: Path) -> None:
+    (finding,) = found["findings"]
+    known = tmp_path / "known.yaml"
+    entry = {"key": finding["key"], "link": "https://example.com/1", "reason": "Operands are swapped."}
+    known.write_text(json.dumps({"findings": [entry]}))
+    words = ("--catalog", bad, "--out", out, "--budget", "1s", "--known", known, "--seed", "1", "--quiet")
+    done = workspace("fuzz", WRONG, *words)
+    assert done.code == 0, done.stdout + done.stderr
+    assert "known:    https://example.com/1" in done.stdout
+    assert "0 new" in done.stdout
+
+
+def test_a_seed_finds_nothing_new_on_our_own_routes(workspace: Workspace, tmp_path: Path) -> None:
+    done = workspace("fuzz", "--out", tmp_path, "--budget", "15s", "--format", "json", "--quiet")
+    assert done.code == 0, done.stdout + done.stderr
+    summary = done.document["summary"]
+    assert len(summary["routes"]) >= 10
+    assert summary["judged"] >= 10 * summary["programs"]
+    assert summary["weak"] <= 0.1 * summary["outputs"]
+
+
+def test_a_step_is_fuzzed_on_all_routes_that_have_it(workspace: Workspace, tmp_path: Path) -> None:
+    words = ("mlir/*/x86_64", "linalg-raise-named", "--out", tmp_path, "--budget", "1s", "--format", "json", "--quiet")
+    done = workspace("fuzz", *words)
+    assert done.code == 0, done.stdout + done.stderr
+    assert done.document["summary"]["routes"] == [
+        f"mlir/{name}/x86_64" for name in ("composed0", "composed1", "composed2", "linalg-named")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--budget", "soon"), "--budget soon: expected a time, e.g. 90s, 5m or 1h"),
+        (("--known", "absent.yaml"), "absent.yaml: cannot be read"),
+        (("mlir/absent/x86_64",), "matches no test"),
+        (("linalg-tile-vectorise",), "there is no step 'linalg-tile-vectorise'; did you mean 'linalg-tile-vectorize'?"),
+        (("bufferize", "math-expand"), "bufferize, math-expand: expected one step"),
+        (("onnxruntime",), "*/*/*: no such route takes composed programs and has the step onnxruntime"),
+    ],
+)
+def test_bad_input(workspace: Workspace, words: tuple[str, ...], message: str) -> None:
+    done = workspace("fuzz", *words, "--quiet")
+    assert done.code == 2, done.stdout
+    assert message in done.stderr

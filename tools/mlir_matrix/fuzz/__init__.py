@@ -1,0 +1,1 @@
+"""Find miscompiles by programs that are composed at random: ``matrix fuzz``."""

@@ -1,0 +1,251 @@
+"""From failures to findings: alike ones are one, which is reduced, confirmed, and run with other releases."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from mlir_matrix.actions.outcomes import Outcome
+from mlir_matrix.actions.runtime.collect import remove_folder
+from mlir_matrix.base.digest import digest_value
+from mlir_matrix.base.errors import InfrastructureError, UsageError
+from mlir_matrix.base.events import Listener
+from mlir_matrix.base.files import write_text
+from mlir_matrix.catalog.catalog import Catalog
+from mlir_matrix.catalog.load import read_document
+from mlir_matrix.catalog.messages import Problems
+from mlir_matrix.catalog.models.suites import KnownFindings
+from mlir_matrix.catalog.pins import read_pins
+from mlir_matrix.environments.resolve import ResolvedEnvironment
+from mlir_matrix.environments.session import Session
+from mlir_matrix.fuzz.documents import FuzzFinding
+from mlir_matrix.fuzz.routes import COMPOSED, COMPOSED_STEP
+from mlir_matrix.fuzz.session import Failure, Fuzzer
+from mlir_matrix.fuzz.values import Program
+from mlir_matrix.plan.planner import PlannedTests
+from mlir_matrix.plan.request import Limits
+from mlir_matrix.plan.session import plan_tests, select_tests
+from mlir_matrix.reduce.reduced import Reduced
+from mlir_matrix.reduce.report import write_report
+from mlir_matrix.reduce.run import reduce_test
+from mlir_matrix.reduce.subject import failing_test, find_subject
+from mlir_matrix.reduce.tester import Progress
+from mlir_matrix.results.results import NOT_RUN, TestResult
+from mlir_matrix.results.run_plan import run_plan
+from mlir_matrix.results.signature import behaviour
+
+#: The component whose releases are tried.
+COMPONENT = "llvm"
+#: Other inputs with which a failure must show.
+DRAWS = 3
+#: So many failures that are alike show which operations they need.
+ENOUGH = 5
+ENTRY = "finding.json"
+#: In messages, what depends on the program: lists of numbers, the shapes of types, numbers.
+_NUMBERS = re.compile(r"\[[-\d,?… ]*\]|(?:[\d?]+x)+|(?<!\w)-?\d+")
+_CATALOG, _REDUCED = "catalog", "reduced"
+
+
+@dataclass
+class Finding:
+    """A failure that is unlike all others of its session."""
+
+    key: str
+    failure: Failure
+    folder: Path
+    #: How many programs failed in this way, and with how many of other inputs the first one does.
+    count: int = 1
+    draws: int = 0
+    #: The operations that all of those have that failed at the same place, and how many these are.
+    common: frozenset[str] = frozenset()
+    compared: int = 1
+    #: None where it could not be reduced, for ``trouble``.
+    reduced: Reduced | None = None
+    trouble: str = ""
+    #: How the program ends by release.
+    releases: Mapping[str, Outcome] = field(default_factory=dict)
+    #: The link of a known one.
+    known: str = ""
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether it fails in new processes, and with all inputs."""
+        return self.reduced is not None and self.reduced.verified and self.draws == DRAWS
+
+    def entry(self) -> FuzzFinding:
+        """Return it for a document."""
+        result, reduced = self.failure.result, self.reduced
+        step = reduced.subject.guilty if reduced else str(result.step["name"]) if result.step else ""
+        return {
+            "key": self.key,
+            "known": self.known,
+            "id": result.id,
+            "outcome": result.outcome,
+            "reason": result.reason,
+            "step": step,
+            "passes": list(reduced.passes) if reduced else [],
+            "count": self.count,
+            "operations": reduced.after.operations if reduced else None,
+            "draws": self.draws,
+            "releases": dict(self.releases),
+            "confirmed": self.confirmed,
+            "trouble": self.trouble,
+            "folder": str(self.folder),
+        }
+
+
+@dataclass
+class Findings:
+    """The findings of a session by their keys. ``known``: keys of known ones with their links."""
+
+    fuzzer: Fuzzer
+    folder: Path
+    limits: Limits
+    budget_s: float
+    listener: Listener
+    known: Mapping[str, str] = field(default_factory=dict)
+    found: dict[str, Finding] = field(default_factory=dict)
+    #: By the keys of failures.
+    _alike: dict[str, Finding] = field(default_factory=dict)
+
+    def add(self, failure: Failure) -> Finding | None:
+        """Take a failure; return it as a finding if it is unlike those before it. Reduce and write what is not known."""
+        key = key_of(failure.result, failure.round)
+        if key in self._alike:
+            self._alike[key].count += 1
+            self._compare(self._alike[key], failure)
+            return None
+        finding = Finding(key, failure, self.folder / key, common=frozenset(failure.program.operations))
+        if key not in self.known:
+            remove_folder(str(finding.folder))
+            self._reduce(finding)
+            finding.key = key_of_cause(finding) or key
+        known = self._alike[key] = self.found.setdefault(finding.key, finding)
+        if known is not finding:
+            known.count += 1
+            remove_folder(str(finding.folder))
+            return None
+        finding.known = self.known.get(finding.key, "")
+        self._write(finding)
+        return finding
+
+    def _write(self, finding: Finding) -> None:
+        """Write a finding into the folder of its key."""
+        folder = self.folder / finding.key
+        if folder != finding.folder and finding.folder.exists():
+            remove_folder(str(folder))
+            finding.folder.rename(folder)
+            finding.folder = folder
+        if finding.reduced is not None:
+            finding.reduced = finding.reduced.moved(folder / _REDUCED)
+            write_report(finding.reduced, ["--catalog", str(folder / _CATALOG)])
+        write_text(folder / ENTRY, json.dumps(finding.entry(), indent=1) + "\n")
+
+    def _compare(self, finding: Finding, failure: Failure) -> None:
+        """After some failures, the operations that all of them have are known to fail, and need not be tried again."""
+        if failure.place != finding.failure.place:
+            return
+        finding.common &= frozenset(failure.program.operations)
+        finding.compared += 1
+        if finding.compared >= ENOUGH and finding.common:
+            self.fuzzer.shun(failure.place, finding.common)
+
+    def _reduce(self, finding: Finding) -> None:
+        failure = finding.failure
+        root = finding.folder / _CATALOG
+        name = failure.result.workload
+        others = {f"{name}d{draw}": failure.program.with_inputs(draw) for draw in range(1, DRAWS + 1)}
+        session = self._written(root, failure, {name: failure.program, **others})
+        try:
+            test, result = failing_test(session, failure.result.id, self.limits, self.listener)
+            drawn = [failure.result.id.replace(name, other) for other in others]
+            finding.draws = sum(key_of(each, failure.round) == finding.key for each in self._run(session, drawn))
+            subject = find_subject(
+                session, test, result, self.limits, good=None, by="behaviour", listener=self.listener
+            )
+            finding.reduced = reduce_test(
+                subject,
+                self.limits,
+                self.budget_s,
+                finding.folder / _REDUCED,
+                progress=Progress(),
+                listener=self.listener,
+            )
+            finding.releases = self._by_release(session, failure.result.id)
+        except (UsageError, InfrastructureError) as error:
+            finding.trouble = str(error)
+
+    def _written(self, root: Path, failure: Failure, programs: Mapping[str, Program]) -> Session:
+        self.fuzzer.write(root, programs, failure.profile, failure.round)
+        return self.fuzzer.session_with(root)
+
+    def _run(self, session: Session, tests: list[str], *, if_installed: bool = False) -> list[TestResult]:
+        """Run tests. Raise the interruption, if any. ``if_installed``: return nothing if packages would be fetched."""
+        plan = plan_tests(session, select_tests(session, tests))
+        if if_installed and not _is_installed(session, plan):
+            return []
+        run = run_plan(session, plan, limits=self.limits, fail_fast=False, listener=self.listener)
+        if run.interruption is not None:
+            raise run.interruption
+        return run.results
+
+    def _by_release(self, session: Session, test: str) -> dict[str, Outcome]:
+        """Return how a test ends with each release that is installed here and that its route supports."""
+        found: dict[str, Outcome] = {}
+        entry = session.catalog.components[COMPONENT]
+        for release in entry.document.releases:
+            pins = read_pins(session.catalog, [f"{COMPONENT}={release.release}"])
+            for result in self._run(session.with_pins(pins), [_as_glob(test)], if_installed=True):
+                if result.outcome not in NOT_RUN | {Outcome.INFRA_ERROR}:
+                    found[release.release] = result.outcome
+        return found
+
+
+def _as_glob(test: str) -> str:
+    """Return a glob for a test, which may match nothing where a release does not support it."""
+    return f"{{{test.replace('/', '}/{')}}}"
+
+
+def _is_installed(session: Session, plan: PlannedTests) -> bool:
+    environments = session.environments(action.environment for action in plan.graph.actions.values())
+    packages = session.home.packages
+    return all(isinstance(each, ResolvedEnvironment) and not each.missing(packages) for each in environments.values())
+
+
+def key_of(result: TestResult, round: int) -> str:
+    """Return what identifies a failure: how it ends and where, without what depends on the program."""
+    found = behaviour(result)
+    if found.outcome in (Outcome.MISMATCH, Outcome.RUN_FAILED):
+        # What is wrong depends on the program; the route does not. A composed one is of one round.
+        cell = result.identity.cell
+        found = replace(found, details=(cell, str(round) if COMPOSED in cell else ""))
+    else:
+        # Names of composed steps depend on the round.
+        details = tuple(COMPOSED_STEP.sub("", _NUMBERS.sub("", detail)) for detail in found.details)
+        found = replace(found, step=COMPOSED_STEP.sub("", found.step), details=details)
+    return _digest([found.outcome, found.stage, found.step, found.signal, found.frame, *found.details])
+
+
+def key_of_cause(finding: Finding) -> str:
+    """Return what identifies wrong results on all routes: the passes that suffice for them. Empty where that is not known."""
+    if finding.reduced is None or not finding.reduced.passes or finding.failure.result.outcome != Outcome.MISMATCH:
+        return ""
+    return _digest([Outcome.MISMATCH, finding.reduced.subject.guilty, *finding.reduced.passes])
+
+
+def _digest(words: list[str]) -> str:
+    return digest_value(words)[:12]
+
+
+def read_known(catalog: Catalog, file: Path | None) -> dict[str, str]:
+    """Return the keys of known findings with their links, of a catalog and of a file. Raise CatalogError."""
+    documents = [entry.document for entry in catalog.known_findings]
+    if file is not None:
+        problems = Problems()
+        found = read_document(file, str(file), KnownFindings, problems)
+        problems.raise_if_any()
+        documents += [found[1]] if found else []
+    return {each.key: each.link for document in documents for each in document.findings}

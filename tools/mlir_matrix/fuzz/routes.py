@@ -1,0 +1,129 @@
+"""Compose pipelines: the steps of the catalog with other parameters, and steps of passes in another order."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mlir_matrix.base.files import write_text
+from mlir_matrix.catalog.catalog import Catalog
+from mlir_matrix.catalog.models.base import Step
+
+#: Passes that change no meaning, by the kind of IR that they take and give. ``func.func(…)``: they run on functions. Passes that
+#: move allocations are not among them: loops have their deallocations already, which would then be in another place.
+PASSES: Mapping[str, Sequence[str]] = {
+    "linalg": (
+        "canonicalize",
+        "cse",
+        "linalg-generalize-named-ops",
+        "linalg-specialize-generic-ops",
+        "linalg-fold-unit-extent-dims",
+        "linalg-fold-unit-extent-dims{use-rank-reducing-slices}",
+        "linalg-fuse-elementwise-ops",
+        "linalg-inline-scalar-operands",
+        "linalg-morph-ops{category-to-generic}",
+        "linalg-morph-ops{named-to-category}",
+        "fold-tensor-subset-ops",
+        "convert-elementwise-to-linalg",
+        "eliminate-empty-tensors",
+    ),
+    "loops": (
+        "canonicalize",
+        "cse",
+        "sccp",
+        "loop-invariant-code-motion",
+        "control-flow-sink",
+        "int-range-optimizations",
+        "func.func(scf-for-loop-peeling)",
+        "func.func(scf-for-loop-peeling{peel-front})",
+        "func.func(scf-for-loop-peeling{skip-partial=false})",
+        "func.func(scf-for-loop-range-folding)",
+        "func.func(scf-for-loop-specialization)",
+        "func.func(scf-for-loop-canonicalization)",
+        "fold-memref-alias-ops",
+        "expand-strided-metadata",
+        "normalize-memrefs",
+        "mem2reg",
+        "sroa",
+        "remove-dead-values",
+        "arith-expand",
+        "arith-unsigned-when-equivalent",
+        "math-uplift-to-fma",
+        "inline",
+        "topological-sort",
+    ),
+}  # fmt: skip
+#: With a number, the names of composed routes.
+COMPOSED = "composed"
+#: The names of their own steps.
+COMPOSED_STEP = re.compile(rf"{COMPOSED}\d+-[a-z]+\d+")
+_MOST_PASSES, _MOST_STEPS = 5, 3
+#: Sizes of tiles: not larger than any dimension, a divisor of none, and larger than all.
+_TILES = (1, 2, 3, 4, 5, 8, 16, 64)
+#: Its steps work in this environment, so that a composed route needs no other.
+_ENVIRONMENT = "mlir"
+#: Steps after which functions are less exact than those of libm.
+_INEXACT = frozenset(("math-expand", "math-polynomial"))
+#: The step without which a route has no vectors.
+LOWERS_VECTORS = "vector-lowering"
+
+
+def write_routes(root: Path, catalog: Catalog, count: int, chance: random.Random, wanted: str = "") -> list[str]:
+    """Write pipelines from linalg to LLVM into a catalog; return their names. ``wanted``: a step that each has, if it can."""
+    names = []
+    for number in range(count):
+        name = f"{COMPOSED}{number}"
+        before = _steps(root, f"{name}-linalg", "linalg", catalog, chance, wanted)
+        after = _steps(root, f"{name}-loops", "loops", catalog, chance, wanted)
+        document = {
+            "description": "Composed at random.",
+            "entry": {"linalg": [], "stablehlo": ["stablehlo-to-linalg"], "tosa": ["tosa-to-linalg"]},
+            "steps": [*before, "bufferize", "linalg-to-loops", *after, "loops-to-llvm"],
+            "codegen": {"opt-level": chance.choice((0, 2, 3))},
+            "numerics": {"contraction": "on", "fast-math": "off", "math": "libm", "vectorized": True},
+        }
+        write_text(root / f"recipes/pipelines/{name}.yaml", json.dumps(document))
+        names.append(name)
+    return names
+
+
+def _steps(root: Path, name: str, kind: str, catalog: Catalog, chance: random.Random, wanted: str) -> list[Any]:
+    """Return steps that keep the kind, of the catalog and of random passes, in a random order."""
+    known = {step: entry.document for step, entry in catalog.steps.items() if _keeps(entry.document, kind)}
+    exact = sorted({*known} - _INEXACT)
+    chosen = chance.sample(exact, chance.randint(0, min(_MOST_STEPS, len(exact))))
+    required = {wanted, LOWERS_VECTORS} & {*known}
+    steps: list[Any] = [_with_sizes(step, known[step], chance) for step in sorted({*chosen} | required)]
+    steps += [_passes(root, f"{name}{number}", kind, chance) for number in range(chance.randint(1, 2))]
+    chance.shuffle(steps)
+    return steps
+
+
+def _keeps(step: Step, kind: str) -> bool:
+    """Return whether a step transforms IR of a kind, and needs no other environment."""
+    transforms = step.stage == "lower" and (step.passes is not None or bool(step.variants))
+    return transforms and step.environment == _ENVIRONMENT and step.kinds().get(kind) == kind
+
+
+def _with_sizes(name: str, step: Step, chance: random.Random) -> dict[str, Any]:
+    """Return the use of a step, with other numbers where it takes numbers."""
+    numbers = [parameter for parameter, each in step.parameters.items() if type(each.default) is int]
+    return {"step": name, "with": {parameter: chance.choice(_TILES) for parameter in numbers}}
+
+
+def _passes(root: Path, name: str, kind: str, chance: random.Random) -> str:
+    """Write a step of random passes, and return its name."""
+    passes = chance.choices(PASSES[kind], k=chance.randint(1, _MOST_PASSES))
+    document = {
+        "description": f"Passes in a random order, on {kind}.",
+        "environment": _ENVIRONMENT,
+        "accepts": [kind],
+        "gives": kind,
+        "passes": ",".join(passes),
+    }
+    write_text(root / f"recipes/steps/{name}/step.yaml", json.dumps(document))
+    return name

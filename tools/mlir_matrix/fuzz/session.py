@@ -1,0 +1,252 @@
+"""The loop of ``matrix fuzz``: compose programs, run them in batches, and look at each program of a batch that fails."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+
+from mlir_matrix.actions.outcomes import Outcome
+from mlir_matrix.actions.runtime.collect import remove_folder
+from mlir_matrix.base.errors import InfrastructureError, UsageError
+from mlir_matrix.base.events import Listener
+from mlir_matrix.base.files import unwritable
+from mlir_matrix.environments.session import Session
+from mlir_matrix.expand.expansion import Test
+from mlir_matrix.expand.select import choose
+from mlir_matrix.fuzz.compose import Composer, Coverage
+from mlir_matrix.fuzz.profiles import PROFILES, Profile
+from mlir_matrix.fuzz.programs import write_programs
+from mlir_matrix.fuzz.routes import LOWERS_VECTORS, write_routes
+from mlir_matrix.fuzz.stablehlo_text import STABLEHLO
+from mlir_matrix.fuzz.tosa_text import TOSA
+from mlir_matrix.fuzz.values import Program, merged
+from mlir_matrix.plan.request import Limits
+from mlir_matrix.plan.session import plan_tests, session_of
+from mlir_matrix.results.results import NOT_RUN, TestResult
+from mlir_matrix.results.run_plan import run_plan
+
+#: Programs of a batch, which are one function, and batches of a round, which are one run: first so few, then twice as many each.
+BATCH, FIRST, BATCHES = 12, 2, 12
+#: The least and the largest number of operations of a program.
+_LENGTHS = (2, 6)
+#: Of the names of all workloads.
+_PREFIX = "composed-"
+#: In the folder of a session, the catalogs of what runs.
+_ROUND, _SINGLES = "round", "singles"
+#: The steps that convert PyTorch's programs to dialects that lack some of its operations.
+_CONVERTED = {"torch-to-tosa": TOSA, "torch-to-stablehlo": STABLEHLO}
+#: Composed routes of a round.
+ROUTES = 3
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which routes are fuzzed: those whose cells match one of the globs and, if it is named, that have a step."""
+
+    cells: Sequence[str]
+    step: str = ""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A program that fails on a route."""
+
+    program: Program
+    #: How its test ended, without other programs.
+    result: TestResult
+    profile: Profile
+    round: int
+
+    @property
+    def place(self) -> str:
+        """The step that fails; the cell where the result is wrong."""
+        return str(self.result.step["name"]) if self.result.step else self.result.identity.cell
+
+
+@dataclass
+class Counts:
+    """What a session has done."""
+
+    programs: int = 0
+    #: Programs by the routes that they were judged on.
+    judged: int = 0
+    #: Results by the routes that they were judged on, and how many of them would also pass without the program.
+    outputs: int = 0
+    weak: int = 0
+    rounds: int = 0
+    #: The cells that programs ran in.
+    routes: set[str] = field(default_factory=set)
+    coverage: Coverage = field(default_factory=Coverage)
+
+
+class Fuzzer:
+    """Composes and runs programs until a budget is used."""
+
+    def __init__(
+        self, session: Session, wanted: Wanted, folder: Path, seed: int, limits: Limits, listener: Listener
+    ) -> None:
+        self._session, self._wanted, self._folder, self._seed = session, wanted, folder, seed
+        self._limits, self._listener = limits, listener
+        self._shunned: set[tuple[str, frozenset[str]]] = set()
+        self.counts = Counts()
+
+    def shun(self, place: str, operations: frozenset[str]) -> None:
+        """Do not run programs with all these operations by a step, or in a cell, any more: how they end is known."""
+        self._shunned.add((place, operations))
+
+    def failures(self, until: Callable[[], bool]) -> Iterator[Failure]:
+        """Yield each program that fails, until ``until`` returns True. Raise UsageError and InfrastructureError."""
+        while not until():
+            profile = PROFILES[self.counts.rounds % len(PROFILES)]
+            composer = Composer(f"{self._seed}/{self.counts.rounds}", profile, self.counts.coverage)
+            batches = min(FIRST << self.counts.rounds, BATCHES)
+            programs = list(islice(composer.programs(_LENGTHS), BATCH * batches))
+            # A batch is not run where one of its programs is shunned, so these are in as few batches as possible.
+            programs.sort(key=lambda program: any(_has(program, operations) for _, operations in self._shunned))
+            yield from self._of_round(profile, programs)
+            self.counts.rounds += 1
+            # The first profile has all sources.
+            if not self.counts.judged:
+                step = f" and has the step {self._wanted.step}" if self._wanted.step else ""
+                raise UsageError(f"{' '.join(self._wanted.cells)}: no such route takes composed programs{step}")
+
+    def _of_round(self, profile: Profile, programs: Sequence[Program]) -> Iterator[Failure]:
+        batches = {
+            f"{_PREFIX}r{self.counts.rounds}b{number}": programs[number * BATCH : (number + 1) * BATCH]
+            for number in range(len(programs) // BATCH)
+        }
+        results = self._run(_ROUND, batches, profile)
+        self.counts.programs += sum(len(batches[batch]) for batch in {result.workload for result in results})
+        failed: dict[tuple[str, str], TestResult] = {}
+        for result in results:
+            self._count(result, batches[result.workload])
+            if result.outcome != "pass":
+                failed[result.workload, result.identity.cell] = result
+        singles = {
+            f"{batch}p{number}": (program,)
+            for batch in batches
+            if any(batch == each for each, _ in failed)
+            for number, program in enumerate(batches[batch])
+        }
+        for result in self._run(_SINGLES, singles, profile, failed):
+            if result.outcome != "pass":
+                failed.pop((_batch_of(result.workload), result.identity.cell), None)
+                yield Failure(*singles[result.workload], result, profile, self.counts.rounds)
+        # Some batches fail only as a whole.
+        for (batch, _), result in failed.items():
+            yield Failure(merged(batches[batch]), result, profile, self.counts.rounds)
+
+    def _count(self, result: TestResult, programs: Sequence[Program]) -> None:
+        self.counts.judged += len(programs)
+        self.counts.outputs += sum(len(program.returned) for program in programs)
+        self.counts.weak += len(result.weak)
+        self.counts.routes.add(result.identity.cell)
+
+    def _run(
+        self,
+        folder: str,
+        programs: Mapping[str, Sequence[Program]],
+        profile: Profile,
+        failed: Collection[tuple[str, str]] | None = None,
+    ) -> list[TestResult]:
+        """Run functions of some programs each, on all routes or where their batches failed; return the results."""
+        if not programs:
+            return []
+        root = self._folder / folder
+        remove_folder(str(root))
+        self.write(root, {name: merged(some) for name, some in programs.items()}, profile, self.counts.rounds)
+        session = self.session_with(root)
+        tests = [
+            test
+            for test in self._tests(session, profile)
+            if not self._is_shunned(test, programs[test.workload])
+            and (failed is None or (_batch_of(test.workload), test.identity.cell) in failed)
+        ]
+        plan = plan_tests(session, tests)
+        run = run_plan(session, plan, limits=self._limits, fail_fast=False, listener=self._listener)
+        if run.interruption is not None:
+            raise run.interruption
+        for result in run.results:
+            if result.outcome == Outcome.INFRA_ERROR:
+                raise InfrastructureError(f"{result.id}: {result.reason}")
+        return [result for result in run.results if result.outcome not in NOT_RUN]
+
+    def _tests(self, session: Session, profile: Profile) -> list[Test]:
+        globs = [f"{cell}/{_PREFIX}*" for cell in self._wanted.cells]
+        found = []
+        for test in choose(session.catalog, globs, pins=session.pins).tests():
+            steps = _steps_of(test)
+            if self._wanted.step and self._wanted.step not in steps:
+                continue
+            takes_vectors = LOWERS_VECTORS in steps or not profile.vectors
+            if test.selected and takes_vectors and _dialects_of(steps) <= {*profile.sources}:
+                # A result that tells nothing is counted; it is no failure.
+                found.append(replace(test, weak_fails=""))
+        return found
+
+    def _is_shunned(self, test: Test, programs: Sequence[Program]) -> bool:
+        places = {test.identity.cell, *_steps_of(test)}
+        here = [operations for place, operations in self._shunned if place in places]
+        return any(_has(program, operations) for operations in here for program in programs)
+
+    def write(self, root: Path, programs: Mapping[str, Program], profile: Profile, round: int) -> None:
+        """Write a catalog of programs, with the composed routes of a round."""
+        write_programs(root, programs, profile.sources)
+        chance = random.Random(f"{self._seed}/{round}/routes")
+        write_routes(root, self._session.catalog, ROUTES, chance, self._wanted.step)
+
+    def session_with(self, root: Path) -> Session:
+        """Return the session with a catalog of programs."""
+        known = self._session.catalog
+        # With the releases of the user's own builds.
+        catalog = replace(session_of([*known.roots, root], self._session.home).catalog, components=known.components)
+        return replace(self._session, catalog=catalog, pins=replace(self._session.pins, catalog=catalog))
+
+
+@contextmanager
+def own_folder(folder: Path) -> Iterator[None]:
+    """Make the folder of a session, which no other may use. In the end, remove its programs. Raise UsageError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise unwritable(f"the folder {folder} cannot be made", error) from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+        for name in (_ROUND, _SINGLES):
+            remove_folder(str(folder / name))
+    except BlockingIOError:
+        raise UsageError(f"another session writes into {folder}; name another folder with --out") from None
+    finally:
+        os.close(descriptor)
+
+
+def _steps_of(test: Test) -> list[str]:
+    return [step.name for step in test.route.steps] if test.route else []
+
+
+def _dialects_of(steps: Sequence[str]) -> set[str]:
+    """Return the sources in whose dialects a program is between steps."""
+    return {_CONVERTED[step] for step in steps if step in _CONVERTED}
+
+
+def _batch_of(single: str) -> str:
+    return single.rpartition("p")[0]
+
+
+def _has(program: Program, operations: frozenset[str]) -> bool:
+    return operations <= set(program.operations)
+
+
+def deadline(budget_s: float) -> Callable[[], bool]:
+    """Return a function that says whether the time is up."""
+    end = time.monotonic() + budget_s
+    return lambda: time.monotonic() > end

@@ -1,0 +1,122 @@
+"""Programs that are independent of any framework: statements on tensors, whose elements lie in a known interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+
+class Form(StrEnum):
+    """How MLIR has a statement on tensors."""
+
+    GENERIC = "generic"
+    NAMED = "named"
+    #: Loops of scf that insert elements.
+    LOOPS = "loops"
+    #: Operations on vectors with all elements.
+    VECTOR = "vector"
+
+
+#: The bits of a dtype that is a floating-point format.
+FLOATS = {"f64": 64, "f32": 32, "bf16": 16, "f16": 16}
+BOOL, INTEGER = "bool", "i32"
+
+
+@dataclass(frozen=True)
+class Type:
+    """A tensor's shape and dtype."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def is_float(self) -> bool:
+        return self.dtype in FLOATS
+
+    def of_shape(self, shape: tuple[int, ...]) -> Type:
+        """Return a type of the same dtype."""
+        return Type(shape, self.dtype)
+
+    def of_dtype(self, dtype: str) -> Type:
+        """Return a type of the same shape."""
+        return Type(self.shape, dtype)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Between which numbers all elements are. Both ends are finite."""
+
+    low: float
+    high: float
+
+    @property
+    def size(self) -> float:
+        """The largest magnitude."""
+        return max(abs(self.low), abs(self.high))
+
+    def joined(self, other: Interval) -> Interval:
+        """Return the smallest interval with both."""
+        return Interval(min(self.low, other.low), max(self.high, other.high))
+
+
+@dataclass(frozen=True)
+class Value:
+    """An input of a program, or what a statement gives."""
+
+    name: str
+    type: Type
+    range: Interval
+    #: Whether every program computes the same bits, so that a decision about it has one outcome.
+    exact: bool = False
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One operation. ``attributes`` are its own, such as an axis."""
+
+    operation: str
+    result: Value
+    operands: tuple[Value, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    form: Form = Form.GENERIC
+
+
+@dataclass
+class Program:
+    """Statements in their order, and the values that are returned."""
+
+    inputs: list[Value] = field(default_factory=list)
+    statements: list[Statement] = field(default_factory=list)
+    returned: list[Value] = field(default_factory=list)
+    #: Chooses the elements of the inputs.
+    seed: int = 0
+
+    def with_inputs(self, seed: int) -> Program:
+        """Return the program with other elements in its inputs."""
+        return replace(self, seed=seed)
+
+    @property
+    def operations(self) -> list[str]:
+        """The operations by name, in their order."""
+        return [statement.operation for statement in self.statements]
+
+
+def merged(programs: Iterable[Program]) -> Program:
+    """Return one program with the statements of all, whose names must differ."""
+    whole = Program()
+    for program in programs:
+        whole.inputs += program.inputs
+        whole.statements += program.statements
+        whole.returned += program.returned
+    return whole

@@ -62,6 +62,24 @@ def locked(path: Path, cancelled: threading.Event | None = None) -> Iterator[Non
             held.discard(path)
 
 
+@contextmanager
+def sole_user(folder: Path, taken: str) -> Iterator[None]:
+    """Make a folder, and keep other processes from it. Raise UsageError with ``taken`` if one has it already."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise unwritable(f"the folder {folder} cannot be made", error) from None
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(taken) from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def holds(path: Path) -> bool:
     """Return whether this thread holds the lock ``path``. To take it again would be a deadlock."""
     return path in _own.__dict__.get("held", ())

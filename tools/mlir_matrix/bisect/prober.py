@@ -78,8 +78,7 @@ class Prober:
         if not plan.graph.actions.keys() <= self.done.keys():
             run = run_plan(session, plan, limits=self.limits, fail_fast=False, listener=_without_results(self.listener))
             self.done |= run.done
-            if run.interruption is not None:
-                raise run.interruption
+            run.raise_interruption()
         return plan
 
     def listings(self, plan: PlannedTests, places: Mapping[str, int]) -> tuple[PlannedTests, Mapping[str, Done]]:
@@ -174,8 +173,7 @@ def with_listings(
     """
     kept = _keep(plan, tests)
     run = run_plan(session, kept, limits=limits, fail_fast=False)
-    if run.interruption is not None:
-        raise run.interruption
+    run.raise_interruption()
     return kept, run.done
 
 

@@ -90,8 +90,7 @@ def ask(current: Session, test: Test, oracles: Sequence[Test], limits: Limits, l
     plan = plan_tests(current, [test, *oracles])
     sketched = _add_sketched(current, plan, test)
     run = run_plan(current, plan, limits=limits, fail_fast=False, listener=listener)
-    if run.interruption is not None:
-        raise run.interruption
+    run.raise_interruption()
     with tempfile.TemporaryDirectory() as scratch:
         judged = {
             name: _judged(current, plan, run, each, Path(scratch, name))

@@ -188,8 +188,7 @@ class Findings:
         if if_installed and not _is_installed(session, plan):
             return []
         run = run_plan(session, plan, limits=self.limits, fail_fast=False, listener=self.listener)
-        if run.interruption is not None:
-            raise run.interruption
+        run.raise_interruption()
         return run.results
 
     def _by_release(self, session: Session, test: str) -> dict[str, Outcome]:

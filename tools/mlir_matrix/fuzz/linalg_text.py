@@ -234,8 +234,8 @@ class Linalg(Writer):
         )
 
     def reduce_sum(self, statement: Statement, operands: Sequence[str]) -> None:
-        is_float = statement.result.type.is_float
-        self._reduce(statement, operands, "0.0" if is_float else "0", "arith.addf" if is_float else "arith.addi")
+        combine = "arith.addf" if statement.result.type.is_float else "arith.addi"
+        self._reduce(statement, operands, number(0, statement.result.type), combine)
 
     def reduce_max(self, statement: Statement, operands: Sequence[str]) -> None:
         self._reduce(statement, operands, *extreme(statement.result.type, "max"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mlir_matrix.fuzz.elementwise import ELEMENTWISE
+from mlir_matrix.fuzz.structural import before_broadcast, sliced
 from mlir_matrix.fuzz.values import FLOATS, Program, Statement
 
 REFERENCE, TORCH, JAX = "reference.py", "pytorch.py", "jax.py"
@@ -46,19 +47,6 @@ def _converted(statement: Statement, source: str) -> str:
     return f"{name}.astype(np.{_NAMES[wide]})"
 
 
-def _between_ones(statement: Statement) -> tuple[int, ...]:
-    """Return the shape of a broadcast's operand with 1 for its new axes."""
-    shape = [1] * statement.result.type.rank
-    for axis, size in zip(statement.attributes["axes"], statement.operands[0].type.shape, strict=True):
-        shape[axis] = size
-    return tuple(shape)
-
-
-def _window(statement: Statement) -> str:
-    starts, shape = statement.attributes["starts"], statement.result.type.shape
-    return ", ".join(f"{start}:{start + size}" for start, size in zip(starts, shape, strict=True))
-
-
 def _sides(statement: Statement) -> list[tuple[int, int]]:
     return list(zip(statement.attributes["low"], statement.attributes["high"], strict=True))
 
@@ -84,14 +72,12 @@ _Texts = dict[str, Callable[..., str]]
 _OF_NUMPY: _Texts = {
     "transpose": lambda s, a: f"np.transpose({a}, {tuple(s.attributes['order'])})",
     "reshape": lambda s, a: f"np.reshape({a}, {s.result.type.shape})",
-    "broadcast": lambda s, a: f"np.broadcast_to(np.reshape({a}, {_between_ones(s)}), {s.result.type.shape})",
-    "slice": lambda s, a: f"{a}[{_window(s)}]",
+    "broadcast": lambda s, a: f"np.broadcast_to(np.reshape({a}, {before_broadcast(s)}), {s.result.type.shape})",
+    "slice": lambda s, a: f"{a}[{sliced(s)}]",
     "pad": lambda s, a: f"np.pad({a}, {_sides(s)}, constant_values={s.attributes['value']})",
     "concat": lambda s, a, b: f"np.concatenate([{a}, {b}], axis={s.attributes['axis']})",
     "reverse": lambda s, a: f"np.flip({a}, axis={s.attributes['axis']})",
-    "reduce_sum": lambda s, a: (
-        f"np.sum({a}, axis={s.attributes['axis']})" + ("" if s.result.type.is_float else ".astype(np.int32)")
-    ),
+    "reduce_sum": lambda s, a: f"np.sum({a}, axis={s.attributes['axis']}){_as_integer(s)}",
     "reduce_max": lambda s, a: f"np.max({a}, axis={s.attributes['axis']})",
     "reduce_min": lambda s, a: f"np.min({a}, axis={s.attributes['axis']})",
     "matmul": lambda s, a, b: f"{a} @ {b}",
@@ -102,13 +88,13 @@ _OF_NUMPY: _Texts = {
 _OF_TORCH: _Texts = _OF_NUMPY | {
     "transpose": lambda s, a: f"{a}.permute({s.attributes['order']})",
     "reshape": lambda s, a: f"{a}.reshape({s.result.type.shape})",
-    "broadcast": lambda s, a: f"{a}.reshape({_between_ones(s)}).expand({s.result.type.shape})",
+    "broadcast": lambda s, a: f"{a}.reshape({before_broadcast(s)}).expand({s.result.type.shape})",
     "pad": lambda s, a: f"torch.nn.functional.pad({a}, {_torch_sides(s)}, value={s.attributes['value']})",
     "concat": lambda s, a, b: f"torch.cat([{a}, {b}], dim={s.attributes['axis']})",
     "reverse": lambda s, a: f"torch.flip({a}, [{s.attributes['axis']}])",
     "reduce_sum": lambda s, a: f"torch.sum({a}, {s.attributes['axis']}, dtype=torch.{_NAMES[s.result.type.dtype]})",
     "reduce_max": lambda s, a: f"torch.amax({a}, {s.attributes['axis']})",
+    "reduce_min": lambda s, a: f"torch.amin({a}, {s.attributes['axis']})",
     "take": lambda s, a: f"{a}[{s.attributes['places']}]",
     "window_max": lambda s, a: f"torch.amax(torch.stack([{', '.join(_shifted(s, a))}]), 0)",
-    "reduce_min": lambda s, a: f"torch.amin({a}, {s.attributes['axis']})",
 }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import random
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -16,7 +14,7 @@ from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.actions.runtime.collect import remove_folder
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.events import Listener
-from mlir_matrix.base.files import unwritable
+from mlir_matrix.base.files import sole_user
 from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
@@ -56,10 +54,10 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Failure:
-    """A program that fails on a route."""
+    """A program that fails on a route, alone, or with the others of its batch, which are then part of it."""
 
     program: Program
-    #: How its test ended, without other programs.
+    #: How its test ended.
     result: TestResult
     profile: Profile
     round: int
@@ -131,8 +129,7 @@ class Fuzzer:
                 failed[result.workload, result.identity.cell] = result
         singles = {
             f"{batch}p{number}": (program,)
-            for batch in batches
-            if any(batch == each for each, _ in failed)
+            for batch in sorted({batch for batch, _ in failed})
             for number, program in enumerate(batches[batch])
         }
         for result in self._run(_SINGLES, singles, profile, failed):
@@ -171,8 +168,7 @@ class Fuzzer:
         ]
         plan = plan_tests(session, tests)
         run = run_plan(session, plan, limits=self._limits, fail_fast=False, listener=self._listener)
-        if run.interruption is not None:
-            raise run.interruption
+        run.raise_interruption()
         for result in run.results:
             if result.outcome == Outcome.INFRA_ERROR:
                 raise InfrastructureError(f"{result.id}: {result.reason}")
@@ -213,20 +209,10 @@ class Fuzzer:
 @contextmanager
 def own_folder(folder: Path) -> Iterator[None]:
     """Make the folder of a session, which no other may use. In the end, remove its programs. Raise UsageError."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError as error:
-        raise unwritable(f"the folder {folder} cannot be made", error) from None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with sole_user(folder, f"another session writes into {folder}; name another folder with --out"):
         yield
         for name in (_ROUND, _SINGLES):
             remove_folder(str(folder / name))
-    except BlockingIOError:
-        raise UsageError(f"another session writes into {folder}; name another folder with --out") from None
-    finally:
-        os.close(descriptor)
 
 
 def _steps_of(test: Test) -> list[str]:

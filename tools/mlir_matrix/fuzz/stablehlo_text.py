@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from mlir_matrix.fuzz.elementwise import ELEMENTWISE
 from mlir_matrix.fuzz.mlir_text import Writer
 from mlir_matrix.fuzz.mlir_types import extreme, number, tensor, tensors
+from mlir_matrix.fuzz.structural import sliced
 from mlir_matrix.fuzz.values import INTEGER, Statement, Type, Value
 
 STABLEHLO = "stablehlo.mlir"
@@ -46,9 +47,7 @@ class StableHlo(Writer):
         self._operation(statement, f"broadcast_in_dim {operands[0]}, dims = {statement.attributes['axes']}")
 
     def slice(self, statement: Statement, operands: Sequence[str]) -> None:
-        starts, shape = statement.attributes["starts"], statement.result.type.shape
-        window = ", ".join(f"{start}:{start + size}" for start, size in zip(starts, shape, strict=True))
-        self._operation(statement, f"slice {operands[0]} [{window}]")
+        self._operation(statement, f"slice {operands[0]} [{sliced(statement)}]")
 
     def pad(self, statement: Statement, operands: Sequence[str]) -> None:
         given = statement.attributes

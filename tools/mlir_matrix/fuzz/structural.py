@@ -8,7 +8,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from mlir_matrix.fuzz.values import BOOL, INTEGER, Interval, Type, Value
+from mlir_matrix.fuzz.values import BOOL, INTEGER, Interval, Statement, Type, Value
 
 #: Neither multiples of a vector's length nor of a tile's, and those that are, and 1.
 SIZES = (1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 33)
@@ -224,3 +224,17 @@ STRUCTURAL: Mapping[str, Draw] = {
     "to_float": _to_float,
     "to_integer": _to_integer,
 }
+
+
+def before_broadcast(statement: Statement) -> tuple[int, ...]:
+    """Return the shape of a broadcast's operand with 1 for its new axes."""
+    shape = [1] * statement.result.type.rank
+    for axis, size in zip(statement.attributes["axes"], statement.operands[0].type.shape, strict=True):
+        shape[axis] = size
+    return tuple(shape)
+
+
+def sliced(statement: Statement) -> str:
+    """Return the ranges of a slice as ``2:5, 0:3``."""
+    starts, shape = statement.attributes["starts"], statement.result.type.shape
+    return ", ".join(f"{start}:{start + size}" for start, size in zip(starts, shape, strict=True))

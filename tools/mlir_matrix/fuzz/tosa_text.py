@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from mlir_matrix.fuzz.elementwise import ELEMENTWISE
 from mlir_matrix.fuzz.mlir_text import Writer
 from mlir_matrix.fuzz.mlir_types import scalar, tensor, tensors
+from mlir_matrix.fuzz.structural import before_broadcast
 from mlir_matrix.fuzz.values import BOOL, Statement
 
 TOSA = "tosa.mlir"
@@ -67,11 +68,9 @@ class Tosa(Writer):
 
     def broadcast(self, statement: Statement, operands: Sequence[str]) -> None:
         value, result = statement.operands[0], statement.result
-        shape = [1] * result.type.rank
-        for axis, size in zip(statement.attributes["axes"], value.type.shape, strict=True):
-            shape[axis] = size
+        shape = before_broadcast(statement)
         name, kind = self._shape(shape)
-        between = value.type.of_shape(tuple(shape))
+        between = value.type.of_shape(shape)
         wide = self.new(f"tosa.reshape {operands[0]}, {name} : ({tensor(value.type)}, {kind}) -> {tensor(between)}")
         times, of_times = self._shape([size // own for size, own in zip(result.type.shape, shape, strict=True)])
         self._operation(statement, "tile", [wide, times], [tensor(between), of_times])

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from mlir_matrix.fuzz.elementwise import ELEMENTWISE
 from mlir_matrix.fuzz.mlir_types import extreme, number, vector
+from mlir_matrix.fuzz.structural import before_broadcast
 from mlir_matrix.fuzz.values import BOOL, Statement, Type
 
 #: Vectors are unrolled.
@@ -85,10 +86,7 @@ def _filled(lines: Lines, type: Type, text: str) -> str:
 
 def _broadcast(lines: Lines, statement: Statement, operand: str) -> str:
     value, result = statement.operands[0].type, statement.result.type
-    shape = [1] * result.rank
-    for axis, size in zip(statement.attributes["axes"], value.shape, strict=True):
-        shape[axis] = size
-    between = value.of_shape(tuple(shape))
+    between = value.of_shape(before_broadcast(statement))
     wide = lines.new(f"vector.shape_cast {operand} : {vector(value)} to {vector(between)}")
     return lines.new(f"vector.broadcast {wide} : {vector(between)} to {vector(result)}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -11,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mlir_matrix.base.errors import UsageError
-from mlir_matrix.base.files import unwritable
+from mlir_matrix.base.files import sole_user, unwritable
 from mlir_matrix.base.paths import find_home
 from mlir_matrix.reduce.subject import Subject
 from mlir_matrix.reduction.search import Candidate
@@ -79,25 +78,14 @@ def own_folder(folder: Path) -> Iterator[None]:
 
     Raise UsageError if another process has it, or if it has files of something else, which the result would replace.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError as error:
-        raise unwritable(f"the folder {folder} cannot be made", error) from None
-    try:
-        _claim(folder, descriptor)
+    with sole_user(folder, f"another process reduces this test; its log is {folder / LOG}"):
+        _claim(folder)
         yield
-    finally:
-        os.close(descriptor)
 
 
-def _claim(folder: Path, descriptor: int) -> None:
-    """Lock a folder, and mark it by an empty log. Raise UsageError or InfrastructureError."""
+def _claim(folder: Path) -> None:
+    """Mark a folder by an empty log. Raise UsageError or InfrastructureError."""
     log = folder / LOG
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise UsageError(f"another process reduces this test; its log is {log}") from None
     names = os.listdir(folder)
     if names and LOG not in names:
         raise UsageError(f"{folder} has files, but no {LOG} of a reduction; name a new folder with --out")

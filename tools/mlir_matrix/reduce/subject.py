@@ -79,8 +79,7 @@ def failing_test(session: Session, name: str, limits: Limits, listener: Listener
 def _result(session: Session, test: Test, limits: Limits, listener: Listener) -> TestResult:
     """Run a test. Raise InfrastructureError if it cannot run here."""
     run = run_plan(session, plan_tests(session, [test]), limits=limits, fail_fast=False, listener=listener)
-    if run.interruption is not None:
-        raise run.interruption
+    run.raise_interruption()
     (result,) = run.results
     if result.outcome == Outcome.INFRA_ERROR or result.outcome in NOT_RUN:
         raise InfrastructureError(f"{test.id}: {result.outcome}: {result.reason}")

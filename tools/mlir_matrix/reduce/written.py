@@ -117,8 +117,7 @@ def write_result(reduced: Reduced, limits: Limits) -> Reduced:
     session = replace(subject.session, catalog=found)
     plan = plan_tests(session, [each for each in select_tests(session, [identifier]) if each.outcome is None])
     run = run_plan(session, plan, limits=limits, fail_fast=False)
-    if run.interruption is not None:
-        raise run.interruption
+    run.raise_interruption()
     if not run.results or not _is_alike(run.results[0], subject.result):
         shutil.rmtree(catalog, ignore_errors=True)
         return reduced

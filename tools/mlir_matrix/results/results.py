@@ -196,6 +196,11 @@ class Run:
     def executed(self) -> int:
         return len(self.executed_actions)
 
+    def raise_interruption(self) -> None:
+        """Raise what interrupted the run, if anything did."""
+        if self.interruption is not None:
+            raise self.interruption
+
 
 def weak_words(weak: Mapping[str, Sequence[str]]) -> str:
     return "; ".join(f"{name}: {' and '.join(passes)}" for name, passes in weak.items())

@@ -236,6 +236,5 @@ def run_all(current: Session, plan: PlannedTests, executor: ExecutorOptions, lim
     """Run a plan to its end and show the progress, without recording the run. Raise its interruption, if any."""
     with shown_tests(len(plan.verdicts), quiet=quiet) as listener:
         run = run_plan(current, plan, options=executor, limits=limits, fail_fast=False, listener=listener)
-    if run.interruption is not None:
-        raise run.interruption
+    run.raise_interruption()
     return run

@@ -154,8 +154,7 @@ def _ask(session: Session, test: Test, limits: Limits, *, fetching: bool, listen
         artifact = levels.planner.chains.enter(each.test) if each.imports else levels.level(each.level - known.first)
         levels.add(each.test, artifact)
     run = run_plan(session, levels.plan(), limits=limits, fail_fast=False, listener=listener)
-    if run.interruption is not None:
-        raise run.interruption
+    run.raise_interruption()
     results = {result.id: result for result in run.results}
     own = results[test.id]
     if own.outcome == Outcome.PASS:

@@ -182,8 +182,7 @@ class _InsideStep:
             rest = self._part(action, others[places[number] :], self._prefix(number))
             self._levels.add(test, rest)
         run = run_plan(self._session, self._levels.plan(), limits=self._limits, fail_fast=False)
-        if run.interruption is not None:
-            raise run.interruption
+        run.raise_interruption()
         results = {result.id: result for result in run.results}
         answers = tuple(answer_of(self._found.result, results[name], results[alike(name)]) for name in names)
         right = max((number for number, each in enumerate(answers) if each == Answer.RIGHT), default=0)

@@ -146,7 +146,8 @@ def plan_of_commands(session: Session, source: CommitSource, good: str, bad: str
     history = history_folder(source.repository, session.home.cache)
     release = _made_up(entry.document, _version(entry.document, bad), commands.ANY_COMMIT)
     planned = _with_releases(session, entry, source, (release, *entry.document.releases))
-    places = commands.Places(session.home.packages, session.home.cache, _build_of(planned, source.component, release))
+    environment = built_environment(planned, source.component, release.release)
+    places = commands.Places(session.home.packages, session.home.cache, build_in(environment))
     yield f"# {source.component}: commits of {source.repository} from {good} to {bad}"
     if not history.is_dir():
         yield from commands.shown(iter([mirror_command(source.repository, history)]))
@@ -158,17 +159,23 @@ def plan_of_commands(session: Session, source: CommitSource, good: str, bad: str
     yield f"# {places.made} is kept, by the digits of its commit and of all options"
 
 
-def _build_of(session: Session, component: str, release: Release) -> SourceBuild:
+def built_environment(session: Session, component: str, release: str) -> ResolvedEnvironment:
+    """Return an environment of only a release that is built from source. Raise InfrastructureError."""
     entry = session.catalog.components[component]
     found = resolve(
         component,
-        releases=[(entry, release_of(entry, release.release))],
+        releases=[(entry, release_of(entry, release))],
         lock_folders=session.lock_folders,
         needs=session.with_entries(session.pins.needs("", [component])),
         permissions=session.permissions,
     )
     if not isinstance(found, ResolvedEnvironment):
         raise InfrastructureError(found.reason)
-    (build,) = found.prefixes
+    return found
+
+
+def build_in(environment: ResolvedEnvironment) -> SourceBuild:
+    """Return the build of such an environment."""
+    (build,) = environment.prefixes
     assert isinstance(build, SourceBuild)
     return build

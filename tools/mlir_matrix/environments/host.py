@@ -137,15 +137,15 @@ def utilities_digest() -> str:
     return digest_together(utilities())
 
 
-def version_of(path: str, within: Sequence[str] = ()) -> str:
-    """Return the whole output of ``--version``; empty if the program fails.
+def version_of(path: str, within: Sequence[str] = (), option: str = "--version") -> str:
+    """Return the whole output of ``--version``, or of another option that prints; empty if the program fails.
 
     ``within``: the words that isolate the program. Raise InfrastructureError if it does not start.
     """
     environment = {"LC_ALL": "C", "PATH": os.environ.get("PATH", ""), "HOME": os.environ.get("HOME", "/")}
     try:
         done = subprocess.run(
-            [*within, path, "--version"], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            [*within, path, option], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, timeout=_TIMEOUT_S, check=False,
         )  # fmt: skip
     except OSError as error:

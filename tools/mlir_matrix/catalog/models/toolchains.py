@@ -57,6 +57,11 @@ class Build(Document):
     """An address for ``git fetch``; a path that begins with ``./`` or ``../`` is relative to the catalog."""
     folder: StrictStr = "."
     """The folder of the CMakeLists.txt in the repository."""
+    pins: dict[Name, StrictStr] = Field(default={})
+    """Components that go with each commit, by a path in it: a file whose first word is their release, tag or commit, or a
+    submodule. ``matrix integrate`` moves them together."""
+    patches: StrictStr | None = None
+    """A folder of the catalog: its files ``*.patch`` are applied to each commit, in the order of their names."""
     options: dict[StrictStr, Scalar] = Field(default={})
     """CMake's cache variables, ``-DNAME=VALUE``; ``${NAME}`` stands for the folder of a variable of ``needs``."""
     targets: tuple[Name, ...] = ()

@@ -32,6 +32,7 @@ from mlir_matrix.environments.source.command_lines import Places
 from mlir_matrix.environments.source.confined import confined, is_of_system
 from mlir_matrix.environments.source.package import SourceBuild
 from mlir_matrix.environments.source.process import Runner, first_error
+from mlir_matrix.environments.source.repository import open_repository
 
 _ADVICE = {
     "git": "a git on PATH",
@@ -123,13 +124,17 @@ def _build(places: Places, workshop: Workshop) -> None:
     def steps(done: int, total: int) -> None:
         workshop.listener(PackageProgress(package=label, received=done, total=total, phase="building"))
 
-    note = places.work.parent / f"{places.build.folder}.failed"
+    note = failure_note(places)
     if places.build.is_bisected and (failed := _failed_before(note, places.build.timeout)):
         raise InfrastructureError(f"{failed} (tried before; to build it again, remove {note})")
     steps(0, 0)
     places.log.unlink(missing_ok=True)
     runner = Runner(places.log, workshop.cancelled, steps)
-    if not places.build.is_bisected:
+    if places.build.is_bisected:
+        # On a machine where no bisection has run, a pinned commit is not there yet.
+        if runner.output(commands.has_commit_command(places))[0] != 0:
+            open_repository(places.build.repository, workshop.cache, [places.build.commit])
+    else:
         with locked(places.mirror.with_suffix(".lock"), workshop.cancelled):
             _fetch_commit(places, runner)
     for command in commands.checkout_commands(places):
@@ -144,6 +149,11 @@ def _build(places: Places, workshop: Workshop) -> None:
         if places.build.is_bisected and not _PASSING.search(f"{error}\n{places.log.read_text(errors='replace')}"):
             write_text(note, str(error))
         raise
+
+
+def failure_note(places: Places) -> Path:
+    """Return the file that says why a commit of a bisection cannot be built, if it was tried and the machine did not fail."""
+    return places.work.parent / f"{places.build.folder}.failed"
 
 
 def _failed_before(note: Path, limit_s: float | None) -> str:
@@ -192,7 +202,8 @@ def _swept(places: Places) -> Iterator[None]:
     """Remove the working folders before and after a build, except one that stays. The caller holds the lock of the build."""
     stays = places.build.is_bisected
     if stays:
-        (places.work / "index.lock").unlink(missing_ok=True)
+        for folder in (places.work, places.work / "patched"):
+            (folder / "index.lock").unlink(missing_ok=True)
 
     def sweep() -> None:
         for folder in (places.temporary if stays else places.work, places.made):

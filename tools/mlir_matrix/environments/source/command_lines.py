@@ -17,7 +17,7 @@ from mlir_matrix.base.digest import digest_value
 from mlir_matrix.environments.installed.prefix import read_prefix, wrapper
 from mlir_matrix.environments.machine import HOST
 from mlir_matrix.environments.source.package import SourceBuild
-from mlir_matrix.environments.source.repository import GIT, history_folder
+from mlir_matrix.environments.source.repository import GIT, history_folder, objects_folder
 
 Command = Sequence[str]
 
@@ -40,6 +40,17 @@ ninja -C "$folder" -j "$jobs" "$@" || exit
 mkdir -p "$made/bin" "$made/lib" "$folder/lib"
 for each do cp -a "$folder/bin/$each" "$made/bin/" || exit; done
 find "$folder/lib" -name "*.so*" -exec cp -a -t "$made/lib" {} +
+"""
+#: Removes CMake's cache, ``$0``, if CMake's files differ from those of the previous checkout: the cache keeps values of options,
+#: but this commit may have other defaults. The words are a git command that compares.
+_DROP_CACHE = '"$@" -- "*CMakeLists.txt" "*.cmake" "*.in" || rm -f "$0"'
+#: Checks out what the index ``$1`` has, by the index ``$2`` of the previous checkout; then come the words that start git.
+_CHECK_OUT_PATCHED = f"""\
+patched=$1 index=$2; shift 2
+tree=$(env "$patched" "$@" write-tree) || exit
+set -- env "$index" "$@"
+[ -z "$0" ] || sh -c '{_DROP_CACHE}' "$0" "$@" diff-index --cached --quiet "$tree"
+exec "$@" read-tree --reset -u "$tree"
 """
 
 
@@ -124,12 +135,34 @@ def checkout_commands(places: Places) -> Iterator[Command]:
     index = f"GIT_INDEX_FILE={places.work / 'index'}"
     yield ("mkdir", "-p", *map(str, (places.source, places.objects, places.temporary, places.made)))
     git = ("env", index, *GIT[1:], f"--git-dir={places.mirror}", f"--work-tree={places.source}")
-    if places.build.is_bisected and not places.build.command:
-        # Remove CMake's cache if its files differ: it keeps values of options, but this commit may have other defaults.
-        differs = ("diff-index", "--cached", "--quiet", places.build.commit, "--", "*CMakeLists.txt", "*.cmake", "*.in")
-        cache = str(places.objects / "CMakeCache.txt")
-        yield ("sh", "-c", '"$@" || rm -f "$0"', cache, *git, *differs)
-    yield (*git, "read-tree", "--reset", "-u", places.build.commit)
+    # A build by a command has no such file.
+    cache = str(places.objects / "CMakeCache.txt") if places.build.is_bisected and not places.build.command else ""
+    if not places.build.patches:
+        if cache:
+            yield ("sh", "-c", _DROP_CACHE, cache, *git, "diff-index", "--cached", "--quiet", places.build.commit)
+        yield (*git, "read-tree", "--reset", "-u", places.build.commit)
+        return
+    # The patched tree is made before the checkout: only files that differ from the previous one are written.
+    objects = places.work / "patched"
+    patched = f"GIT_INDEX_FILE={objects / 'index'}"
+    words = (*patching_git(places.mirror, objects), f"--work-tree={places.source}")
+    yield ("mkdir", "-p", str(objects))
+    yield ("env", patched, *words, "read-tree", places.build.commit)
+    for path, _ in places.build.patches:
+        yield ("env", patched, *words, "apply", "--cached", str(path))
+    yield ("sh", "-c", _CHECK_OUT_PATCHED, cache, patched, index, *words)
+
+
+def patching_git(repository: Path, objects: Path) -> Command:
+    """Return the words that start git with all objects of a repository, and a folder for new objects."""
+    return (
+        "env",
+        f"GIT_OBJECT_DIRECTORY={objects}",
+        f"GIT_ALTERNATE_OBJECT_DIRECTORIES={objects_folder(repository)}",
+        *GIT[1:],
+        *("-c", "apply.whitespace=nowarn", "-c", "apply.ignoreWhitespace=no"),
+        f"--git-dir={repository}",
+    )
 
 
 def build_commands(places: Places) -> Iterator[Command]:

@@ -58,15 +58,15 @@ def _words(shown: Iterable[str], writable: Iterable[str], flags: Iterable[str]) 
     return [*words, *(word for path in shown for word in ("--bind", path))]
 
 
-def confined_version(path: str, folder: str) -> str:
-    """Return the whole output of ``--version`` of a program in a user's folder; empty if it fails.
+def confined_version(path: str, folder: str, option: str = "--version") -> str:
+    """Return the whole output of ``--version``, or of another option, of a program in a user's folder; empty if it fails.
 
     The folder may come from a stranger's pull request, by its ``matrix.yaml``: the program has no network, writes nowhere, and
     sees its folder and the system's. Where this machine cannot confine, it runs as it is. Raise InfrastructureError.
     """
     shown = dict.fromkeys([*_SYSTEM, *_SETTINGS, folder, *needed_by(path)])
     with tempfile.TemporaryDirectory() as scratch:
-        text = version_of(path, _words(filter(os.path.exists, shown), [scratch], ["--unconfined"]))
+        text = version_of(path, _words(filter(os.path.exists, shown), [scratch], ["--unconfined"]), option)
     return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("not confined: "))
 
 

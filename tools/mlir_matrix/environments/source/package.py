@@ -7,8 +7,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
-from mlir_matrix.base.digest import digest_value
+from mlir_matrix.base.digest import digest_bytes, digest_value
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.catalog.releases import number
@@ -22,6 +23,8 @@ from mlir_matrix.environments.source.permissions import NONE, Permissions
 _LAYOUT = 2
 #: The mark between the number of a release that a bisection creates and the digits of its commit.
 COMMIT_MARK = "+git."
+#: The begin of a file's changes in a patch.
+_DIFF = re.compile(rb"^(?:diff --git |--- [^\n]*\n\+\+\+ )", re.MULTILINE)
 _GXX = re.compile(r"g\+\+-\d+")
 
 
@@ -50,6 +53,8 @@ class SourceBuild:
     targets: tuple[str, ...]
     #: The command that ``sh`` runs instead of CMake and Ninja.
     command: str = ""
+    #: Files of patches that are applied to the commit, in this order, and the digests of their diffs.
+    patches: tuple[tuple[Path, str], ...] = ()
     programs: tuple[str, ...]
     #: CMake variable, folder of a needed package, folder in that.
     variables: tuple[tuple[str, str, str], ...]
@@ -70,7 +75,8 @@ class SourceBuild:
 
     @cached_property
     def digest(self) -> str:
-        return self._digest(self.commit)
+        patched = [self.commit, *(digest for _, digest in self.patches)]
+        return self._digest(digest_value(patched) if self.patches else self.commit)
 
     def _digest(self, of: str) -> str:
         by_command = [self.command, utilities_digest()] if self.command else []
@@ -158,6 +164,9 @@ def source_build(
         ),
         targets=build.targets,
         command=build.command or "",
+        patches=tuple(
+            (path, digest_bytes(diff_of(path.read_bytes()))) for path in patch_files(entry.root, build.patches)
+        ),
         programs=filled(release.programs or entry.document.programs, release.release),
         variables=tuple(variables),
         needs=packages,
@@ -166,6 +175,18 @@ def source_build(
         network=entry.source.position("build", "network") if build.network else "",
         permissions=permissions,
     )
+
+
+def patch_files(root: Path, folder: str | None) -> list[Path]:
+    """Return the patches of a folder that is relative to a catalog's root, in the order in which they are applied."""
+    found = (root / folder).glob("*.patch") if folder else ()
+    return sorted(path for path in found if path.is_file())
+
+
+def diff_of(patch: bytes) -> bytes:
+    """Return the part of a patch that changes files: what follows its message."""
+    found = _DIFF.search(patch)
+    return patch[found.start() :] if found else b""
 
 
 def _compiler(needs: tuple[Package, ...]) -> Compiler:

@@ -44,6 +44,15 @@ def local_folder(address: str) -> Path | None:
     return None
 
 
+def objects_folder(git_folder: Path) -> Path:
+    """Return the folder of git's objects; a linked work tree or a submodule has a file instead of a git folder."""
+    if not git_folder.is_file():
+        return git_folder / "objects"
+    linked = git_folder.parent / git_folder.read_text().removeprefix("gitdir:").strip()
+    common = linked / "commondir"
+    return (linked / common.read_text().strip() if common.is_file() else linked) / "objects"
+
+
 def history_folder(address: str, cache: Path) -> Path:
     """Return the git folder with the history of a repository: the clone itself, or its mirror in the cache."""
     return local_folder(address) or cache / "git" / f"{digest_value(address)[:16]}-history.git"
@@ -62,6 +71,10 @@ class Repository:
     folder: Path
 
     def git(self, *words: str) -> str:
+        """Return the output of a git command as text. Raise GitError."""
+        return self.output(*words).decode("utf-8", "replace")
+
+    def output(self, *words: str) -> bytes:
         """Return the output of a git command. Raise GitError."""
         verb = next(word for word in words if not word.startswith("-"))
         return _run((*GIT, f"--git-dir={self.folder}", *words), f"git {verb} in {self.address}")
@@ -194,10 +207,10 @@ def _is_fixed(mirror: Repository, revision: str) -> bool:
     return mirror.succeeds("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
 
 
-def _run(command: Sequence[str], what: str) -> str:
+def _run(command: Sequence[str], what: str) -> bytes:
     done = subprocess.run(command, env=clean_environment(), stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if done.returncode != 0:
         lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no output"]
         said = next((line for line in lines if line.startswith(("fatal:", "error:"))), lines[-1])
         raise GitError(f"{what}: {said}")
-    return done.stdout.decode("utf-8", "replace")
+    return done.stdout

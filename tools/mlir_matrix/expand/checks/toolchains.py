@@ -89,6 +89,15 @@ def _provided(checker: Checker, document: Component, component: Entry[Document],
         checker.wrong(component, message, *at)
 
 
+def _build_of_downstream(checker: Checker, component: Entry[Component], build: Build) -> None:
+    """Check what a downstream adds to a build: pins that go with a commit, and carried patches."""
+    for name in build.pins:
+        checker.known(component, "component", name, checker.catalog.components, "build", "pins", name)
+    folder = build.patches
+    if folder and (not all(map(_PART.fullmatch, folder.split("/"))) or not (component.root / folder).is_dir()):
+        checker.wrong(component, f"'{printable(folder)}' is no folder of the catalog", "build", "patches")
+
+
 def _build(checker: Checker, component: Entry[Component], build: Build) -> None:
     """Check that no value of a build looks like an option, because the values become words of command lines."""
     if build.repository.startswith("-") or not build.repository.isprintable() or "::" in build.repository:
@@ -98,6 +107,7 @@ def _build(checker: Checker, component: Entry[Component], build: Build) -> None:
         )
     if build.folder != "." and not all(map(_PART.fullmatch, build.folder.split("/"))):
         checker.wrong(component, f"'{printable(build.folder)}' is no folder of the repository", "build", "folder")
+    _build_of_downstream(checker, component, build)
     for name in build.options:
         if _VARIABLE.fullmatch(name) is None:
             checker.wrong(component, f"'{printable(name)}' is no variable of CMake", "build", "options", name)

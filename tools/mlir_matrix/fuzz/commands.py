@@ -121,7 +121,7 @@ def fuzz_command(
         "findings": found,
         "pairs": {f"{after} after {before}": count for (before, after), count in fuzzer.counts.coverage.pairs.items()},
     }
-    show(form, document, lines(document))
+    show(form, document, lines(document), markup=True)
     return int(new > 0)
 
 

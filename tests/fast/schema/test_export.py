@@ -42,11 +42,11 @@ def test_every_top_level_model_has_a_schema() -> None:
     assert inner < found
     assert {name.lower() for name in found - inner} == {name.replace("-", "") for name in export.FILES}
     documents = {
-        "audit", "best", "bisect", "bisect-steps", "cache-gc", "calibration", "comparison", "conflicts",
+        "audit", "best", "bisect", "bisect-steps", "builds", "cache-gc", "calibration", "comparison", "conflicts",
         "container-images", "cost-audit", "cost-comparison", "cost-update", "costs", "doctor", "durations", "entry",
         "events", "expect", "explanation", "fetched", "fleet", "fuzz", "gc", "golden-explanation", "golden-update", "history",
         "history-diff", "history-error-growing", "history-first-bad", "history-flaky", "history-runs",
-        "history-slower", "history-today", "inputs", "listing", "locked", "machine-check", "machines", "oracles",
+        "history-slower", "history-today", "inputs", "integration", "listing", "locked", "machine-check", "machines", "oracles",
         "plan", "probe", "reduce", "results", "roll", "support", "toolchain", "verified-containers",
         "verified-toolchain",
     }  # fmt: skip

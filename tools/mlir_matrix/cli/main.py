@@ -26,6 +26,10 @@ VERBS: Mapping[str, LazyVerb | LazyGroup] = {
     "reduce": LazyVerb(
         "Reduce a failing test to the smallest program that fails alike.", "reduce.commands:reduce_command"
     ),
+    "integrate": LazyVerb(
+        "Move a pin to the furthest commit at which everything expected holds.",
+        "integrate.commands:integrate_command",
+    ),
     "fuzz": LazyVerb("Find miscompiles by programs that are composed at random.", "fuzz.commands:fuzz_command"),
     "cost": LazyGroup(
         "Count and measure what tests cost, and compare with another side.",
@@ -82,6 +86,8 @@ VERBS: Mapping[str, LazyVerb | LazyGroup] = {
             "list": LazyVerb("List components and their releases.", "toolchain.commands:list_command"),
             "which": LazyVerb("Print the path of a tool.", "toolchain.commands:which_command"),
             "roll": LazyVerb("Test newer releases and propose those that pass.", "toolchain.commands:roll_command"),
+            "push": LazyVerb("Add built commits to a store that others read.", "toolchain.store:push_command"),
+            "pull": LazyVerb("Take built commits from a store.", "toolchain.store:pull_command"),
             "gc": LazyVerb("Remove packages that no lock file names.", "toolchain.commands:gc_command"),
         },
         "matrix toolchain list llvm",

@@ -35,6 +35,7 @@ from mlir_matrix.fleet import documents as fleet
 from mlir_matrix.fuzz import documents as fuzz
 from mlir_matrix.golden import documents as golden
 from mlir_matrix.history import documents as history
+from mlir_matrix.integrate import documents as integrate
 from mlir_matrix.plan import documents as plan
 from mlir_matrix.reduce import documents as reduce
 from mlir_matrix.results import documents as results
@@ -71,6 +72,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "best": cost.BestDocument,
     "bisect": bisect.Bisections,
     "bisect-steps": bisect_steps.SteppedBisections,
+    "builds": toolchain.TransferredBuilds,
     "cache-gc": results.CacheGc,
     "calibration": golden.Calibration,
     "comparison": compare.Comparisons,
@@ -101,6 +103,7 @@ DOCUMENTS: Mapping[str, Any] = {
     "history-slower": history.Slower,
     "history-today": history.Today,
     "inputs": golden.Inputs,
+    "integration": integrate.IntegrationDocument,
     "listing": browse.Listing,
     "locked": toolchain.Locked,
     "machine-check": fleet.MachineCheck,
@@ -130,6 +133,7 @@ _OF_DOCUMENTS = (
     fleet,
     fuzz,
     golden,
+    integrate,
     history,
     plan,
     cost,

@@ -243,3 +243,22 @@ class RolledToolchain(TypedDict):
     """What is broken with all of them."""
     patches: list[RollPatch]
     """Empty if the whole suite is not as expected with all of them."""
+
+
+class TransferredBuild(TypedDict):
+    """A built commit that was added to a store, or taken from it."""
+
+    name: str
+    bytes: int
+    """Of its files; 0 if it was there already."""
+    transferred: int
+    """Compressed, without files that were there already."""
+
+
+@document
+class TransferredBuilds(TypedDict):
+    """Built commits that were shared (`matrix toolchain push` and `pull`, with `--format json`)."""
+
+    schema: Literal["mlir-matrix/builds/v1"]
+    summary: dict[str, int]
+    builds: list[TransferredBuild]

@@ -64,7 +64,12 @@ def remove_unused(path: Path, dry_run: bool) -> bool:
 
 
 def remove_builds(path: Path, dry_run: bool) -> bool:
-    """Remove the folders that bisections build a component in and return True, unless a process builds in one of them."""
+    """Remove the folders that bisections build a component in and return True, unless a process builds in one of them.
+
+    Also the folders in which integrations apply patches.
+    """
+    if is_held(path):
+        return False
     with ExitStack() as stack:
         try:
             for lock in path.glob("*.lock"):

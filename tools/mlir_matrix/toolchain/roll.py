@@ -158,7 +158,11 @@ def roll(
                 component=name, pinned=pins[name], release=release.release, moved=moved, kept=dict(found.pins),
                 affected=affected, findings=_try(before, after, affected, run) if affected else Findings(),
             )  # fmt: skip
-            if accept and trial.findings.results and (change := _acceptance(after, trial.findings.results)):
+            if (
+                accept
+                and trial.findings.results
+                and (change := acceptance(after.session, suite, trial.findings.results))
+            ):
                 trial = replace(trial, accepted=change)
                 session = _expecting(session, suite, change)
                 after = _Stand(with_pins(session, {**found.pins, **tried}), suite)
@@ -177,16 +181,16 @@ def roll(
     return found
 
 
-def _acceptance(after: _Stand, results: Sequence[TestResult]) -> FileChange | None:
+def acceptance(session: Session, suite: str, results: Iterable[TestResult]) -> FileChange | None:
     """Return the change of the suite's expectations that these results need; None if some test can have none."""
-    catalog = after.session.catalog
-    others = {name: entry for name, entry in catalog.expectations.items() if name != after.suite}
+    catalog = session.catalog
+    others = {name: entry for name, entry in catalog.expectations.items() if name != suite}
     # Ignore the rules of the file itself, which change.
-    bare = _with_catalog(after.session, replace(catalog, expectations=others))
-    tests = [test for test in select_tests(bare, [after.suite]) if test.selected]
+    bare = _with_catalog(session, replace(catalog, expectations=others))
+    tests = [test for test in select_tests(bare, [suite]) if test.selected]
     by_id = {result.id: result for result in results}
-    old = catalog.expectations.get(after.suite)
-    change, document = expectations_change(catalog.suites[after.suite], old, tests, by_id)
+    old = catalog.expectations.get(suite)
+    change, document = expectations_change(catalog.suites[suite], old, tests, by_id)
     return None if document["left"] else change
 
 

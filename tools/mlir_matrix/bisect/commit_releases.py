@@ -100,7 +100,7 @@ def _with_releases(
     components = {**session.catalog.components, entry.name: replace(entry, document=document)}
     catalog = replace(session.catalog, components=components)
     permissions = replace(session.permissions, own=source.component if source.is_own else "")
-    return replace(session, catalog=catalog, pins=replace(session.pins, catalog=catalog), permissions=permissions)
+    return replace(session.with_catalog(catalog), permissions=permissions)
 
 
 def _release(entry: Entry[Component], repository: Repository, commit: str) -> Release:

@@ -72,7 +72,7 @@ def list_commits(repository: Repository, good: str, bad: str, *, first_parent: b
     _check_depth(repository, listed, first)
     if first not in listed:
         # The good end is on a merged branch, so every commit of the line comes after it.
-        listed = {first: ("", repository.git("log", "-1", "--format=%s", first).strip()), **listed}
+        listed = {first: ("", repository.subject(first)), **listed}
     places = {commit: index for index, commit in enumerate(listed)}
     before = ((index - 1,) if index else () for index in range(len(listed)))
     among = (tuple(places[each] for each in names.split() if each in places) for names, _ in listed.values())

@@ -91,6 +91,10 @@ class Session:
         """Return the session with more pins: components with the full names of their releases."""
         return replace(self, pins=replace(self.pins, overrides={**self.pins.overrides, **more}))
 
+    def with_catalog(self, catalog: Catalog) -> Session:
+        """Return the session with another catalog, also for its pins."""
+        return replace(self, catalog=catalog, pins=replace(self.pins, catalog=catalog))
+
     def without_pin(self, component: str) -> Session:
         """Return the session with the default release of a component."""
         overrides = {name: release for name, release in self.pins.overrides.items() if name != component}

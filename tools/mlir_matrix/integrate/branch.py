@@ -14,7 +14,7 @@ from mlir_matrix.environments.source.repository import GIT, Repository, local_fo
 from mlir_matrix.integrate.changes import FileCommit
 
 #: Who commits where git knows no person.
-_NOBODY = ("GIT_COMMITTER_NAME=matrix", "GIT_COMMITTER_EMAIL=", "GIT_AUTHOR_NAME=matrix", "GIT_AUTHOR_EMAIL=")
+_DEFAULT_PERSON = ("GIT_COMMITTER_NAME=matrix", "GIT_COMMITTER_EMAIL=", "GIT_AUTHOR_NAME=matrix", "GIT_AUTHOR_EMAIL=")
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def _commit(
 
 
 def _person(repository: Repository) -> Iterable[str]:
-    return () if repository.succeeds("var", "GIT_COMMITTER_IDENT") else _NOBODY
+    return () if repository.succeeds("var", "GIT_COMMITTER_IDENT") else _DEFAULT_PERSON
 
 
 def _free_name(repository: Repository, name: str, commit: str) -> str:

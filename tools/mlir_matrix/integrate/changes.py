@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
-from mlir_matrix.base.text import Edit, apply
+from mlir_matrix.base.text import apply
 from mlir_matrix.bisect.commits import SHORT
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.load import KNOWN_GOOD
@@ -19,7 +17,7 @@ from mlir_matrix.integrate.carried import Patch
 from mlir_matrix.integrate.coupled import CoupledRelease
 from mlir_matrix.integrate.patched_trees import Applied
 from mlir_matrix.integrate.verdicts import PatchVerdict
-from mlir_matrix.toolchain.edits import added, plain, values
+from mlir_matrix.toolchain.edits import added, plain, replaced, values, values_of
 from mlir_matrix.toolchain.roll import by_root, edited
 
 
@@ -78,13 +76,13 @@ def _file(entry: Entry[Component]) -> Path:
 def _with_release(entry: Entry[Component], release: str, commit: str, pinned: str) -> str:
     """Return a component's file with a release. It takes the place of the pinned one if that is a commit, too."""
     text = _file(entry).read_bytes().decode()
-    releases = _values_of(text)["releases"]
+    releases = values_of(text)["releases"]
     listed = {each["release"].value: each for each in map(values, releases.value)}
     if release in listed:
         return text
     old = listed.get(pinned, {})
     if COMMIT_MARK in pinned and "commit" in old:
-        return apply(text, [_replaced(old["release"], release), _replaced(old["commit"], commit)])
+        return apply(text, [replaced(old["release"], plain(release)), replaced(old["commit"], plain(commit))])
     source = "" if entry.document.provider == Provider.SOURCE.value else ", provider: source"
     item = f"- {{release: {plain(release)}{source}, commit: {commit}, programs: [bin]}}"
     return apply(text, [added(text, releases, releases.value[-1], item)])
@@ -92,22 +90,12 @@ def _with_release(entry: Entry[Component], release: str, commit: str, pinned: st
 
 def _with_patches(text: str, folder: str) -> str:
     """Return a component's file whose build names a folder of patches."""
-    build = _values_of(text)["build"]
+    build = values_of(text)["build"]
     keys = values(build)
     if "patches" in keys:
-        return apply(text, [_replaced(keys["patches"], folder)])
+        return apply(text, [replaced(keys["patches"], plain(folder))])
     # Not after the last key, which may be a text of several lines.
     return apply(text, [added(text, build, keys["repository"], f"patches: {plain(folder)}")])
-
-
-def _values_of(text: str) -> dict[str, yaml.Node]:
-    root = yaml.compose(text, Loader=yaml.SafeLoader)
-    assert root is not None, "it was loaded"
-    return values(root)
-
-
-def _replaced(node: yaml.Node, value: str) -> Edit:
-    return node.start_mark.index, node.end_mark.index, plain(value)
 
 
 def together(subject: str, parts: Sequence[FileCommit]) -> FileCommit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -43,7 +43,7 @@ from mlir_matrix.integrate.documents import IntegrationBreak, IntegrationDocumen
 from mlir_matrix.integrate.integration import Integration
 from mlir_matrix.integrate.patched_trees import PatchedTrees
 from mlir_matrix.integrate.report import issue, lines, pull_request
-from mlir_matrix.integrate.trials import Trials
+from mlir_matrix.integrate.trials import Trials, Tried
 from mlir_matrix.integrate.upstream import UpstreamChanges
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.results.run_folder import RunFolder
@@ -147,32 +147,38 @@ def integrate_command(how: IntegrateOptions, current: Session, limits: Limits, f
     wrong, or the start cannot be built; 3 the infrastructure failed.
     """
     began = time.monotonic()
+    tell: Callable[[str], object] = (lambda _line: None) if quiet else note
     begin = _find_start(how, current)
     if how.dry_run:
         for line in plan_of_commands(begin.session, begin.source, begin.start, how.end):
             click.echo(line)
         return 0
-    ends = _find_ends(how, begin, quiet=quiet)
+    ends = _find_ends(how, begin, tell)
     if ends.first == ends.last:
-        now: UpstreamCommit = {"commit": ends.last, "subject": ends.subject}
-        note(f"nothing to integrate: {how.component} is at {ends.last[:SHORT]} {ends.subject}")
+        now: UpstreamCommit = {"commit": ends.last, "subject": ends.repository.subject(ends.last)}
+        note(f"nothing to integrate: {how.component} is at {ends.last[:SHORT]} {now['subject']}")
         show(form, unmoved_document(how.component, now), [])
         return 0
     ground = _ground(how, ends)
     objects = current.home.cache / "builds" / f"{how.component}-patched"
-    trees = PatchedTrees(ground.repository, objects)
+    trees = PatchedTrees(ground.commits.repository, objects)
     upstream = UpstreamChanges(ground.commits, trees)
     with sole_user(objects, f"another integration of {how.component} is running"), shown(quiet=quiet) as listener:
         trials = Trials(
-            session=ground.session, source=ground.source, trees=trees, names=[how.suite], limits=limits, listener=listener,
+            session=ground.begin.session,
+            source=ground.begin.source,
+            trees=trees,
+            names=[how.suite],
+            limits=limits,
+            listener=listener,
             store=Store(how.store) if how.store else None,
-            tell=(lambda _line: None) if quiet else note,
+            tell=tell,
             is_late=lambda: time.monotonic() - began > how.budget,
-        )  # fmt: skip
+        )
         found = Integration(commits=ground.commits, upstream=upstream, trials=trials, patches=ground.patches)
         found.run(reverting=how.reverts)
         changes = list(_changes(how, ground, found))
-    document = document_of(how.component, found, changes, time.monotonic() - began)
+        document = document_of(how.component, found, changes, time.monotonic() - began)
     document["not_proposed"] = ground.not_proposed
     if not how.check:
         _write(how, ground, document, changes)
@@ -183,39 +189,6 @@ def integrate_command(how: IntegrateOptions, current: Session, limits: Limits, f
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Ground:
-    """Where the walk is: the commits, and what is carried."""
-
-    session: Session
-    source: CommitSource
-    repository: Repository
-    commits: Commits
-    patches: Sequence[Patch]
-    #: The folder of the patches; None for those of a branch.
-    folder: Path | None
-    pinned: str
-    #: Why no branch can be made; empty if one can.
-    not_proposed: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Ends:
-    """From where to where to walk."""
-
-    session: Session
-    source: CommitSource
-    repository: Repository
-    pinned: str
-    first: str
-    last: str
-
-    @property
-    def subject(self) -> str:
-        """The subject of the last commit."""
-        return self.repository.git("log", "-1", "--no-color", "--format=%s", self.last).strip()
-
-
-@dataclass(frozen=True, kw_only=True)
 class _Start:
     """What is walked, before its repository is read."""
 
@@ -223,6 +196,29 @@ class _Start:
     source: CommitSource
     pinned: str
     start: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Ends:
+    """From where to where to walk."""
+
+    begin: _Start
+    repository: Repository
+    first: str
+    last: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Ground:
+    """Where the walk is: the commits, and what is carried."""
+
+    begin: _Start
+    commits: Commits
+    patches: Sequence[Patch]
+    #: The folder of the patches; None for those of a branch.
+    folder: Path | None
+    #: Why no branch can be made; empty if one can.
+    not_proposed: str
 
 
 def _find_start(how: IntegrateOptions, current: Session) -> _Start:
@@ -241,10 +237,9 @@ def _find_start(how: IntegrateOptions, current: Session) -> _Start:
     return _Start(session=session, source=source, pinned=pinned, start=start)
 
 
-def _find_ends(how: IntegrateOptions, begin: _Start, *, quiet: bool) -> _Ends:
+def _find_ends(how: IntegrateOptions, begin: _Start, tell: Callable[[str], object]) -> _Ends:
     """Return the first commit and the newest one to take. Raise UsageError."""
     session, source, start = begin.session, begin.source, begin.start
-    tell = (lambda _line: None) if quiet else note
     repository = open_repository(source.repository, session.home.cache, [start, how.end], tell)
     first, last = repository.commit(start), repository.commit(how.end)
     base = fork(repository, first, last)
@@ -253,12 +248,12 @@ def _find_ends(how: IntegrateOptions, begin: _Start, *, quiet: bool) -> _Ends:
         first = base
     if how.goal and first != last:
         last = _goal(how.goal, session, CoupledPins(repository, source), first, last)
-    return _Ends(session=session, source=source, repository=repository, pinned=begin.pinned, first=first, last=last)
+    return _Ends(begin=begin, repository=repository, first=first, last=last)
 
 
 def _ground(how: IntegrateOptions, ends: _Ends) -> _Ground:
     """Return the commits between the ends, and the carried patches. Raise UsageError."""
-    entry = ends.session.catalog.components[how.component]
+    entry = ends.begin.session.catalog.components[how.component]
     try:
         commits = list_commits(ends.repository, ends.first, ends.last, first_parent=how.first_parent)
     except UsageError as error:
@@ -267,13 +262,10 @@ def _ground(how: IntegrateOptions, ends: _Ends) -> _Ground:
     warn(*commits.warnings)
     patches, folder = _carried(how, entry.root, ends)
     return _Ground(
-        session=ends.session,
-        source=ends.source,
-        repository=ends.repository,
+        begin=ends.begin,
         commits=commits,
         patches=patches,
         folder=folder,
-        pinned=ends.pinned,
         not_proposed=_why_not_proposed(how, entry, patches, folder),
     )
 
@@ -311,7 +303,7 @@ def _goal(goal: tuple[str, str], session: Session, coupled: CoupledPins, first: 
 
 def _carried(how: IntegrateOptions, root: Path, ends: _Ends) -> tuple[Sequence[Patch], Path | None]:
     """Return the carried patches, and their folder if they are files."""
-    repository, named = ends.repository, ends.source.build.patches
+    repository, named = ends.repository, ends.begin.source.build.patches
     folder = Path(how.patches).resolve()
     if how.patches and not folder.is_dir() and repository.succeeds("rev-parse", "--verify", "--quiet", how.patches):
         return patches_of_branch(repository, how.patches, ends.first, ends.last), None
@@ -330,32 +322,33 @@ def _changes(how: IntegrateOptions, ground: _Ground, found: Integration) -> Iter
     """
     if ground.not_proposed:
         return
-    parts = list(_parts(how, ground, found))
+    tried = found.at_target
+    parts = list(_parts(how, ground, found, tried))
     to = ground.commits.ids[found.target][:SHORT]
     if found.target != ground.commits.good:
         yield together(f"Move {how.component} to {to}", parts)
     else:
         yield from parts
     if ground.folder is not None:
-        there = found.at_target.applied.left_out
-        unneeded = [each.patch for each in found.verdicts if each.state == "unneeded" and each.patch.name not in there]
+        absent = tried.applied.left_out
+        unneeded = [each.patch for each in found.verdicts if each.state == "unneeded" and each.patch.name not in absent]
         commit = ground.commits.ids[found.target]
         carried = [*found.carried_reverts, *ground.patches]
         apply = partial(found.upstream.trees.apply, commit)
         yield from unneeded_files(ground.folder, unneeded, carried, apply)
 
 
-def _parts(how: IntegrateOptions, ground: _Ground, found: Integration) -> Iterator[FileCommit]:
-    """Yield what holds only together: the pin, patches, names of passes, and expectations."""
-    catalog, commits = ground.session.catalog, ground.commits
-    tried, to = found.at_target, commits.ids[found.target]
+def _parts(how: IntegrateOptions, ground: _Ground, found: Integration, tried: Tried) -> Iterator[FileCommit]:
+    """Yield what holds only together: the pin, patches, names of passes, and expectations; ``tried`` at the commit to pin."""
+    catalog, commits = ground.begin.session.catalog, ground.commits
+    to = commits.ids[found.target]
     if found.target != commits.good:
         pinned = PinnedCommit(
             component=how.component,
             release=tried.release,
             commit=to,
             subject=commits.subjects[found.target],
-            replaces=ground.pinned,
+            replaces=ground.begin.pinned,
             others=tried.pins,
         )
         yield pin_commit(catalog, pinned, _folder_to_name(how, ground))
@@ -369,7 +362,7 @@ def _parts(how: IntegrateOptions, ground: _Ground, found: Integration) -> Iterat
                 files={rename.path: rename.text.encode()},
             )
     if tried.fixed:
-        change = acceptance(ground.session, how.suite, tried.fixed.values())
+        change = acceptance(ground.begin.session, how.suite, tried.fixed.values())
         if change and change.text != change.before:
             tests = "\n".join(sorted(tried.fixed))
             yield FileCommit(
@@ -381,7 +374,7 @@ def _parts(how: IntegrateOptions, ground: _Ground, found: Integration) -> Iterat
 
 def _folder_to_name(how: IntegrateOptions, ground: _Ground) -> str:
     """Return the folder of patches, relative to the catalog, if the component's file names another one or none."""
-    entry = ground.session.catalog.components[how.component]
+    entry = ground.begin.session.catalog.components[how.component]
     build = entry.document.build
     if ground.folder is None or build is None:
         return ""
@@ -402,7 +395,7 @@ def _write(
         repeat = [shlex.join(words) for words in _repeat(how, ground, found)]
         write_text(path, "".join(f"{line}\n" for line in issue(document, found, repeat)))
     write_text(folder / "pull-request.md", "".join(f"{line}\n" for line in pull_request(document)))
-    for number, (place, ours) in enumerate(by_place(changes, ground.session.catalog.roots).items(), 1):
+    for number, (place, ours) in enumerate(by_place(changes, ground.begin.session.catalog.roots).items(), 1):
         name = "changes.patch" if number == 1 else f"changes-{number}.patch"
         write_file(folder / name, "".join(patch_lines(place, ours)).encode("utf-8", "surrogateescape"))
         repository = repository_of(place)
@@ -417,8 +410,8 @@ def _write(
 
 def _repeat(how: IntegrateOptions, ground: _Ground, found: IntegrationBreak) -> Iterator[list[str]]:
     """Yield the commands that show a break: of its commit, of its build, and the one that reduces its program."""
-    yield ["git", "-C", str(ground.repository.top), "show", found["culprits"][0]["commit"]]
+    yield ["git", "-C", str(ground.commits.repository.top), "show", found["culprits"][0]["commit"]]
     if found["tests"]:
-        where = [*catalog_options(ground.session.catalog.roots[1:]), "--pin", f"{how.component}={found['pin']}"]
+        where = [*catalog_options(ground.begin.session.catalog.roots[1:]), "--pin", f"{how.component}={found['pin']}"]
         yield [launcher(), "run", found["tests"][0], *where]
         yield [launcher(), "reduce", found["tests"][0], *where]

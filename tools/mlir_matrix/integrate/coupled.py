@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -70,17 +71,10 @@ class CoupledPins:
             release = _released(session, component, self.named_at(commit)[component])[1].release
             return number(release) >= number(least)
 
-        low, high = -1, len(line) - 1
-        if not is_enough(line[high]):
-            named = self.named_at(line[high])[component]
+        if not is_enough(line[-1]):
+            named = self.named_at(line[-1])[component]
             raise UsageError(f"--goal {component}>={least}: the newest commit goes with {named}")
-        while high - low > 1:
-            middle = (low + high) // 2
-            if is_enough(line[middle]):
-                high = middle
-            else:
-                low = middle
-        return high
+        return bisect_left(line, True, key=is_enough)
 
 
 def _released(session: Session, component: str, word: str) -> tuple[Session, CoupledRelease]:

@@ -79,7 +79,7 @@ def _commit(found: Integration, point: int) -> UpstreamCommit:
 
 
 def _break(found: Integration, each: ExplainedBreak) -> IntegrationBreak:
-    results = [each.tried.broken[test] for test in each.found.tests if test in each.tried.broken]
+    results = each.tried.results_of(each.found.tests)
     return {
         "kind": each.found.kind,
         "fault": each.fault,

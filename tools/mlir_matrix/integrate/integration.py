@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -15,7 +15,6 @@ from mlir_matrix.integrate.trials import Trials, Tried, probed
 from mlir_matrix.integrate.upstream import UpstreamChanges
 from mlir_matrix.integrate.verdicts import PatchVerdict, Trial, judge_patches
 from mlir_matrix.integrate.walk import Break, LateError, Probed, Walk
-from mlir_matrix.results.results import TestResult
 
 #: What has to change after a break: upstream, a carried patch, or what the catalog says of tools and tests.
 Fault = Literal["upstream", "patch", "catalog"]
@@ -70,14 +69,14 @@ class Integration:
 
     def run(self, *, reverting: bool) -> None:
         """Find all of it; ``reverting``: also try the newest commit with reverts. Raise UsageError if the start cannot be built."""
-        self.walk = Walk(commits=self.commits, probe=self._probe)
+        self.walk = self._walk()
         start = self.walk.at(self.commits.good)
         if start.unbuildable:
             raise UsageError(f"the walk cannot begin at {self._name(self.commits.good)}: {start.unbuildable}")
         self.best = self.walk.run()
         while self._follow_rename():
             # A commit before the change shows what it showed.
-            self.walk = Walk(commits=self.commits, probe=self._probe)
+            self.walk = self._walk()
             self.best = self.walk.run()
         self.breaks = [self._explained(each, ()) for each in self.walk.breaks]
         self.breaks.sort(key=lambda each: each.found.candidates)
@@ -90,11 +89,6 @@ class Integration:
     def is_complete(self) -> bool:
         """Return whether the time sufficed."""
         return not (self.late or self.walk.late or any(each.state == "unknown" for each in self.verdicts))
-
-    @property
-    def at_best(self) -> Tried:
-        """What the furthest green commit shows with all patches."""
-        return self._tried(self.best)
 
     @property
     def carried_reverts(self) -> tuple[Patch, ...]:
@@ -111,8 +105,11 @@ class Integration:
         """What the commit to pin shows with all patches and reverts."""
         return self._tried(self.target, self.carried_reverts)
 
-    def _probe(self, point: int) -> Probed:
-        return probed(self.commits.ids[point], self._tried(point))
+    def _walk(self, reverts: Sequence[Patch] = ()) -> Walk:
+        """Return a walk over all commits, with reverts and the carried patches."""
+        return Walk(
+            commits=self.commits, probe=lambda point: probed(self.commits.ids[point], self._tried(point, reverts))
+        )
 
     def _tried(self, point: int, reverts: Sequence[Patch] = ()) -> Tried:
         return self.trials_at(point).at(self.commits.ids[point], [*reverts, *self.patches])
@@ -133,13 +130,13 @@ class Integration:
     def _find_and_follow(self) -> bool:
         for found in sorted(self.walk.breaks, key=lambda each: each.candidates):
             tried = self._tried(found.shown_at)
-            result = next((tried.broken[test] for test in found.tests if test in tried.broken), None)
-            if result is None:
+            results = tried.results_of(found.tests)
+            if not results:
                 continue
             trials = self.trials_at(found.shown_at)
             before = self._tried(found.last_good).prefix
             texts = {each.path: each.text for _, each, _ in self.renames}
-            rename = find_rename(trials.session, result, before, tried.prefix, texts)
+            rename = find_rename(trials.session, results[0], before, tried.prefix, texts)
             if rename is None:
                 continue
             following = replace(trials, session=renamed(trials.session, rename), tried={})
@@ -175,7 +172,7 @@ class Integration:
         if guilty is not None:
             name = ", ".join(each.name for each in guilty)
             return explained("patch", f"without {name} it holds at this commit", name)
-        if any(result.outcome == "unsupported" for result in _results(found, tried)):
+        if any(result.outcome == "unsupported" for result in tried.results_of(found.tests)):
             return explained("catalog", "nothing in the catalog says how to do this with this release")
         return explained("upstream", "it fails without carried patches, too" if self.patches else "")
 
@@ -202,7 +199,7 @@ class Integration:
         commit = self.commits.ids[self.target]
         try:
             seen = probed(commit, self.trials_at(self.target).at(commit, [*self.carried_reverts, *kept]))
-            holds = not seen.unbuildable and not seen.broken.keys() - self.walk.before
+            holds = seen.holds(self.walk.before)
         except LateError:
             holds, self.late = False, True
         if unneeded and not holds:
@@ -230,14 +227,14 @@ class Integration:
             for culprit in sorted({each.found.candidates[0] for each in todo}, reverse=True):
                 commit, subject = self.commits.ids[culprit], self.commits.subjects[culprit]
                 reverts.append(revert_of(self.commits.repository, commit, subject, len(reverts) + 1))
-            walk = Walk(commits=self.commits, probe=self._probe_with(reverts))
+            walk = self._walk(reverts)
             walk.before = self.walk.before
             seen = walk.at(top)
             left = self._tried(top, reverts).applied.left_out
             stuck = next((each for each in reverts if each.name in left and not left[each.name].is_there), None)
             if stuck is not None:
                 return self._failed(top, reverts, f"{stuck.subject} conflicts: {'; '.join(left[stuck.name].where)}")
-            if not seen.unbuildable and not seen.broken.keys() - walk.before:
+            if seen.holds(walk.before):
                 return Reverted(commit=self.commits.ids[top], reverts=tuple(reverts))
             walk.run()
             if walk.late:
@@ -245,9 +242,6 @@ class Integration:
             todo = [self._explained(each, reverts) for each in walk.breaks]
             self.breaks += todo
         return self._failed(top, reverts, f"there are new breaks after {_ROUNDS} rounds")
-
-    def _probe_with(self, reverts: Sequence[Patch]) -> Callable[[int], Probed]:
-        return lambda point: probed(self.commits.ids[point], self._tried(point, reverts))
 
     def _failed(self, top: int, reverts: Sequence[Patch], trouble: str) -> Reverted:
         return Reverted(commit=self.commits.ids[top], reverts=tuple(reverts), trouble=trouble)
@@ -277,7 +271,3 @@ def _shows(found: Break, seen: Probed) -> bool:
     if seen.unbuildable:
         return True
     return any(test in seen.broken for test in found.tests)
-
-
-def _results(found: Break, tried: Tried) -> list[TestResult]:
-    return [tried.broken[test] for test in found.tests if test in tried.broken]

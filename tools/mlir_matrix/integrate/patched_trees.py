@@ -96,7 +96,7 @@ class PatchedTrees:
     @cached_property
     def _words(self) -> tuple[str, ...]:
         self.objects.mkdir(parents=True, exist_ok=True)
-        # Of a git that was killed; nobody else uses this index.
+        # A git that was killed left it: the caller is the only user of the folder.
         (self.objects / "index.lock").unlink(missing_ok=True)
         index = f"GIT_INDEX_FILE={self.objects / 'index'}"
         return ("env", index, *patching_git(self.repository.folder, self.objects))

@@ -68,7 +68,7 @@ def renamed(session: Session, rename: Rename) -> Session:
     source = parse(rename.text, entry.source.file)
     step = replace(entry, document=Step.model_validate(source.data), source=source)
     changed = replace(catalog, steps={**catalog.steps, rename.step: step})
-    return replace(session, catalog=changed, pins=replace(session.pins, catalog=changed))
+    return session.with_catalog(changed)
 
 
 def _similar(old: str, new: set[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -58,6 +58,10 @@ class Tried:
     #: How many tests ran.
     ran: int = 0
 
+    def results_of(self, tests: Iterable[str]) -> list[TestResult]:
+        """Return the results of those of these tests that are broken."""
+        return [self.broken[test] for test in tests if test in self.broken]
+
 
 @dataclass(kw_only=True)
 class Trials:
@@ -72,7 +76,7 @@ class Trials:
     listener: Listener
     #: Says what is tried.
     tell: Callable[[str], object]
-    #: Returns True if the time is over. The first commit is built all the same.
+    #: Returns True if the time is over. The first commit is built even then.
     is_late: Callable[[], bool]
     #: Where builds are taken from, and kept if it is a folder.
     store: Store | None = None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 
 from mlir_matrix.bisect.commits import Commits
-from mlir_matrix.environments.source.repository import GitError, Repository
+from mlir_matrix.environments.source.repository import Repository
 from mlir_matrix.integrate.carried import DIFF_WORDS, Patch
 from mlir_matrix.integrate.patched_trees import PatchedTrees
 
@@ -35,21 +36,12 @@ class UpstreamChanges:
         At the last one it is not: it conflicts, or is already there. It is assumed that this changes once. Empty: so it is at the
         first one.
         """
-        low, high = -1, len(line) - 1
-        while high - low > 1:
-            # The first one first.
-            middle = 0 if low < 0 else (low + high) // 2
-            if patch.name in self.trees.apply(line[middle], [*others, patch]).left_out:
-                high = middle
-            else:
-                low = middle
-            if high == 0:
-                return ""
-        return line[high]
+        left_out = partial(self._is_left_out, patch, others)
+        place = bisect_left(line, True, hi=len(line) - 1, key=left_out)
+        return line[place] if place else ""
 
-    def subject(self, commit: str) -> str:
-        """Return the subject of a commit, which may be on a merged branch."""
-        return self._repository.git("log", "-1", "--no-color", "--format=%s", commit).strip()
+    def _is_left_out(self, patch: Patch, others: Sequence[Patch], commit: str) -> bool:
+        return patch.name in self.trees.apply(commit, [*others, patch]).left_out
 
     def _known(self, digits: str) -> str:
         """Return the commit between the ends that digits stand for; empty if there is none."""
@@ -67,7 +59,7 @@ class UpstreamChanges:
         ends = (self.commits.ids[self.commits.bad], f"^{self.commits.ids[self.commits.good]}")
         # Without what they change elsewhere, for example tests.
         words = ("log", "--no-merges", *DIFF_WORDS, *ends, "--", *files)
-        changes = self._repository.output("--literal-pathspecs", *words)
+        changes = self.repository.output("--literal-pathspecs", *words)
         lines = self.trees.filtered(changes, "patch-id", "--stable").split()
         return list(zip(lines[::2], lines[1::2], strict=True))
 
@@ -81,14 +73,7 @@ class UpstreamChanges:
         touching = self.commits.touching(patch.files, literal=True)
         return next((self.commits.ids[index] for index in reversed(same) if index in touching), "")
 
-    @cached_property
-    def _repository(self) -> Repository:
+    @property
+    def repository(self) -> Repository:
+        """The repository of upstream."""
         return self.commits.repository
-
-    def contains(self, commit: str, ancestor: str) -> bool:
-        """Return whether a commit has another one in its history."""
-        try:
-            self._repository.git("merge-base", "--is-ancestor", ancestor, commit)
-        except GitError:
-            return False
-        return True

@@ -54,20 +54,17 @@ def judge_patches(
         judged = [PatchVerdict(patch=each, state="unknown", reason=why) for each in applied.patches]
     else:
         judged = _judge_needed(applied.patches, trial, before)
-    found = {each.patch.name: each for each in judged}
-    texts = {each.name: each.text for each in applied.patches}
+    by_name = {each.patch.name: each for each in judged}
+    found, earlier = list[PatchVerdict](), list[Patch]()
     for patch in patches:
         if patch.name in applied.left_out:
-            earlier = [each for each in applied.patches if patches.index(patch) > _place(patches, each)]
-            found[patch.name] = _left_out(patch, applied.left_out[patch.name], upstream, line, earlier)
-        else:
-            refreshed = texts[patch.name] != patch.text
-            found[patch.name] = replace(found[patch.name], patch=patch, refreshed=refreshed)
-    return [found[patch.name] for patch in patches]
-
-
-def _place(patches: Sequence[Patch], patch: Patch) -> int:
-    return next(place for place, each in enumerate(patches) if each.name == patch.name)
+            found.append(_left_out(patch, applied.left_out[patch.name], upstream, line, earlier))
+            continue
+        verdict = by_name[patch.name]
+        # The verdict's patch has the text with which it applies.
+        earlier.append(verdict.patch)
+        found.append(replace(verdict, patch=patch, refreshed=verdict.patch.text != patch.text))
+    return found
 
 
 def _left_out(
@@ -75,14 +72,18 @@ def _left_out(
 ) -> PatchVerdict:
     """Return the verdict of a patch that is not applied at the last commit of a line, after earlier ones."""
     landed = upstream.landed(patch)
-    if landed and upstream.contains(line[-1], landed):
-        return PatchVerdict(patch=patch, state="upstreamed", reason=upstream.subject(landed), commit=landed)
+    if landed and upstream.repository.succeeds("merge-base", "--is-ancestor", landed, line[-1]):
+        return PatchVerdict(patch=patch, state="upstreamed", reason=upstream.repository.subject(landed), commit=landed)
     since = upstream.since(patch, line, earlier)
     if left.is_there:
-        reason = f"{upstream.subject(since)} (what it changes is there since)" if since else "it was there at the start"
+        reason = (
+            f"{upstream.repository.subject(since)} (what it changes is there since)"
+            if since
+            else "it was there at the start"
+        )
         return PatchVerdict(patch=patch, state="upstreamed", reason=reason, commit=since)
     where = "; ".join(left.where) or ", ".join(patch.files)
-    when = f"since {since[:SHORT]} {upstream.subject(since)}" if since else "as at the start"
+    when = f"since {since[:SHORT]} {upstream.repository.subject(since)}" if since else "as at the start"
     reason = f"{where}, {when}; everything expected holds without it"
     return PatchVerdict(patch=patch, state="conflicts", reason=reason, commit=since)
 

@@ -7,7 +7,7 @@ probe shows otherwise; so is a build. Each probe counts for all tests.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from mlir_matrix.bisect.commits import Commits
@@ -33,6 +33,10 @@ class Probed:
     unbuildable: str = ""
     #: How each broken test behaves.
     broken: Mapping[str, str] = field(default_factory=dict)
+
+    def holds(self, before: Collection[str]) -> bool:
+        """Return whether it can be built, and breaks no test but those that were broken before."""
+        return not self.unbuildable and not self.broken.keys() - set(before)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,11 +105,10 @@ class Walk:
 
     def _furthest_seen(self) -> int:
         """Return the newest known commit at which everything holds."""
-        return [self.commits.good, *(point for point in self.line if point in self.seen and self._holds(point))][-1]
-
-    def _holds(self, point: int) -> bool:
-        seen = self.seen[point]
-        return not seen.unbuildable and not seen.broken.keys() - self.before
+        return [
+            self.commits.good,
+            *(point for point in self.line if point in self.seen and self.seen[point].holds(self.before)),
+        ][-1]
 
     def _before_broken_build(self, top: int) -> int:
         """Return a commit before one that cannot be built: a near one, else the last before the build broke."""
@@ -199,7 +202,7 @@ class Walk:
         for place, each in enumerate(self.breaks):
             if (each.kind, each.behaviour, each.candidates) == (found.kind, found.behaviour, found.candidates):
                 tests = tuple(dict.fromkeys((*each.tests, *found.tests)))
-                self.breaks[place] = Break(**{**vars(each), "tests": tests, "builds": each.builds + found.builds})
+                self.breaks[place] = replace(each, tests=tests, builds=each.builds + found.builds)
                 return
         self.breaks.append(found)
 

@@ -339,8 +339,7 @@ def roll_command(
     def run(under: Session, plan: PlannedTests) -> Sequence[TestResult]:
         with shown_tests(len(plan.verdicts), quiet=quiet) as listener:
             done = run_plan(under, plan, limits=limits, fail_fast=False, listener=listener)
-        if done.interruption is not None:
-            raise done.interruption
+        done.raise_interruption()
         return done.results
 
     today = datetime.datetime.now(tz=datetime.UTC).date().isoformat()

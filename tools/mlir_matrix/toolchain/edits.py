@@ -34,6 +34,18 @@ def brackets(node: yaml.Node) -> bool:
     return isinstance(node, yaml.CollectionNode) and bool(node.flow_style)
 
 
+def replaced(node: yaml.Node, word: str) -> Edit:
+    """Return the edit that puts a word, as YAML spells it, in the place of a node."""
+    return node.start_mark.index, node.end_mark.index, word
+
+
+def values_of(text: str) -> dict[str, yaml.Node]:
+    """Return the values of a document, which is a mapping, by key."""
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    assert root is not None, "it was loaded"
+    return values(root)
+
+
 def values(node: yaml.Node) -> dict[str, yaml.Node]:
     """Return the values of a mapping by key."""
     return {key.value: value for key, value in node.value}

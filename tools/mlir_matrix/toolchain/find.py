@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.text import apply, patch
 from mlir_matrix.catalog.catalog import Entry, listed
@@ -18,7 +16,7 @@ from mlir_matrix.environments.fetch import apt, pip
 from mlir_matrix.environments.interpreter import SUPPORTED
 from mlir_matrix.environments.package import Provider, filled, provider_of
 from mlir_matrix.environments.session import Session
-from mlir_matrix.toolchain.edits import added, plain, values
+from mlir_matrix.toolchain.edits import added, plain, values_of
 
 #: Names that a component file can list as they are: no candidates, no snapshots.
 _NUMBERS = re.compile(r"\d+(\.\d+)*(\+[a-z0-9.]+)?")
@@ -39,9 +37,7 @@ class FoundRelease:
         path = entry.folder / f"{entry.name}.yaml"
         # As bytes, because the patch must match the line ends.
         text = path.read_bytes().decode()
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-        assert root is not None, "it was loaded"
-        node = values(root)["releases"]
+        node = values_of(text)["releases"]
         # Other catalogs and --pin may add releases, which this file does not list.
         own = [release for owner, _, release in listed(entry) if owner is entry][: len(node.value)]
         older = [index for index, each in enumerate(own) if number(each.release) <= number(self.release)]

@@ -32,7 +32,7 @@ from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.session import plan_tests, select_tests
 from mlir_matrix.results.results import TestResult, outcomes_digest
 from mlir_matrix.results.signature import behaviour
-from mlir_matrix.toolchain.edits import added, brackets, plain, values
+from mlir_matrix.toolchain.edits import added, brackets, plain, replaced, values, values_of
 
 #: Runs a plan and returns the results.
 Run = Callable[[Session, PlannedTests], Sequence[TestResult]]
@@ -186,7 +186,7 @@ def acceptance(session: Session, suite: str, results: Iterable[TestResult]) -> F
     catalog = session.catalog
     others = {name: entry for name, entry in catalog.expectations.items() if name != suite}
     # Ignore the rules of the file itself, which change.
-    bare = _with_catalog(session, replace(catalog, expectations=others))
+    bare = session.with_catalog(replace(catalog, expectations=others))
     tests = [test for test in select_tests(bare, [suite]) if test.selected]
     by_id = {result.id: result for result in results}
     old = catalog.expectations.get(suite)
@@ -202,11 +202,7 @@ def _expecting(session: Session, suite: str, change: FileChange) -> Session:
     entry = Entry(
         name=suite, document=document, source=source, root=catalog.suites[suite].root, folder=change.path.parent
     )
-    return _with_catalog(session, replace(catalog, expectations={**catalog.expectations, suite: entry}))
-
-
-def _with_catalog(session: Session, catalog: Catalog) -> Session:
-    return replace(session, catalog=catalog, pins=replace(session.pins, catalog=catalog))
+    return session.with_catalog(replace(catalog, expectations={**catalog.expectations, suite: entry}))
 
 
 def leaders_first(catalog: Catalog, names: Iterable[str]) -> list[str]:
@@ -337,7 +333,7 @@ def with_pins(session: Session, pins: Mapping[str, str]) -> Session:
         known[root] = replace(entry, document=entry.document.model_copy(update={"pins": entry.document.pins | ours}))
     order = {root: number for number, root in enumerate(catalog.roots)}
     files = sorted(known.values(), key=lambda entry: order.get(entry.root, 0))
-    return _with_catalog(session, replace(catalog, known_good=tuple(files)))
+    return session.with_catalog(replace(catalog, known_good=tuple(files)))
 
 
 def by_root(catalog: Catalog, pins: Mapping[str, str]) -> dict[Path, dict[str, str]]:
@@ -382,9 +378,7 @@ def patches(session: Session, pins: Mapping[str, str], passed: Passed) -> Iterat
 
 def edited(text: str, pins: Mapping[str, str], passed: Passed | None) -> str:
     """Return a known-good file with other pins and the new record of a suite."""
-    root = yaml.compose(text, Loader=yaml.SafeLoader)
-    assert root is not None, "it was loaded"
-    document = values(root)
+    document = values_of(text)
     edits = [*_passed_edits(text, document.get("passed"), passed)] if passed else []
     edits += _pin_edits(text, document["pins"], pins)
     return apply(text, edits)
@@ -397,7 +391,7 @@ def _pin_edits(text: str, node: yaml.Node, pins: Mapping[str, str]) -> Iterator[
         yield added(text, node, None, ", ".join(new.values()))
         return
     for name in there.keys() & pins.keys():
-        yield _replaced(there[name], plain(pins[name]))
+        yield replaced(there[name], plain(pins[name]))
     for name in reversed(new):
         before = [there[each] for each in there if each < name] or list(there.values())
         yield added(text, node, before[-1], new[name])
@@ -416,7 +410,7 @@ def _passed_edits(text: str, node: yaml.Node | None, passed: Passed) -> Iterator
     entries = [values(entry) for entry in node.value]
     for entry in entries:
         if entry["suite"].value == passed.suite:
-            yield from (_replaced(entry[key], word) for key, word in words.items())
+            yield from (replaced(entry[key], word) for key, word in words.items())
             return
     indent = " " * (node.start_mark.column + 3)
     item = _entry(words, indent)
@@ -429,7 +423,3 @@ def _passed_edits(text: str, node: yaml.Node | None, passed: Passed) -> Iterator
 def _entry(words: Mapping[str, str], indent: str) -> str:
     *head, last = (f"{key}: {word}" for key, word in words.items())
     return f"{{{', '.join(head)},\n{indent}{last}}}"
-
-
-def _replaced(node: yaml.Node, word: str) -> Edit:
-    return node.start_mark.index, node.end_mark.index, word

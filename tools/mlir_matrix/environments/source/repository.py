@@ -98,6 +98,10 @@ class Repository:
             hint = f"; {self.deepen}" if self.is_shallow else ""
             raise UsageError(f"'{shown}' is no commit, tag or branch of {self.address}{hint}") from None
 
+    def subject(self, commit: str) -> str:
+        """Return the first line of a commit's message. Raise GitError."""
+        return self.git("log", "-1", "--no-color", "--format=%s", commit).strip()
+
     @property
     def is_shallow(self) -> bool:
         """Return whether its history is cut off."""

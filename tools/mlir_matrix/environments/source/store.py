@@ -65,8 +65,7 @@ def push(prefix: Path, store: Path) -> Sizes:
             written += added
         write_file(store / "builds" / f"{prefix.name}.json", json.dumps({"files": files, "links": links}).encode())
         with locked(store / "lock"):
-            names = sorted(path.stem for path in (store / "builds").glob("*.json"))
-            write_file(store / _LIST, "".join(f"{name}\n" for name in names).encode())
+            write_file(store / _LIST, "".join(f"{name}\n" for name in sorted(_stems(store))).encode())
     except (OSError, ValueError, KeyError, zstd.ZstdError) as error:
         reason = error if isinstance(error, OSError) else OSError("a file in it is damaged")
         raise unwritable(f"{prefix.name} cannot be kept in {store}", reason) from None

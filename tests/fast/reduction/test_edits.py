@@ -157,6 +157,8 @@ def test_formulas_of_inputs() -> None:
     module.operation.regions[0][0].operations[0].regions[0][0].arguments[0].input = "x"
     assert reduce(module, TextTester(["%arg0"])).formulas == {"x": "1"}
     assert reduce(module, TextTester(["nothing"])).formulas == {}
+    # Indices and sizes stay in bounds.
+    assert reduce(module, TextTester(["%arg0"]), formulas={"x": "iota()"}).formulas == {"x": "iota()"}
 
 
 def test_program_without_used_inputs() -> None:

@@ -37,6 +37,8 @@ _NEEDED = frozenset(
 VALUES = frozenset({"value", "values", "initial_value"})
 #: The beginning of a formula that lists values, and how many of them are tried alone.
 _VALUES, _MOST_VALUES = "values(", 64
+#: The formula that numbers the elements.
+_NUMBERED = "iota()"
 FORMULAS = ("1", "integers(0, 2)", "normal(0, 1)")
 
 
@@ -249,4 +251,5 @@ def _fill_by_value(name: str, index: int, draft: Draft) -> None:
 
 
 def _fill(names: list[str], text: str, draft: Draft) -> None:
-    draft.formulas.update(dict.fromkeys(names, text))
+    """Fill inputs, but not those that number elements: they are indices and sizes, and others may be out of bounds."""
+    draft.formulas.update({name: text for name in names if draft.formulas.get(name) != _NUMBERED})

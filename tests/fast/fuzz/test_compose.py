@@ -44,7 +44,8 @@ def test_references_keep_shapes_and_intervals(seed: int, profile: int) -> None:
     names: dict[str, Any] = {}
     exec(text_of(program, REFERENCE), names)
     chance = numpy.random.default_rng(seed)
-    results = names["reference"](*(elements(value, chance) for value in program.inputs))
+    inputs = {value.name: elements(value, chance) for value in program.inputs}
+    results = names["reference"](**{name: inputs.get(name) for name in program.parameters})
     results = results if isinstance(results, tuple) else (results,)
     for value, result in zip(program.returned, results, strict=True):
         assert result.shape == value.type.shape
@@ -84,6 +85,18 @@ def test_programs_of_a_batch_have_names_of_their_own(profile: int) -> None:
     for statement in whole.statements:
         assert {value.name for value in statement.operands} <= known
         known.add(statement.result.name)
+
+
+def test_sizes_and_conditions_are_read_from_an_input() -> None:
+    (profile,) = (number for number, each in enumerate(PROFILES) if each.dynamic)
+    programs = composed(1, profile, 20)
+    text = text_of(merged(programs), "linalg.mlir")
+    assert text.startswith("func.func @main(%sizes: tensor<64xi32>, ")
+    for part in ("tensor.empty(%size", "x?x", "scf.if %", " to %size1 step "):
+        assert part in text
+    assert next(iter(document(programs[0], ())["inputs"])) == "sizes"
+    (static,) = composed(1, 0)
+    assert "sizes" not in document(static, ())["inputs"]
 
 
 def test_other_inputs() -> None:

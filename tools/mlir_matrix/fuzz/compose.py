@@ -11,13 +11,15 @@ from itertools import pairwise
 from mlir_matrix.fuzz.elementwise import ELEMENTWISE, LARGEST, Elementwise
 from mlir_matrix.fuzz.profiles import Profile
 from mlir_matrix.fuzz.structural import MOST_ELEMENTS, SIZES, STRUCTURAL, Drawn
-from mlir_matrix.fuzz.values import BOOL, INTEGER, Interval, Program, Statement, Type, Value
+from mlir_matrix.fuzz.values import BOOL, INTEGER, MOST_SIZES, Flow, Interval, Program, Statement, Type, Value
 
 #: How often the second operand is an input of its own, though there is a value of its type.
 _NEW_INPUT = 0.15
 #: How often the second operand may be the first one.
 _TWICE = 0.05
 _MOST_RETURNED = 2
+#: How often a statement is in a branch or a loop, where conditions are read from an input.
+_IN_FLOW = 0.2
 
 
 @dataclass
@@ -42,6 +44,10 @@ class Composer:
         self._forms = profile.forms
         self._coverage = coverage
         self._dtype = profile.dtype
+        self._dynamic: frozenset[int] | None = None
+        if profile.dynamic:
+            # Programs of a batch have it in common.
+            self._dynamic = frozenset(self._chance.sample(range(MOST_SIZES), MOST_SIZES // 2))
         self._number = 0
 
     def programs(self, lengths: tuple[int, int]) -> Iterator[Program]:
@@ -53,7 +59,7 @@ class Composer:
                 yield program
 
     def _program(self, length: int) -> Program:
-        program = Program()
+        program = Program(dynamic=self._dynamic)
         values = [self._input(program, self._drawn_type())]
         last = ""
         for _ in range(length):
@@ -104,8 +110,14 @@ class Composer:
                 del program.inputs[inputs:]
                 continue
             result = Value(self._name("v"), drawn.type, drawn.range, drawn.exact)
-            return Statement(name, result, drawn.operands, drawn.attributes, self._chance.choice(self._forms))
+            form = self._chance.choice(self._forms)
+            return Statement(name, result, drawn.operands, drawn.attributes, form, self._flow())
         return None
+
+    def _flow(self) -> Flow:
+        if self._dynamic is None or self._chance.random() > _IN_FLOW:
+            return Flow.STRAIGHT
+        return self._chance.choice((Flow.THEN, Flow.ELSE, Flow.LOOP))
 
     def _drawn(self, program: Program, name: str, values: Sequence[Value]) -> Drawn | None:
         if name in STRUCTURAL:

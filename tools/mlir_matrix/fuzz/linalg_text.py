@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from mlir_matrix.fuzz.dynamic_text import Dynamic
 from mlir_matrix.fuzz.elementwise import ELEMENTWISE
-from mlir_matrix.fuzz.mlir_text import Writer
-from mlir_matrix.fuzz.mlir_types import extreme, number, scalar, tensor, tensors, vector
-from mlir_matrix.fuzz.values import BOOL, INTEGER, Form, Statement, Type, Value
+from mlir_matrix.fuzz.mlir_types import extreme, number, scalar, tensor, vector
+from mlir_matrix.fuzz.structural import joined_axes
+from mlir_matrix.fuzz.values import BOOL, INTEGER, Flow, Form, Statement, Type, Value
 from mlir_matrix.fuzz.vector_text import has_vector, write_vector
 
 LINALG = "linalg.mlir"
@@ -18,11 +19,11 @@ LINALG_NAMED = "linalg-named.mlir"
 _KINDS = {"max": "max_signed", "min": "min_signed"}
 
 
-class Linalg(Writer):
+class Linalg(Dynamic):
     """Linalg on tensors, and the same as loops of scf or as operations on vectors: a statement has a form."""
 
     def statement(self, statement: Statement, operands: Sequence[str]) -> None:
-        if statement.form == Form.VECTOR and has_vector(statement):
+        if statement.form == Form.VECTOR and statement.flow == Flow.STRAIGHT and has_vector(statement):
             self._vector(statement, operands)
         else:
             super().statement(statement, operands)
@@ -44,22 +45,22 @@ class Linalg(Writer):
             read.append(
                 self.new(
                     f"vector.transfer_read {name}{places(value.type)}, {filler} {bounds(value.type)}"
-                    f" : {tensor(value.type)}, {vector(value.type)}"
+                    f" : {self.tensor(value.type)}, {vector(value.type)}"
                 )
             )
         made = write_vector(self, statement, read)
         self.write(
-            f"%{statement.result.name} = vector.transfer_write {made}, {self._empty(result)}{places(result)} {bounds(result)}"
-            f" : {vector(result)}, {tensor(result)}"
+            f"%{statement.result.name} = vector.transfer_write {made}, {self.empty(result)}{places(result)} {bounds(result)}"
+            f" : {vector(result)}, {self.tensor(result)}"
         )
 
     def elementwise(self, statement: Statement, operands: Sequence[str]) -> None:
         operation, result = ELEMENTWISE[statement.operation], statement.result
         if statement.form == Form.NAMED and operation.named:
-            types = tensors(statement.operands)
+            types = self.tensors(statement.operands)
             self.write(
                 f"%{result.name} = linalg.{self.name_of(statement)} ins({', '.join(operands)} : {types})"
-                f" outs({self._empty(result.type)} : {tensor(result.type)}) -> {tensor(result.type)}"
+                f" outs({self.empty(result.type)} : {self.tensor(result.type)}) -> {self.tensor(result.type)}"
             )
             return
         arguments = [f"%a{at}" for at in range(len(operands))]
@@ -72,16 +73,6 @@ class Linalg(Writer):
         """Return what linalg calls an operation on elements."""
         name = ELEMENTWISE[statement.operation].named
         return f"elementwise <{_KINDS.get(name, name)}>"
-
-    def _empty(self, type: Type) -> str:
-        return self.new(f"tensor.empty() : {tensor(type)}")
-
-    def _filled(self, type: Type, value: float | str) -> str:
-        text = value if isinstance(value, str) else number(value, type)
-        constant = self.new(f"arith.constant {text} : {scalar(type)}")
-        return self.new(
-            f"linalg.fill ins({constant} : {scalar(type)}) outs({self._empty(type)} : {tensor(type)}) -> {tensor(type)}"
-        )
 
     def _generic(
         self, statement: Statement, operands: Sequence[str], maps: Sequence[Sequence[int | str]], body: Sequence[str]
@@ -102,12 +93,12 @@ class Linalg(Writer):
         arguments.append(f"%o: {scalar(result.type)}")
         self.write(
             f"%{result.name} = linalg.generic {{indexing_maps = [{affine}], iterator_types = [{kinds}]}}"
-            f" ins({', '.join(operands)} : {tensors(statement.operands)})"
-            f" outs({self._empty(result.type)} : {tensor(result.type)}) {{",
+            f" ins({', '.join(operands)} : {self.tensors(statement.operands)})"
+            f" outs({self.empty(result.type)} : {self.tensor(result.type)}) {{",
             f"^bb0({', '.join(arguments)}):",
             *(f"  {line}" for line in body),
             f"  linalg.yield {'%r' if body else '%a0'} : {scalar(result.type)}",
-            f"}} -> {tensor(result.type)}",
+            f"}} -> {self.tensor(result.type)}",
         )
 
     def _loops(
@@ -115,10 +106,10 @@ class Linalg(Writer):
     ) -> None:
         """Write the same as loops that insert one element after the other."""
         result, indent = statement.result, ""
-        kind, rank = tensor(result.type), result.type.rank
+        kind, rank = self.tensor(result.type), result.type.rank
         zero, one = (self.new(f"arith.constant {each} : index") for each in (0, 1))
-        ends = [self.new(f"arith.constant {size} : index") for size in result.type.shape]
-        target = self._empty(result.type)
+        ends = [self.size(size) for size in result.type.shape]
+        target = self.empty(result.type)
         for loop, end in enumerate(ends):
             name = f"%l{loop}" if loop else f"%{result.name}"
             counter = f"%d{loop} = {zero} to {end} step {one}"
@@ -136,7 +127,7 @@ class Linalg(Writer):
                     places.append(place)
                 else:
                     places.append(f"%d{axis}")
-            self.write(f"{indent}%a{at} = tensor.extract {operand}[{', '.join(places)}] : {tensor(value.type)}")
+            self.write(f"{indent}%a{at} = tensor.extract {operand}[{', '.join(places)}] : {self.tensor(value.type)}")
         self.write(*(f"{indent}{line}" for line in body))
         indices = ", ".join(f"%d{axis}" for axis in range(rank))
         self.write(f"{indent}%l{rank} = tensor.insert {'%r' if body else '%a0'} into {target}[{indices}] : {kind}")
@@ -152,28 +143,18 @@ class Linalg(Writer):
             self._generic(statement, operands, [[order.index(axis) for axis in range(len(order))]], [])
             return
         self.write(
-            f"%{result.name} = linalg.transpose ins({operands[0]} : {tensors(statement.operands)})"
-            f" outs({self._empty(result.type)} : {tensor(result.type)}) permutation = {statement.attributes['order']}"
+            f"%{result.name} = linalg.transpose ins({operands[0]} : {self.tensors(statement.operands)})"
+            f" outs({self.empty(result.type)} : {self.tensor(result.type)}) permutation = {statement.attributes['order']}"
         )
 
     def reshape(self, statement: Statement, operands: Sequence[str]) -> None:
         before, after = statement.operands[0].type, statement.result.type
-        wide, narrow = (after, before) if after.rank > before.rank else (before, after)
-        if wide.rank == narrow.rank:
-            groups = [[axis] for axis in range(wide.rank)]
-        else:
-            joined = next(
-                at
-                for at in range(narrow.rank)
-                if narrow.shape[:at] == wide.shape[:at] and narrow.shape[at + 1 :] == wide.shape[at + 2 :]
-            )
-            groups = [[axis] for axis in range(joined)] + [[joined, joined + 1]]
-            groups += [[axis] for axis in range(joined + 2, wide.rank)]
+        groups = joined_axes(statement)
         if after.rank > before.rank:
-            form = f"tensor.expand_shape {operands[0]} {groups} output_shape {list(after.shape)}"
+            form = f"tensor.expand_shape {operands[0]} {groups} output_shape {self.sizes(after.shape)}"
         else:
             form = f"tensor.collapse_shape {operands[0]} {groups}"
-        self.write(f"%{statement.result.name} = {form} : {tensor(before)} into {tensor(after)}")
+        self.write(f"%{statement.result.name} = {form} : {self.tensor(before)} into {self.tensor(after)}")
 
     def broadcast(self, statement: Statement, operands: Sequence[str]) -> None:
         shape = statement.operands[0].type.shape
@@ -185,10 +166,10 @@ class Linalg(Writer):
         self._generic(statement, operands, [read], [])
 
     def slice(self, statement: Statement, operands: Sequence[str]) -> None:
-        sizes, starts = list(statement.result.type.shape), statement.attributes["starts"]
+        shape, starts = statement.result.type.shape, statement.attributes["starts"]
         self.write(
-            f"%{statement.result.name} = tensor.extract_slice {operands[0]}{starts} {sizes} {[1] * len(sizes)}"
-            f" : {tensors(statement.operands)} to {tensor(statement.result.type)}"
+            f"%{statement.result.name} = tensor.extract_slice {operands[0]}{starts} {self.sizes(shape)} {[1] * len(shape)}"
+            f" : {self.tensors(statement.operands)} to {self.tensor(statement.result.type)}"
         )
 
     def pad(self, statement: Statement, operands: Sequence[str]) -> None:
@@ -200,17 +181,17 @@ class Linalg(Writer):
             f" high{statement.attributes['high']} {{",
             f"^bb0({names}):",
             f"  tensor.yield {filler} : {kind}",
-            f"}} : {tensors(statement.operands)} to {tensor(statement.result.type)}",
+            f"}} : {self.tensors(statement.operands)} to {self.tensor(statement.result.type)}",
         )
 
     def concat(self, statement: Statement, operands: Sequence[str]) -> None:
         result, axis = statement.result, statement.attributes["axis"]
-        target, start = self._empty(result.type), 0
+        target, start = self.empty(result.type), 0
         for name, value in zip(operands, statement.operands, strict=True):
             starts = [start if each == axis else 0 for each in range(result.type.rank)]
             inserted = (
-                f"tensor.insert_slice {name} into {target}{starts} {list(value.type.shape)} {[1] * result.type.rank}"
-                f" : {tensor(value.type)} into {tensor(result.type)}"
+                f"tensor.insert_slice {name} into {target}{starts} {self.sizes(value.type.shape)} {[1] * result.type.rank}"
+                f" : {self.tensor(value.type)} into {self.tensor(result.type)}"
             )
             start += value.type.shape[axis]
             if start == result.type.shape[axis]:
@@ -229,8 +210,8 @@ class Linalg(Writer):
     def _reduce(self, statement: Statement, operands: Sequence[str], start: str, combine: str) -> None:
         result = statement.result
         self.write(
-            f"%{result.name} = linalg.reduce {{{combine}}} ins({operands[0]} : {tensors(statement.operands)})"
-            f" outs({self._filled(result.type, start)} : {tensor(result.type)}) dimensions = [{statement.attributes['axis']}]"
+            f"%{result.name} = linalg.reduce {{{combine}}} ins({operands[0]} : {self.tensors(statement.operands)})"
+            f" outs({self.filled(result.type, start)} : {self.tensor(result.type)}) dimensions = [{statement.attributes['axis']}]"
         )
 
     def reduce_sum(self, statement: Statement, operands: Sequence[str]) -> None:
@@ -247,19 +228,21 @@ class Linalg(Writer):
         result = statement.result
         name = "matmul" if result.type.rank == 2 else "batch_matmul"
         self.write(
-            f"%{result.name} = linalg.{name} ins({', '.join(operands)} : {tensors(statement.operands)})"
-            f" outs({self._filled(result.type, 0.0)} : {tensor(result.type)}) -> {tensor(result.type)}"
+            f"%{result.name} = linalg.{name} ins({', '.join(operands)} : {self.tensors(statement.operands)})"
+            f" outs({self.filled(result.type, 0.0)} : {self.tensor(result.type)}) -> {self.tensor(result.type)}"
         )
 
     def take(self, statement: Statement, operands: Sequence[str]) -> None:
         result, given = statement.result, statement.operands[0].type
         places = Value("places", Type(result.type.shape[:1], INTEGER), statement.operands[0].range)
-        constant = self.new(f"arith.constant dense<{statement.attributes['places']}> : {tensor(places.type)}")
+        kind = tensor(places.type)
+        constant = self.new(f"arith.constant dense<{statement.attributes['places']}> : {kind}")
+        constant = self.cast(constant, kind, self.tensor(places.type))
         others = [f"%i{axis}" for axis in range(1, result.type.rank)]
         body = [
             "%i0 = arith.index_cast %a0 : i32 to index",
             *(f"{name} = linalg.index {axis} : index" for axis, name in enumerate(others, 1)),
-            f"%r = tensor.extract {operands[0]}[{', '.join(['%i0', *others])}] : {tensor(given)}",
+            f"%r = tensor.extract {operands[0]}[{', '.join(['%i0', *others])}] : {self.tensor(given)}",
         ]
         self._generic(replace(statement, operands=(places,), form=Form.GENERIC), [constant], [[0]], body)
 
@@ -276,12 +259,12 @@ class Linalg(Writer):
         kinds = ", ".join(['"parallel"'] * rank + ['"reduction"'])
         self.write(
             f"%{result.name} = linalg.generic {{indexing_maps = [{maps}], iterator_types = [{kinds}]}}"
-            f" ins({operands[0]}, {self._empty(window)} : {tensors(statement.operands)}, {tensor(window)})"
-            f" outs({self._filled(result.type, start)} : {tensor(result.type)}) {{",
+            f" ins({operands[0]}, {self.empty(window)} : {self.tensors(statement.operands)}, {self.tensor(window)})"
+            f" outs({self.filled(result.type, start)} : {self.tensor(result.type)}) {{",
             f"^bb0(%a0: {kind}, %w: {kind}, %o: {kind}):",
             f"  %r = {combine} %o, %a0 : {kind}",
             f"  linalg.yield %r : {kind}",
-            f"}} -> {tensor(result.type)}",
+            f"}} -> {self.tensor(result.type)}",
         )
 
     def window_sum(self, statement: Statement, operands: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ from itertools import count
 
 from mlir_matrix.fuzz.mlir_types import tensor, tensors
 from mlir_matrix.fuzz.structural import STRUCTURAL
-from mlir_matrix.fuzz.values import Program, Statement
+from mlir_matrix.fuzz.values import Program, Statement, Value
 
 
 class Writer:
@@ -23,13 +23,25 @@ class Writer:
         for statement in self._program.statements:
             operands = [f"%{value.name}" for value in statement.operands]
             self.statement(statement, operands)
-        inputs = ", ".join(f"%{value.name}: {tensor(value.type)}" for value in self._program.inputs)
         returned = self._program.returned
-        names = ", ".join(f"%{value.name}" for value in returned)
-        body = "".join(f"  {line}\n" for line in self._lines)
+        names = ", ".join([self.returned(value) for value in returned])
+        inputs = ", ".join(f"{name}: {kind}" for name, kind in self.parameters())
+        body = "".join(f"  {line}\n" for line in (*self.beginning(), *self._lines))
         return (
             f"func.func @main({inputs}) -> ({tensors(returned)}) {{\n{body}  return {names} : {tensors(returned)}\n}}\n"
         )
+
+    def parameters(self) -> list[tuple[str, str]]:
+        """Return the names of the inputs with their types."""
+        return [(f"%{value.name}", tensor(value.type)) for value in self._program.inputs]
+
+    def beginning(self) -> list[str]:
+        """Return the lines before those of the statements."""
+        return []
+
+    def returned(self, value: Value) -> str:
+        """Return the name of a value with the type that its declaration has."""
+        return f"%{value.name}"
 
     def statement(self, statement: Statement, operands: Sequence[str]) -> None:
         """Write one statement."""

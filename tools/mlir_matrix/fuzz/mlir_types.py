@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from mlir_matrix.fuzz.values import BOOL, Type, Value
 
@@ -16,9 +16,10 @@ def scalar(type: Type) -> str:
     return "i1" if type.dtype == BOOL else type.dtype
 
 
-def tensor(type: Type) -> str:
-    """Return the type in MLIR."""
-    return f"tensor<{''.join(f'{size}x' for size in type.shape)}{scalar(type)}>"
+def tensor(type: Type, dynamic: Collection[int] = ()) -> str:
+    """Return the type in MLIR. ``dynamic``: sizes that are ``?`` there."""
+    sizes = ("?" if size in dynamic else str(size) for size in type.shape)
+    return f"tensor<{''.join(f'{size}x' for size in sizes)}{scalar(type)}>"
 
 
 def tensors(values: Iterable[Value]) -> str:

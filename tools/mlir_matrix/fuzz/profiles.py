@@ -31,6 +31,8 @@ class Profile(NamedTuple):
     forms: Sequence[Form] = (Form.GENERIC, Form.NAMED)
     #: Whether only routes that lower vectors can take them.
     vectors: bool = False
+    #: Whether sizes and conditions are known only at run time.
+    dynamic: bool = False
 
     @property
     def operations(self) -> list[str]:
@@ -52,6 +54,7 @@ _ALL = (LINALG, TOSA, STABLEHLO, TORCH, JAX)
 PROFILES = (
     Profile(_ALL, "f32"),
     Profile((LINALG,), "f32", (*Form,), vectors=True),
+    Profile((LINALG,), "f32", (Form.GENERIC, Form.NAMED, Form.LOOPS), dynamic=True),
     Profile((LINALG, STABLEHLO, TORCH, JAX), "f32"),
     Profile(_ALL, "f16"),
     Profile((LINALG, TORCH), "f64", (Form.GENERIC, Form.NAMED, Form.LOOPS)),

@@ -11,7 +11,7 @@ from mlir_matrix.base.files import write_text
 from mlir_matrix.fuzz import python_text
 from mlir_matrix.fuzz.linalg_text import LINALG, LINALG_NAMED
 from mlir_matrix.fuzz.profiles import WRITERS
-from mlir_matrix.fuzz.values import BOOL, Program, Value
+from mlir_matrix.fuzz.values import BOOL, INTEGER, MOST_SIZES, SIZES, Program, Value
 
 _REQUIRED = {
     "component": "llvm",
@@ -37,7 +37,9 @@ def write_programs(root: Path, programs: Mapping[str, Program], sources: Sequenc
 
 def document(program: Program, sources: Sequence[str]) -> dict[str, Any]:
     """Return a program's ``workload.yaml``."""
-    inputs = {}
+    inputs: dict[str, Any] = {}
+    if program.dynamic is not None:
+        inputs[SIZES] = {"shape": [MOST_SIZES], "dtype": INTEGER, "formula": "iota()"}
     for number, value in enumerate(program.inputs, 1):
         seed = number + program.seed * len(program.inputs)
         inputs[value.name] = {**_declared(value), "formula": _formula(value), "seed": seed}

@@ -19,8 +19,7 @@ _NAMES = {"f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat1
 
 def text_of(program: Program, source: str) -> str:
     """Return the text of one of the sources."""
-    names = ", ".join(value.name for value in program.inputs)
-    lines = [f"{_HEADERS[source]}({names}):"]
+    lines = [f"{_HEADERS[source]}({', '.join(program.parameters)}):"]
     lines += [f"    {each.result.name} = {_expression(each, source)}" for each in program.statements]
     lines.append(f"    return {', '.join(value.name for value in program.returned)}")
     return "\n".join(lines) + "\n"

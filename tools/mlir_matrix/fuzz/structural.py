@@ -234,6 +234,17 @@ def before_broadcast(statement: Statement) -> tuple[int, ...]:
     return tuple(shape)
 
 
+def joined_axes(statement: Statement) -> list[list[int]]:
+    """Return the axes of a reshape's longer shape, those in one list that are one axis of the shorter one."""
+    before, after = statement.operands[0].type.shape, statement.result.type.shape
+    narrow, wide = sorted((before, after), key=len)
+    if len(wide) == len(narrow):
+        return [[axis] for axis in range(len(wide))]
+    joined = next(at for at in range(len(narrow)) if narrow[:at] == wide[:at] and narrow[at + 1 :] == wide[at + 2 :])
+    others = [[axis] for axis in range(len(wide)) if axis not in (joined, joined + 1)]
+    return [*others[:joined], [joined, joined + 1], *others[joined:]]
+
+
 def sliced(statement: Statement) -> str:
     """Return the ranges of a slice as ``2:5, 0:3``."""
     starts, shape = statement.attributes["starts"], statement.result.type.shape

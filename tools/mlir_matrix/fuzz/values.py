@@ -20,9 +20,22 @@ class Form(StrEnum):
     VECTOR = "vector"
 
 
+class Flow(StrEnum):
+    """Which control flow a statement is in. All conditions are read from an input."""
+
+    STRAIGHT = "straight"
+    #: One arm of a condition, which is taken; the other one gives zeros.
+    THEN = "then"
+    ELSE = "else"
+    #: The only iteration of a loop, which carries the result.
+    LOOP = "loop"
+
+
 #: The bits of a dtype that is a floating-point format.
 FLOATS = {"f64": 64, "f32": 32, "bf16": 16, "f16": 16}
 BOOL, INTEGER = "bool", "i32"
+#: The input of which a program reads sizes: element ``n`` is ``n``.
+SIZES, MOST_SIZES = "sizes", 64
 
 
 @dataclass(frozen=True)
@@ -90,6 +103,7 @@ class Statement:
     operands: tuple[Value, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict)
     form: Form = Form.GENERIC
+    flow: Flow = Flow.STRAIGHT
 
 
 @dataclass
@@ -101,10 +115,18 @@ class Program:
     returned: list[Value] = field(default_factory=list)
     #: Chooses the elements of the inputs.
     seed: int = 0
+    #: Sizes that are ``?`` in MLIR's types: the program reads them from its first input. ``None``: there is no such input.
+    dynamic: frozenset[int] | None = None
 
     def with_inputs(self, seed: int) -> Program:
         """Return the program with other elements in its inputs."""
         return replace(self, seed=seed)
+
+    @property
+    def parameters(self) -> list[str]:
+        """The names of all inputs, in their order."""
+        names = [value.name for value in self.inputs]
+        return names if self.dynamic is None else [SIZES, *names]
 
     @property
     def operations(self) -> list[str]:
@@ -113,9 +135,10 @@ class Program:
 
 
 def merged(programs: Iterable[Program]) -> Program:
-    """Return one program with the statements of all, whose names must differ."""
+    """Return one program with the statements of all, which are of one profile, and whose names differ."""
     whole = Program()
     for program in programs:
+        whole.dynamic = program.dynamic
         whole.inputs += program.inputs
         whole.statements += program.statements
         whole.returned += program.returned

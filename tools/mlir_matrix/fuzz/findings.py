@@ -23,7 +23,7 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session
 from mlir_matrix.fuzz.documents import FuzzFinding
 from mlir_matrix.fuzz.routes import COMPOSED, COMPOSED_STEP
-from mlir_matrix.fuzz.session import Failure, Fuzzer
+from mlir_matrix.fuzz.session import VARIANTS, Failure, Fuzzer
 from mlir_matrix.fuzz.values import Program
 from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.request import Limits
@@ -47,6 +47,8 @@ ENTRY = "finding.json"
 #: In messages, what depends on the program: lists of numbers, the shapes of types, numbers.
 _NUMBERS = re.compile(r"\[[-\d,?… ]*\]|(?:[\d?]+x)+|(?<!\w)-?\d+")
 _CATALOG, _REDUCED = "catalog", "reduced"
+#: How a program ends that was compiled in another meaning.
+_WRONG = (Outcome.MISMATCH, Outcome.RUN_FAILED)
 
 
 @dataclass
@@ -62,6 +64,8 @@ class Finding:
     #: The operations that all of those have that failed at the same place, and how many these are.
     common: frozenset[str] = frozenset()
     compared: int = 1
+    #: Of a composed route, a pass or step that fails alone, or else those without which the route does not fail.
+    needed: tuple[str, ...] = ()
     #: None where it could not be reduced, for ``trouble``.
     reduced: Reduced | None = None
     trouble: str = ""
@@ -78,7 +82,11 @@ class Finding:
     def entry(self) -> FuzzFinding:
         """Return it for a document."""
         result, reduced = self.failure.result, self.reduced
-        step = reduced.subject.guilty if reduced else str(result.step["name"]) if result.step else ""
+        step = ""
+        if reduced is not None:
+            step = reduced.subject.guilty
+        elif result.step and result.outcome not in _WRONG:
+            step = str(result.step["name"])
         return {
             "key": self.key,
             "known": self.known,
@@ -86,7 +94,7 @@ class Finding:
             "outcome": result.outcome,
             "reason": result.reason,
             "step": step,
-            "passes": list(reduced.passes) if reduced else [],
+            "passes": list(reduced.passes if reduced and reduced.passes else self.needed),
             "count": self.count,
             "operations": reduced.after.operations if reduced else None,
             "draws": self.draws,
@@ -121,8 +129,7 @@ class Findings:
         finding = Finding(key, failure, self.folder / key, common=frozenset(failure.program.operations))
         if key not in self.known:
             remove_folder(str(finding.folder))
-            self._reduce(finding)
-            finding.key = key_of_cause(finding) or key
+            self._look_into(finding)
         known = self._alike[key] = self.found.setdefault(finding.key, finding)
         if known is not finding:
             known.count += 1
@@ -146,12 +153,58 @@ class Findings:
 
     def _compare(self, finding: Finding, failure: Failure) -> None:
         """After some failures, the operations that all of them have are known to fail, and need not be tried again."""
-        if failure.place != finding.failure.place:
+        # What a composed route and its steps are depends on the round.
+        if failure.place != finding.failure.place or COMPOSED in failure.place:
             return
         finding.common &= frozenset(failure.program.operations)
         finding.compared += 1
         if finding.compared >= ENOUGH and finding.common:
             self.fuzzer.shun(failure.place, finding.common)
+
+    def _look_into(self, finding: Finding) -> None:
+        """Find what is wrong. Reduce the program, unless another one has shown the same."""
+        seen = self.found.keys() | self.known.keys()
+        try:
+            alone, needed = self._parts(finding)
+            finding.needed = alone[:1] or needed
+            if finding.needed:
+                # What is known to be wrong may show only with others, which are not wrong.
+                keys = [_digest([Outcome.MISMATCH, part]) for part in (*alone, *needed)]
+                own = _digest([Outcome.MISMATCH, *finding.needed])
+                finding.key = next((key for key in keys if key in seen), own)
+            self.fuzzer.avoid(alone)
+            if finding.key in seen:
+                return
+            self._reduce(finding)
+            if not finding.needed:
+                finding.key = key_of_cause(finding) or finding.key
+        except (UsageError, InfrastructureError) as error:
+            finding.trouble = str(error)
+
+    def _parts(self, finding: Finding) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return which passes and steps of a composed route give a wrong result alone, and without which it is right.
+
+        Both are empty for other failures, and where that is not known.
+        """
+        failure, result = finding.failure, finding.failure.result
+        route = result.identity.pipeline
+        if result.outcome not in _WRONG or not route.startswith(COMPOSED):
+            return (), ()
+        root = self.folder / VARIANTS
+        remove_folder(str(root))
+        variants = self.fuzzer.write_variants(root, route, failure.round)
+        session = self._written(root, failure, {result.workload: failure.program})
+        tests = [result.id.replace(f"/{route}/", f"/{name}/") for name in (route, *variants)]
+        outcomes = {each.identity.pipeline: each.outcome for each in self._run(session, tests)}
+        if Outcome.INFRA_ERROR in outcomes.values() or outcomes.get(route) not in _WRONG:
+            return (), ()
+        wrong = [variant for name, variant in variants.items() if outcomes.get(name) in _WRONG]
+        right = [variant for name, variant in variants.items() if outcomes.get(name) == Outcome.PASS]
+        alone = tuple(variant.part for variant in wrong if variant.alone)
+        if "" in alone:
+            # What all routes have is wrong.
+            return (), ()
+        return alone, tuple(variant.part for variant in right if not variant.alone)
 
     def _reduce(self, finding: Finding) -> None:
         failure = finding.failure
@@ -159,24 +212,20 @@ class Findings:
         name = failure.result.workload
         others = {f"{name}d{draw}": failure.program.with_inputs(draw) for draw in range(1, DRAWS + 1)}
         session = self._written(root, failure, {name: failure.program, **others})
-        try:
-            test, result = failing_test(session, failure.result.id, self.limits, self.listener)
-            drawn = [failure.result.id.replace(name, other) for other in others]
-            finding.draws = sum(key_of(each, failure.round) == finding.key for each in self._run(session, drawn))
-            subject = find_subject(
-                session, test, result, self.limits, good=None, by="behaviour", listener=self.listener
-            )
-            finding.reduced = reduce_test(
-                subject,
-                self.limits,
-                self.budget_s,
-                finding.folder / _REDUCED,
-                progress=Progress(),
-                listener=self.listener,
-            )
-            finding.releases = self._by_release(session, failure.result.id)
-        except (UsageError, InfrastructureError) as error:
-            finding.trouble = str(error)
+        test, result = failing_test(session, failure.result.id, self.limits, self.listener)
+        drawn = self._run(session, [failure.result.id.replace(name, other) for other in others])
+        alike = key_of(failure.result, failure.round)
+        finding.draws = sum(key_of(each, failure.round) == alike for each in drawn)
+        subject = find_subject(session, test, result, self.limits, good=None, by="behaviour", listener=self.listener)
+        finding.reduced = reduce_test(
+            subject,
+            self.limits,
+            self.budget_s,
+            finding.folder / _REDUCED,
+            progress=Progress(),
+            listener=self.listener,
+        )
+        finding.releases = self._by_release(session, failure.result.id)
 
     def _written(self, root: Path, failure: Failure, programs: Mapping[str, Program]) -> Session:
         self.fuzzer.write(root, programs, failure.profile, failure.round)
@@ -217,7 +266,7 @@ def _is_installed(session: Session, plan: PlannedTests) -> bool:
 def key_of(result: TestResult, round: int) -> str:
     """Return what identifies a failure: how it ends and where, without what depends on the program."""
     found = behaviour(result)
-    if found.outcome in (Outcome.MISMATCH, Outcome.RUN_FAILED):
+    if found.outcome in _WRONG:
         # What is wrong depends on the program; the route does not. A composed one is of one round.
         cell = result.identity.cell
         found = replace(found, details=(cell, str(round) if COMPOSED in cell else ""))
@@ -229,10 +278,19 @@ def key_of(result: TestResult, round: int) -> str:
 
 
 def key_of_cause(finding: Finding) -> str:
-    """Return what identifies wrong results on all routes: the passes that suffice for them. Empty where that is not known."""
-    if finding.reduced is None or not finding.reduced.passes or finding.failure.result.outcome != Outcome.MISMATCH:
+    """Return what identifies wrong results on all routes, or crashes in all steps, by the passes that suffice for them.
+
+    Empty for other failures, and where the passes are not known.
+    """
+    reduced, result = finding.reduced, finding.failure.result
+    if reduced is None or not reduced.passes:
         return ""
-    return _digest([Outcome.MISMATCH, finding.reduced.subject.guilty, *finding.reduced.passes])
+    if result.outcome == Outcome.MISMATCH:
+        return _digest([Outcome.MISMATCH, COMPOSED_STEP.sub("", reduced.subject.guilty), *reduced.passes])
+    if result.outcome == Outcome.CRASHED:
+        found = behaviour(result)
+        return _digest([Outcome.CRASHED, found.signal, found.frame, *reduced.passes])
+    return ""
 
 
 def _digest(words: list[str]) -> str:

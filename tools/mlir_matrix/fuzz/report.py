@@ -26,14 +26,17 @@ def _finding(finding: FuzzFinding) -> Iterator[str]:
     yield f"[bold]{finding['outcome']}[/] {escape(finding['id'])} ({finding['key']})"
     yield f"  {reason}"
     if finding["step"]:
-        passes = f", by {escape(','.join(finding['passes']))}" if finding["passes"] else ""
-        yield f"  wrong:    {escape(finding['step'])}{passes}"
+        yield f"  step:     {escape(finding['step'])}"
+    if finding["passes"]:
+        yield f"  needs:    {escape(','.join(finding['passes']))}"
     if finding["releases"]:
         ends = ", ".join(f"{release} {outcome}" for release, outcome in finding["releases"].items())
         yield f"  releases: {escape(ends)}"
     yield f"  {counted(finding['count'], 'program')}; {_trust(finding)}"
     if finding["known"]:
         yield f"  known:    {escape(finding['known'])}"
+    elif finding["trouble"]:
+        yield f"  folder:   {escape(finding['folder'])}"
     else:
         yield f"  report:   {escape(finding['folder'])}/reduced/report.md"
 

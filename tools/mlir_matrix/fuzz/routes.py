@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,9 @@ PASSES: Mapping[str, Sequence[str]] = {
 #: With a number, the names of composed routes.
 COMPOSED = "composed"
 #: The names of their own steps.
-COMPOSED_STEP = re.compile(rf"{COMPOSED}\d+-[a-z]+\d+")
+COMPOSED_STEP = re.compile(rf"{COMPOSED}[\d-]+-[a-z]+\d+")
+#: A step of the catalog with its parameters, or the passes of a step of its own.
+_Step = dict[str, Any] | list[str]
 _MOST_PASSES, _MOST_STEPS = 5, 3
 #: Sizes of tiles: not larger than any dimension, a divisor of none, and larger than all.
 _TILES = (1, 2, 3, 4, 5, 8, 16, 64)
@@ -72,13 +74,24 @@ _INEXACT = frozenset(("math-expand", "math-polynomial"))
 LOWERS_VECTORS = "vector-lowering"
 
 
-def write_routes(root: Path, catalog: Catalog, count: int, chance: random.Random, wanted: str = "") -> list[str]:
-    """Write pipelines from linalg to LLVM into a catalog; return their names. ``wanted``: a step that each has, if it can."""
-    names = []
+def write_routes(
+    root: Path,
+    catalog: Catalog,
+    count: int,
+    chance: random.Random,
+    wanted: str = "",
+    avoided: Collection[str] = (),
+    prefix: str = COMPOSED,
+) -> dict[str, set[str]]:
+    """Write pipelines from linalg to LLVM into a catalog; return by name which passes and steps were drawn for each.
+
+    ``wanted``: a step that each has, if it can. ``avoided``: what no pipeline has, though it was drawn.
+    """
+    routes = {}
     for number in range(count):
-        name = f"{COMPOSED}{number}"
-        before = _steps(root, f"{name}-linalg", "linalg", catalog, chance, wanted)
-        after = _steps(root, f"{name}-loops", "loops", catalog, chance, wanted)
+        name = f"{prefix}{number}"
+        drawn = {kind: _drawn(kind, catalog, chance, wanted) for kind in PASSES}
+        before, after = (_written(root, name, kind, steps, avoided) for kind, steps in drawn.items())
         document = {
             "description": "Composed at random.",
             "entry": {"linalg": [], "stablehlo": ["stablehlo-to-linalg"], "tosa": ["tosa-to-linalg"]},
@@ -87,20 +100,36 @@ def write_routes(root: Path, catalog: Catalog, count: int, chance: random.Random
             "numerics": {"contraction": "on", "fast-math": "off", "math": "libm", "vectorized": True},
         }
         write_text(root / f"recipes/pipelines/{name}.yaml", json.dumps(document))
-        names.append(name)
-    return names
+        routes[name] = {part for steps in drawn.values() for step in steps for part in _parts_of(step)}
+    return routes
 
 
-def _steps(root: Path, name: str, kind: str, catalog: Catalog, chance: random.Random, wanted: str) -> list[Any]:
-    """Return steps that keep the kind, of the catalog and of random passes, in a random order."""
+def _drawn(kind: str, catalog: Catalog, chance: random.Random, wanted: str) -> list[_Step]:
+    """Draw steps that keep the kind, of the catalog and of random passes, in a random order."""
     known = {step: entry.document for step, entry in catalog.steps.items() if _keeps(entry.document, kind)}
     exact = sorted({*known} - _INEXACT)
     chosen = chance.sample(exact, chance.randint(0, min(_MOST_STEPS, len(exact))))
     required = {wanted, LOWERS_VECTORS} & {*known}
-    steps: list[Any] = [_with_sizes(step, known[step], chance) for step in sorted({*chosen} | required)]
-    steps += [_passes(root, f"{name}{number}", kind, chance) for number in range(chance.randint(1, 2))]
+    steps: list[_Step] = [_with_sizes(step, known[step], chance) for step in sorted({*chosen} | required)]
+    steps += [chance.choices(PASSES[kind], k=chance.randint(1, _MOST_PASSES)) for _ in range(chance.randint(1, 2))]
     chance.shuffle(steps)
     return steps
+
+
+def _parts_of(step: _Step) -> list[str]:
+    return step if isinstance(step, list) else [step["step"]]
+
+
+def _written(root: Path, name: str, kind: str, steps: Sequence[_Step], avoided: Collection[str]) -> list[Any]:
+    """Write the steps of passes; return all as a pipeline has them."""
+    written: list[Any] = []
+    for number, step in enumerate(steps):
+        kept = [part for part in _parts_of(step) if part not in avoided]
+        if kept and isinstance(step, list):
+            written.append(_write_step(root, f"{name}-{kind}{number}", kind, kept))
+        elif kept:
+            written.append(step)
+    return written
 
 
 def _keeps(step: Step, kind: str) -> bool:
@@ -115,9 +144,8 @@ def _with_sizes(name: str, step: Step, chance: random.Random) -> dict[str, Any]:
     return {"step": name, "with": {parameter: chance.choice(_TILES) for parameter in numbers}}
 
 
-def _passes(root: Path, name: str, kind: str, chance: random.Random) -> str:
-    """Write a step of random passes, and return its name."""
-    passes = chance.choices(PASSES[kind], k=chance.randint(1, _MOST_PASSES))
+def _write_step(root: Path, name: str, kind: str, passes: Sequence[str]) -> str:
+    """Write a step of passes, and return its name."""
     document = {
         "description": f"Passes in a random order, on {kind}.",
         "environment": _ENVIRONMENT,

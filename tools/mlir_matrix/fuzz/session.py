@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.actions.runtime.collect import remove_folder
@@ -21,7 +22,7 @@ from mlir_matrix.expand.select import choose
 from mlir_matrix.fuzz.compose import Composer, Coverage
 from mlir_matrix.fuzz.profiles import PROFILES, Profile
 from mlir_matrix.fuzz.programs import write_programs
-from mlir_matrix.fuzz.routes import LOWERS_VECTORS, write_routes
+from mlir_matrix.fuzz.routes import COMPOSED, LOWERS_VECTORS, write_routes
 from mlir_matrix.fuzz.stablehlo_text import STABLEHLO
 from mlir_matrix.fuzz.tosa_text import TOSA
 from mlir_matrix.fuzz.values import Program, merged
@@ -37,7 +38,7 @@ _LENGTHS = (2, 6)
 #: Of the names of all workloads.
 _PREFIX = "composed-"
 #: In the folder of a session, the catalogs of what runs.
-_ROUND, _SINGLES = "round", "singles"
+_ROUND, _SINGLES, VARIANTS = "round", "singles", "variants"
 #: The steps that convert PyTorch's programs to dialects that lack some of its operations.
 _CONVERTED = {"torch-to-tosa": TOSA, "torch-to-stablehlo": STABLEHLO}
 #: Composed routes of a round.
@@ -68,6 +69,13 @@ class Failure:
         return str(self.result.step["name"]) if self.result.step else self.result.identity.cell
 
 
+class Variant(NamedTuple):
+    """How a route differs from a composed one: a pass or step is left out, or it is the only one; empty: there is none."""
+
+    part: str
+    alone: bool
+
+
 @dataclass
 class Counts:
     """What a session has done."""
@@ -93,11 +101,18 @@ class Fuzzer:
         self._session, self._wanted, self._folder, self._seed = session, wanted, folder, seed
         self._limits, self._listener = limits, listener
         self._shunned: set[tuple[str, frozenset[str]]] = set()
+        #: Passes and steps that are wrong, and the last round whose routes have them.
+        self._avoided: dict[str, int] = {}
         self.counts = Counts()
 
     def shun(self, place: str, operations: frozenset[str]) -> None:
         """Do not run programs with all these operations by a step, or in a cell, any more: how they end is known."""
         self._shunned.add((place, operations))
+
+    def avoid(self, parts: Collection[str]) -> None:
+        """Compose no routes with these passes and steps from the next round on: they are wrong."""
+        for part in parts:
+            self._avoided.setdefault(part, self.counts.rounds)
 
     def failures(self, until: Callable[[], bool]) -> Iterator[Failure]:
         """Yield each program that fails, until ``until`` returns True. Raise UsageError and InfrastructureError."""
@@ -195,8 +210,30 @@ class Fuzzer:
     def write(self, root: Path, programs: Mapping[str, Program], profile: Profile, round: int) -> None:
         """Write a catalog of programs, with the composed routes of a round."""
         write_programs(root, programs, profile.sources)
+        self._write_routes(root, round)
+
+    def write_variants(self, root: Path, route: str, round: int) -> dict[str, Variant]:
+        """Write a composed route without each of its passes and steps, with each alone, and with none; return these by route."""
+        parts = sorted(self._write_routes(root, round)[route] - {LOWERS_VECTORS, self._wanted.step})
+        kinds = [Variant(part, alone=False) for part in parts]
+        kinds += [Variant(part, alone=True) for part in ("", *parts)]
+        variants = {}
+        for number, variant in enumerate(kinds):
+            left_out = [variant.part]
+            if variant.alone:
+                left_out = [part for part in parts if part != variant.part]
+            self._write_routes(root, round, f"{COMPOSED}-{number}-", left_out)
+            variants[f"{COMPOSED}-{number}-{route.removeprefix(COMPOSED)}"] = variant
+        return variants
+
+    def _write_routes(
+        self, root: Path, round: int, prefix: str = COMPOSED, left_out: Collection[str] = ()
+    ) -> dict[str, set[str]]:
         chance = random.Random(f"{self._seed}/{round}/routes")
-        write_routes(root, self._session.catalog, ROUTES, chance, self._wanted.step)
+        avoided = {part for part, last in self._avoided.items() if last < round}
+        return write_routes(
+            root, self._session.catalog, ROUTES, chance, self._wanted.step, avoided | {*left_out}, prefix
+        )
 
     def session_with(self, root: Path) -> Session:
         """Return the session with a catalog of programs."""
@@ -211,7 +248,7 @@ def own_folder(folder: Path) -> Iterator[None]:
     """Make the folder of a session, which no other may use. In the end, remove its programs. Raise UsageError."""
     with sole_user(folder, f"another session writes into {folder}; name another folder with --out"):
         yield
-        for name in (_ROUND, _SINGLES):
+        for name in (_ROUND, _SINGLES, VARIANTS):
             remove_folder(str(folder / name))
 
 

@@ -1,0 +1,109 @@
+"""The passes that a wrong result of a composed route needs: on real routes, with verdicts that depend on what a route has."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlir_matrix.actions.outcomes import Outcome
+from mlir_matrix.base.paths import find_home
+from mlir_matrix.execute.progress import shown
+from mlir_matrix.fuzz.compose import Composer, Coverage
+from mlir_matrix.fuzz.findings import Finding, Findings
+from mlir_matrix.fuzz.profiles import PROFILES
+from mlir_matrix.fuzz.session import VARIANTS, Failure, Fuzzer, Wanted
+from mlir_matrix.plan.request import Limits
+from mlir_matrix.plan.session import session_of
+from support.recordings import result
+
+ROOT = Path(__file__).parents[3]
+ROUTE = "composed1"
+
+
+class Recorded(Findings):
+    """Findings whose runs are wrong where a route has all passes and steps of one of some sets, and that reduce nothing."""
+
+    wrong: Sequence[set[str]] = ()
+
+    def _run(self, session: Any, tests: list[str], *, if_installed: bool = False) -> list[Any]:
+        return [self.ended(test.split("/")[1]) for test in tests]
+
+    def _reduce(self, finding: Finding) -> None:
+        finding.trouble = "recorded"
+
+    def ended(self, route: str) -> Any:
+        root = self.folder / VARIANTS / "recipes"
+        parts: set[str] = set()
+        for use in json.loads((root / f"pipelines/{route}.yaml").read_text())["steps"]:
+            name = use if isinstance(use, str) else use["step"]
+            own = root / f"steps/{name}/step.yaml"
+            parts |= {*json.loads(own.read_text())["passes"].split(",")} if own.exists() else {name}
+        return failed(route, Outcome.MISMATCH if any(each <= parts for each in self.wrong) else Outcome.PASS)
+
+
+def failed(route: str, outcome: Outcome) -> Any:
+    name = f"mlir/{route}/x86_64/composed-r0b0p0"
+    return replace(result("composed-r0b0p0", outcome), id=name, framework="mlir", pipeline=route, target="x86_64")
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The passes and steps of the route."""
+    found = made(tmp_path_factory.mktemp("parts")).fuzzer.write_variants(tmp_path_factory.mktemp("root"), ROUTE, 0)
+    return sorted({variant.part for variant in found.values()} - {""})
+
+
+def made(folder: Path) -> Recorded:
+    session = session_of([ROOT], find_home())
+    with shown(quiet=True) as listener:
+        fuzzer = Fuzzer(session, Wanted(["*/*/*"]), folder, 5, Limits(jobs=1), listener)
+        return Recorded(fuzzer, folder, Limits(jobs=1), 1.0, listener)
+
+
+def look(findings: Recorded, *wrong: set[str]) -> Finding:
+    """Add a failure of the route, where these are wrong."""
+    findings.wrong = wrong
+    program = next(Composer("1", PROFILES[0], Coverage()).programs((1, 3)))
+    finding = findings.add(Failure(program, failed(ROUTE, Outcome.MISMATCH), PROFILES[0], 0))
+    assert finding is not None
+    return finding
+
+
+def test_what_is_wrong_alone_is_the_cause(tmp_path: Path, parts: list[str]) -> None:
+    findings = made(tmp_path)
+    finding = look(findings, {parts[2]})
+    assert finding.needed == (parts[2],)
+    # In later rounds, no route has it.
+    assert findings.fuzzer.write_variants(tmp_path / "later", ROUTE, 1)
+    later = (tmp_path / "later").rglob("*.yaml")
+    assert not any(f'"{parts[2]}"' in path.read_text() for path in later)
+
+
+def test_two_that_are_wrong_alone_are_known_by_either(tmp_path: Path, parts: list[str]) -> None:
+    first = look(made(tmp_path / "first"), {parts[1]})
+    findings = made(tmp_path / "both")
+    findings.known = {first.key: "https://example.com/1"}
+    finding = look(findings, {parts[0]}, {parts[1]})
+    assert (finding.known, finding.trouble) == ("https://example.com/1", "")
+
+
+def test_what_is_wrong_only_together(tmp_path: Path, parts: list[str]) -> None:
+    """It is known if one of the parts is known to be wrong, and a finding of its own otherwise."""
+    alone = look(made(tmp_path / "alone"), {parts[0]})
+    for other, known in ((0, "https://example.com/1"), (1, "")):
+        findings = made(tmp_path / f"together-{other}")
+        findings.known = {alone.key: "https://example.com/1"}
+        pair = (parts[other], parts[3])
+        together = look(findings, {*pair})
+        assert (together.needed, together.known) == (pair, known)
+
+
+@pytest.mark.parametrize("wrong", [[set()], []], ids=["all", "none"])
+def test_no_part_is_blamed_without_evidence(tmp_path: Path, wrong: list[set[str]]) -> None:
+    """Where a route without parts is wrong, too, and where the failure does not show again."""
+    assert look(made(tmp_path), *wrong).needed == ()

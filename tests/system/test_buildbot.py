@@ -22,7 +22,7 @@ from support.workspace import REPOSITORY, Workspace, new_home, wait_until
 
 CONFIG = """
 from buildbot.plugins import schedulers, steps, util
-from mlir_matrix.buildbot import MatrixFactory, configure
+from mlir_matrix.buildbot import JobFactory, MatrixFactory, configure
 c = BuildmasterConfig = configure(
     repository={repository!r},
     program={program!r},
@@ -41,7 +41,10 @@ pages = MatrixFactory(
     "mlir/linalg-loops/x86_64/none --catalog .", repository={repository!r}, program={program!r}, site="--out ../site"
 )
 c["builders"].append(util.BuilderConfig("pages", workernames=["plain"], factory=pages))
-c["schedulers"] += [schedulers.ForceScheduler(name, builderNames=[name]) for name in ("shell", "pages")]
+words = "fuzz mlir/{{broken,linalg-loops}}/x86_64 --catalog . --budget 1s --out ../fuzz --quiet"
+fuzz = JobFactory(words, repository={repository!r}, program={program!r})
+c["builders"].append(util.BuilderConfig("fuzz", workernames=["plain"], factory=fuzz))
+c["schedulers"] += [schedulers.ForceScheduler(name, builderNames=[name]) for name in ("shell", "pages", "fuzz")]
 """
 MACHINE = """\
 description: A machine with little time.
@@ -82,6 +85,8 @@ class Lab:
         for name in ("first", "second"):
             self.catalog.workload(name, linalg=INNOCENT_MLIR)
         self.step(LOOPS)
+        self.catalog.write("recipes/pipelines/broken.yaml", PIPELINE.replace("own-to-loops", "broken-to-loops"))
+        self.catalog.write("recipes/steps/broken-to-loops/step.yaml", STEP.format("no-such-pass"))
         self.budget(60)
         self.git("init", "--quiet", "--initial-branch", "main")
         self.push("Begin")
@@ -183,6 +188,16 @@ def test_pages_are_published_after_a_failure_too(lab: Lab) -> None:
     }
     assert build.results == FAILURE
     assert "index.html: " in build.logs("publish")["stdio"]
+
+
+def test_another_verb_shows_its_reports(lab: Lab) -> None:
+    lab.master.force("fuzz", "fuzz")
+    build = lab.master.wait("fuzz", 1)
+    step = build.steps["matrix fuzz"]
+    assert (build.results, step["state_string"]) == (FAILURE, "1 finding, 1 new")
+    logs = build.logs("matrix fuzz")
+    assert "no-such-pass" in logs["report.md"]
+    assert '<iframe sandbox=""' in logs["report"]
 
 
 def test_a_week_of_an_operator(lab: Lab) -> None:

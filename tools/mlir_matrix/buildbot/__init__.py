@@ -3,6 +3,6 @@
 One build runs ``matrix run`` once. While it runs, its events become a step for each cell.
 """
 
-from mlir_matrix.buildbot.config import BisectFactory, MatrixFactory, configure
+from mlir_matrix.buildbot.config import BisectFactory, JobFactory, MatrixFactory, configure
 
-__all__ = ["BisectFactory", "MatrixFactory", "configure"]
+__all__ = ["BisectFactory", "JobFactory", "MatrixFactory", "configure"]

@@ -17,7 +17,7 @@ from buildbot.process.results import worst_status
 from twisted.internet import defer
 
 from mlir_matrix.buildbot.state import CANCELLED, RETRY
-from mlir_matrix.buildbot.steps import MatrixBisect, MatrixRun
+from mlir_matrix.buildbot.steps import MatrixBisect, MatrixJob, MatrixRun
 
 #: Words that a form accepts: patterns and releases, but no options.
 _WORDS = r"(?:(?:^|\s+)[A-Za-z0-9*?\[{][A-Za-z0-9_.+*?\[\]{},!=:@/~-]*)*\s*\Z"
@@ -85,6 +85,28 @@ class BisectFactory(util.BuildFactory):  # type: ignore[misc]
     ) -> None:
         command = [program, "bisect", *_words(options)]
         super().__init__([_checkout(repository, branch), MatrixBisect(_bisected.withArgs(command), env=env)])
+
+
+class JobFactory(util.BuildFactory):  # type: ignore[misc]
+    """A factory of builds that run a verb for a long time, such as ``fuzz --budget 8h``, and show the reports that it writes.
+
+    ``words``: the verb with its arguments.
+    """
+
+    buildClass = MatrixBuild  # noqa: N815 - Buildbot's name
+
+    def __init__(
+        self,
+        words: str | Sequence[str],
+        *,
+        repository: str,
+        branch: str | None = None,
+        program: str = "tools/matrix",
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        verb, *options = _words(words)
+        step = MatrixJob([program, verb, *options], name=f"matrix {verb}", env=env)
+        super().__init__([_checkout(repository, branch), step])
 
 
 def configure(

@@ -1,4 +1,4 @@
-"""Define the steps of a build: ``matrix run``, whose events become steps of cells, and ``matrix bisect``."""
+"""Define the steps of a build: ``matrix run``, whose events become steps of cells, ``matrix bisect``, and other verbs."""
 
 from __future__ import annotations
 
@@ -48,6 +48,8 @@ _ODD_LINES = 20
 #: How many earlier builds to search for one with the same command.
 _BACK = 300
 _STATE = "matrix-state"
+#: A line that names a report.
+_REPORT = re.compile(r" *report: +(/.+\.md)")
 #: Seconds between SIGTERM, after which results are still written, and SIGKILL.
 _TERM_S = 60
 
@@ -286,10 +288,8 @@ class MatrixRun(_MatrixStep):
                 await step.add_page(f"{test_name(entry)}: error map", pictures(maps))
 
 
-class MatrixBisect(_MatrixStep):
-    """Run ``matrix bisect``; show its report."""
-
-    name = "matrix bisect"
+class MatrixJob(_MatrixStep):
+    """Run a verb of ``matrix``; show its reports."""
 
     async def _run(self) -> int:
         lines: list[str] = []
@@ -301,17 +301,31 @@ class MatrixBisect(_MatrixStep):
         code = await self._call(self.command, take)
         if self.stopped:
             return int(self.build.stop_result)
-        reports = [found[1] for line in lines if (found := re.fullmatch(r"report: (/.+\.md)", line))]
+        reports = [found[1] for line in lines if (found := _REPORT.fullmatch(line))]
+        headings = []
         for number, path in enumerate(reports, 1):
             data = await worker_files.read(self, path, _MOST_PICTURES)
             if data is not None:
-                await self._show(data.decode("utf-8", "replace"), f" {number}" if len(reports) > 1 else "")
-        self._verdict = self._verdict or f"no report; exit code {code}"
+                text = data.decode("utf-8", "replace")
+                headings.append(harmless(re.sub(r"\\(.)", r"\1", text.partition("\n")[0].removeprefix("# "))))
+                await self._show(text, f" {number}" if len(reports) > 1 else "")
+        self._verdict = self._conclusion(headings, lines) or f"no report; exit code {code}"
         return {0: SUCCESS, 3: EXCEPTION}.get(-1 if code is None else code, result_of(code))
 
+    def _conclusion(self, _headings: Sequence[str], lines: Sequence[str]) -> str:
+        """Return what the summary says: the last line."""
+        return next((harmless(line) for line in reversed(lines) if line.strip()), "")
+
     async def _show(self, report: str, number: str) -> None:
-        heading = re.sub(r"\\(.)", r"\1", report.partition("\n")[0].removeprefix("# "))
-        self._verdict = "; ".join(filter(None, (self._verdict, harmless(heading))))
         await self.addCompleteLog(f"report{number}.md", harmless(report))
         # The master makes the page from text, so that a worker cannot insert HTML.
         await self.addHTMLLog(f"report{number}", framed(page(report)))
+
+
+class MatrixBisect(MatrixJob):
+    """Run ``matrix bisect``; show its report, whose heading is the summary."""
+
+    name = "matrix bisect"
+
+    def _conclusion(self, headings: Sequence[str], _lines: Sequence[str]) -> str:
+        return "; ".join(headings)

@@ -90,7 +90,7 @@ def fuzz_command(
     began = time.monotonic()
     wanted = _wanted(routes, current.catalog)
     known_findings = read_known(current.catalog, known)
-    folder = out or find_home().state / "fuzz"
+    folder = (out or find_home().state / "fuzz").absolute()
     with own_folder(folder), shown(quiet=quiet) as listener:
         fuzzer = Fuzzer(current, wanted, folder, seed, limits, listener)
         least, most = _REDUCE_S

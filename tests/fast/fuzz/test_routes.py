@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,7 +19,7 @@ from mlir_matrix.fuzz.compose import Composer, Coverage
 from mlir_matrix.fuzz.findings import key_of
 from mlir_matrix.fuzz.profiles import PROFILES
 from mlir_matrix.fuzz.programs import write_programs
-from mlir_matrix.fuzz.routes import LOWERS_VECTORS, PASSES, write_routes
+from mlir_matrix.fuzz.routes import LOWERS_VECTORS, PASSES, Route, draw_routes, write_route
 from mlir_matrix.plan.session import session_of
 from support.recordings import result
 
@@ -32,10 +32,25 @@ def own() -> Catalog:
     return load([ROOT])
 
 
+def written(root: Path, routes: Mapping[str, Route]) -> dict[str, list[str]]:
+    """Write routes; return the passes and steps of each in their order."""
+    for name, route in routes.items():
+        write_route(root, name, route)
+    own_steps = {path.parent.name: json.loads(path.read_text()) for path in root.glob("recipes/steps/*/step.yaml")}
+    found = {}
+    for path in root.glob("recipes/pipelines/*.yaml"):
+        names = [use if isinstance(use, str) else use["step"] for use in json.loads(path.read_text())["steps"]]
+        parts = [own_steps[name]["passes"].split(",") if name in own_steps else [name] for name in names]
+        found[path.stem] = list(chain(*parts))
+    return found
+
+
 @pytest.mark.parametrize("wanted", ["linalg-tile-vectorize", "math-expand"])
 def test_composed_routes_have_the_step_that_is_wanted(own: Catalog, tmp_path: Path, wanted: str) -> None:
     names = [
-        name for seed in range(10) for name in write_routes(tmp_path / f"{seed}", own, 3, random.Random(seed), wanted)
+        name
+        for seed in range(10)
+        for name in written(tmp_path / f"{seed}", draw_routes(own, 3, random.Random(seed), wanted))
     ]
     assert len(names) == 30
     program = next(Composer("1", PROFILES[0], Coverage()).programs((1, 8)))
@@ -56,34 +71,20 @@ def test_composed_routes_have_the_step_that_is_wanted(own: Catalog, tmp_path: Pa
 
 def test_inexact_steps_are_used_only_if_they_are_named(own: Catalog, tmp_path: Path) -> None:
     for seed in range(10):
-        write_routes(tmp_path / f"{seed}", own, 3, random.Random(seed))
-    written = "".join(path.read_text() for path in tmp_path.glob("*/recipes/pipelines/*.yaml"))
-    assert "linalg-tile-vectorize" in written
-    assert "math-" not in written
+        written(tmp_path / f"{seed}", draw_routes(own, 3, random.Random(seed)))
+    text = "".join(path.read_text() for path in tmp_path.glob("*/recipes/pipelines/*.yaml"))
+    assert "linalg-tile-vectorize" in text
+    assert "math-" not in text
 
 
-def test_a_route_is_composed_again_without_one_of_its_passes(own: Catalog, tmp_path: Path) -> None:
-    def written(folder: str, **given: Any) -> dict[str, list[str]]:
-        """Return the passes and steps of each route."""
-        root = tmp_path / folder
-        drawn.update(write_routes(root, own, 3, random.Random(5), **given))
-        own_steps = {path.parent.name: json.loads(path.read_text()) for path in root.glob("recipes/steps/*/step.yaml")}
-        routes = {}
-        for path in root.glob("recipes/pipelines/*.yaml"):
-            names = [use if isinstance(use, str) else use["step"] for use in json.loads(path.read_text())["steps"]]
-            parts = [own_steps[name]["passes"].split(",") if name in own_steps else [name] for name in names]
-            routes[path.stem] = list(chain(*parts))
-        return routes
-
-    drawn: dict[str, set[str]] = {}
-    whole = written("whole")
+def test_a_route_without_one_of_its_passes(own: Catalog, tmp_path: Path) -> None:
+    drawn = draw_routes(own, 3, random.Random(5))
+    whole = written(tmp_path / "whole", drawn)
     for name, parts in whole.items():
-        assert drawn[name] == {*parts} - {"bufferize", "linalg-to-loops", "loops-to-llvm"}
-    left_out = sorted(drawn["composed1"])[0]
-    less = written("less", avoided=[left_out], prefix="other")
-    assert less == {
-        name.replace("composed", "other"): [part for part in parts if part != left_out] for name, parts in whole.items()
-    }
+        assert drawn[name].parts == {*parts} - {"bufferize", "linalg-to-loops", "loops-to-llvm"}
+    left_out = min(drawn["composed1"].parts)
+    less = written(tmp_path / "less", {name: route.without([left_out]) for name, route in drawn.items()})
+    assert less == {name: [part for part in parts if part != left_out] for name, parts in whole.items()}
 
 
 def test_passes_are_named_once() -> None:

@@ -6,6 +6,7 @@ import json
 import random
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,34 +75,43 @@ _INEXACT = frozenset(("math-expand", "math-polynomial"))
 LOWERS_VECTORS = "vector-lowering"
 
 
-def write_routes(
-    root: Path,
-    catalog: Catalog,
-    count: int,
-    chance: random.Random,
-    wanted: str = "",
-    avoided: Collection[str] = (),
-    prefix: str = COMPOSED,
-) -> dict[str, set[str]]:
-    """Write pipelines from linalg to LLVM into a catalog; return by name which passes and steps were drawn for each.
+@dataclass(frozen=True)
+class Route:
+    """A composed pipeline from linalg to LLVM. ``steps``: those that were drawn, by the kind that they keep."""
 
-    ``wanted``: a step that each has, if it can. ``avoided``: what no pipeline has, though it was drawn.
-    """
+    steps: Mapping[str, Sequence[_Step]]
+    opt_level: int
+
+    @property
+    def parts(self) -> set[str]:
+        """The passes and the steps of the catalog that were drawn."""
+        return {part for steps in self.steps.values() for step in steps for part in _parts_of(step)}
+
+    def without(self, left_out: Collection[str]) -> Route:
+        """Return the route without some of its parts."""
+        return replace(self, steps={kind: _without(steps, left_out) for kind, steps in self.steps.items()})
+
+
+def draw_routes(catalog: Catalog, count: int, chance: random.Random, wanted: str = "") -> dict[str, Route]:
+    """Return composed pipelines by name. ``wanted``: a step that each has, if it can."""
     routes = {}
     for number in range(count):
-        name = f"{prefix}{number}"
-        drawn = {kind: _drawn(kind, catalog, chance, wanted) for kind in PASSES}
-        before, after = (_written(root, name, kind, steps, avoided) for kind, steps in drawn.items())
-        document = {
-            "description": "Composed at random.",
-            "entry": {"linalg": [], "stablehlo": ["stablehlo-to-linalg"], "tosa": ["tosa-to-linalg"]},
-            "steps": [*before, "bufferize", "linalg-to-loops", *after, "loops-to-llvm"],
-            "codegen": {"opt-level": chance.choice((0, 2, 3))},
-            "numerics": {"contraction": "on", "fast-math": "off", "math": "libm", "vectorized": True},
-        }
-        write_text(root / f"recipes/pipelines/{name}.yaml", json.dumps(document))
-        routes[name] = {part for steps in drawn.values() for step in steps for part in _parts_of(step)}
+        steps = {kind: _drawn(kind, catalog, chance, wanted) for kind in PASSES}
+        routes[f"{COMPOSED}{number}"] = Route(steps, chance.choice((0, 2, 3)))
     return routes
+
+
+def write_route(root: Path, name: str, route: Route) -> None:
+    """Write a pipeline and its own steps into a catalog."""
+    before, after = (_written(root, name, kind, steps) for kind, steps in route.steps.items())
+    document = {
+        "description": "Composed at random.",
+        "entry": {"linalg": [], "stablehlo": ["stablehlo-to-linalg"], "tosa": ["tosa-to-linalg"]},
+        "steps": [*before, "bufferize", "linalg-to-loops", *after, "loops-to-llvm"],
+        "codegen": {"opt-level": route.opt_level},
+        "numerics": {"contraction": "on", "fast-math": "off", "math": "libm", "vectorized": True},
+    }
+    write_text(root / f"recipes/pipelines/{name}.yaml", json.dumps(document))
 
 
 def _drawn(kind: str, catalog: Catalog, chance: random.Random, wanted: str) -> list[_Step]:
@@ -120,14 +130,24 @@ def _parts_of(step: _Step) -> list[str]:
     return step if isinstance(step, list) else [step["step"]]
 
 
-def _written(root: Path, name: str, kind: str, steps: Sequence[_Step], avoided: Collection[str]) -> list[Any]:
+def _without(steps: Sequence[_Step], left_out: Collection[str]) -> list[_Step]:
+    kept: list[_Step] = []
+    for step in steps:
+        parts = [part for part in _parts_of(step) if part not in left_out]
+        if parts and isinstance(step, list):
+            kept.append(parts)
+        elif parts:
+            kept.append(step)
+    return kept
+
+
+def _written(root: Path, name: str, kind: str, steps: Sequence[_Step]) -> list[Any]:
     """Write the steps of passes; return all as a pipeline has them."""
     written: list[Any] = []
     for number, step in enumerate(steps):
-        kept = [part for part in _parts_of(step) if part not in avoided]
-        if kept and isinstance(step, list):
-            written.append(_write_step(root, f"{name}-{kind}{number}", kind, kept))
-        elif kept:
+        if isinstance(step, list):
+            written.append(_write_step(root, f"{name}-{kind}{number}", kind, step))
+        else:
             written.append(step)
     return written
 

@@ -22,7 +22,7 @@ from mlir_matrix.expand.select import choose
 from mlir_matrix.fuzz.compose import Composer, Coverage
 from mlir_matrix.fuzz.profiles import PROFILES, Profile
 from mlir_matrix.fuzz.programs import write_programs
-from mlir_matrix.fuzz.routes import COMPOSED, LOWERS_VECTORS, write_routes
+from mlir_matrix.fuzz.routes import COMPOSED, LOWERS_VECTORS, Route, draw_routes, write_route
 from mlir_matrix.fuzz.stablehlo_text import STABLEHLO
 from mlir_matrix.fuzz.tosa_text import TOSA
 from mlir_matrix.fuzz.values import Program, merged
@@ -210,30 +210,27 @@ class Fuzzer:
     def write(self, root: Path, programs: Mapping[str, Program], profile: Profile, round: int) -> None:
         """Write a catalog of programs, with the composed routes of a round."""
         write_programs(root, programs, profile.sources)
-        self._write_routes(root, round)
+        for name, route in self._routes(round).items():
+            write_route(root, name, route)
 
-    def write_variants(self, root: Path, route: str, round: int) -> dict[str, Variant]:
+    def write_variants(self, root: Path, name: str, round: int) -> dict[str, Variant]:
         """Write a composed route without each of its passes and steps, with each alone, and with none; return these by route."""
-        parts = sorted(self._write_routes(root, round)[route] - {LOWERS_VECTORS, self._wanted.step})
-        kinds = [Variant(part, alone=False) for part in parts]
-        kinds += [Variant(part, alone=True) for part in ("", *parts)]
-        variants = {}
-        for number, variant in enumerate(kinds):
-            left_out = [variant.part]
-            if variant.alone:
-                left_out = [part for part in parts if part != variant.part]
-            self._write_routes(root, round, f"{COMPOSED}-{number}-", left_out)
-            variants[f"{COMPOSED}-{number}-{route.removeprefix(COMPOSED)}"] = variant
+        route = self._routes(round)[name]
+        parts = route.parts - {LOWERS_VECTORS, self._wanted.step}
+        kinds = [Variant(part, alone=False) for part in sorted(parts)]
+        kinds += [Variant(part, alone=True) for part in ("", *sorted(parts))]
+        variants = {f"{COMPOSED}-{number}": variant for number, variant in enumerate(kinds)}
+        for variant_name, variant in variants.items():
+            left_out = parts - {variant.part} if variant.alone else {variant.part}
+            write_route(root, variant_name, route.without(left_out))
         return variants
 
-    def _write_routes(
-        self, root: Path, round: int, prefix: str = COMPOSED, left_out: Collection[str] = ()
-    ) -> dict[str, set[str]]:
+    def _routes(self, round: int) -> dict[str, Route]:
+        """Return the composed routes of a round."""
         chance = random.Random(f"{self._seed}/{round}/routes")
+        drawn = draw_routes(self._session.catalog, ROUTES, chance, self._wanted.step)
         avoided = {part for part, last in self._avoided.items() if last < round}
-        return write_routes(
-            root, self._session.catalog, ROUTES, chance, self._wanted.step, avoided | {*left_out}, prefix
-        )
+        return {name: route.without(avoided) for name, route in drawn.items()}
 
     def session_with(self, root: Path) -> Session:
         """Return the session with a catalog of programs."""

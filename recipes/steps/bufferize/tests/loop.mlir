@@ -1,7 +1,7 @@
 // A loop may give another buffer than the one that it took; beside it goes whether the loop owns it.
 
 // CHECK-LABEL: func.func @another
-// CHECK: %[[TAKEN:.+]]:2 = scf.for
+// CHECK: %{{.+}}:2 = scf.for
 // CHECK: scf.yield
 func.func @another(%x: tensor<4xf32>, %n: index) -> tensor<4xf32> {
   %zero = arith.constant 0 : index

@@ -307,7 +307,7 @@ class MatrixJob(_MatrixStep):
             data = await worker_files.read(self, path, _MOST_PICTURES)
             if data is not None:
                 text = data.decode("utf-8", "replace")
-                headings.append(harmless(re.sub(r"\\(.)", r"\1", text.partition("\n")[0].removeprefix("# "))))
+                headings.append(_heading(text))
                 await self._show(text, f" {number}" if len(reports) > 1 else "")
         self._verdict = self._conclusion(headings, lines) or f"no report; exit code {code}"
         return {0: SUCCESS, 3: EXCEPTION}.get(-1 if code is None else code, result_of(code))
@@ -320,6 +320,12 @@ class MatrixJob(_MatrixStep):
         await self.addCompleteLog(f"report{number}.md", harmless(report))
         # The master makes the page from text, so that a worker cannot insert HTML.
         await self.addHTMLLog(f"report{number}", framed(page(report)))
+
+
+def _heading(report: str) -> str:
+    """Return the first line of Markdown as plain text."""
+    first = report.partition("\n")[0].removeprefix("# ")
+    return harmless(re.sub(r"\\(.)", r"\1", first))
 
 
 class MatrixBisect(MatrixJob):

@@ -37,9 +37,9 @@ COMPONENT = "description: d\nprovider: host\ntools: [{0}]\nprograms: [{0}]\nrele
 LOST = (
     'import subprocess\n\n\ndef run(action):\n    subprocess.run(["ld.lld", "-o", action.outputs["out"]], check=True)\n'
 )
-#: Blanks behind a number do not change it.
+#: Blanks behind a number do not change it: the digits of the clock, each as so many of them.
 CLOCK = "import time\n" + COMPILER.format(more="").replace(
-    "str(factor)", 'f"{factor}{time.time_ns() % 1000 * chr(32)}"'
+    "str(factor)", 'str(factor) + "\\t".join(" " * int(digit) for digit in str(time.time_ns()))'
 )
 #: A step that adds what LLVM makes an instruction of that no CPU has.
 TRAP = """\

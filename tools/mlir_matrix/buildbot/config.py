@@ -40,14 +40,22 @@ class MatrixBuild(Build):  # type: ignore[misc]
         return super().stepDone(self.stop_result if self.stopped and results == CANCELLED else results, step)
 
 
-class MatrixFactory(util.BuildFactory):  # type: ignore[misc]
+class _CheckoutFactory(util.BuildFactory):  # type: ignore[misc]
+    """A factory of builds that check out a repository before their other steps."""
+
+    buildClass = MatrixBuild  # noqa: N815 - Buildbot's name
+
+    def __init__(self, repository: str, branch: str | None, then: Sequence[Any]) -> None:
+        checkout = steps.Git(repourl=repository, branch=branch or "HEAD", mode="full", method="clean")
+        super().__init__([checkout, *then])
+
+
+class MatrixFactory(_CheckoutFactory):
     """A factory of builds that check out a repository and run its tests, with a step for each cell.
 
     ``tests``: the arguments of ``matrix run``, tests before options: ``"nightly --catalog ."``. Properties of a build override
     them: ``tests`` with other suites and patterns, ``pins`` with releases.
     """
-
-    buildClass = MatrixBuild  # noqa: N815 - Buildbot's name
 
     def __init__(
         self,
@@ -66,13 +74,11 @@ class MatrixFactory(util.BuildFactory):  # type: ignore[misc]
         """
         command = [program, "run", *_words(tests)]
         publishing = [_published([program, "report", "html", *_words(site)], env)] if site else []
-        super().__init__([_checkout(repository, branch), MatrixRun(_forced.withArgs(command), env=env), *publishing])
+        super().__init__(repository, branch, [MatrixRun(_forced.withArgs(command), env=env), *publishing])
 
 
-class BisectFactory(util.BuildFactory):  # type: ignore[misc]
+class BisectFactory(_CheckoutFactory):
     """A factory of builds that bisect the test in the property ``test``. ``good``, ``bad`` and ``component`` are optional."""
-
-    buildClass = MatrixBuild  # noqa: N815 - Buildbot's name
 
     def __init__(
         self,
@@ -84,16 +90,14 @@ class BisectFactory(util.BuildFactory):  # type: ignore[misc]
         env: Mapping[str, str] | None = None,
     ) -> None:
         command = [program, "bisect", *_words(options)]
-        super().__init__([_checkout(repository, branch), MatrixBisect(_bisected.withArgs(command), env=env)])
+        super().__init__(repository, branch, [MatrixBisect(_bisected.withArgs(command), env=env)])
 
 
-class JobFactory(util.BuildFactory):  # type: ignore[misc]
+class JobFactory(_CheckoutFactory):
     """A factory of builds that run a verb for a long time, such as ``fuzz --budget 8h``, and show the reports that it writes.
 
     ``words``: the verb with its arguments.
     """
-
-    buildClass = MatrixBuild  # noqa: N815 - Buildbot's name
 
     def __init__(
         self,
@@ -106,7 +110,7 @@ class JobFactory(util.BuildFactory):  # type: ignore[misc]
     ) -> None:
         verb, *options = _words(words)
         step = MatrixJob([program, verb, *options], name=f"matrix {verb}", env=env)
-        super().__init__([_checkout(repository, branch), step])
+        super().__init__(repository, branch, [step])
 
 
 def configure(
@@ -185,10 +189,6 @@ def _forms(names: Sequence[str], branch: str) -> list[schedulers.ForceScheduler]
         schedulers.ForceScheduler("run", buttonName="Run tests", builderNames=names, properties=tests, **common),
         schedulers.ForceScheduler("bisect", buttonName="Bisect", builderNames=bisecting, properties=test, **common),
     ]
-
-
-def _checkout(repository: str, branch: str | None) -> steps.Git:
-    return steps.Git(repourl=repository, branch=branch or "HEAD", mode="full", method="clean")
 
 
 def _published(command: Sequence[str], env: Mapping[str, str] | None) -> steps.ShellCommand:

@@ -339,8 +339,8 @@ def test_where_a_late_action_was_is_said(talk: Talk) -> None:
 
 
 def test_the_pass_that_a_late_program_of_llvm_ran_is_named(environments: Any, tmp_path: Path) -> None:
-    lines = [f"%a{n + 1} = fadd float %a{n}, %a0\n%b{n} = fmul float %a{n}, %a{n + 1}" for n in range(100_000)]
-    text = "\n".join(["define float @f(float %a0) {", *lines, "ret float %b99999", "}"])
+    lines = [f"%a{n + 1} = fadd float %a{n}, %a0\n%b{n} = fmul float %a{n}, %a{n + 1}" for n in range(200_000)]
+    text = "\n".join(["define float @f(float %a0) {", *lines, "ret float %b199999", "}"])
     (root,) = environments.require("codegen").roots(environments.packages)
     worker = Talk(tmp_path, prefixes=[f"22={root}"])
     request = {

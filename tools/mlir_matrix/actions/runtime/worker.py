@@ -41,6 +41,8 @@ from mlir_matrix.actions.sandbox.cgroup import ContainerCounters
 
 #: Seconds that an action has for printing its stack after its time limit.
 _LAST_WORDS_S = 1.0
+#: Seconds until an action that still computes at its time limit is checked again; long enough for a wait for the disk.
+_LOOK_AGAIN_S = 1.0
 
 
 class Worker:
@@ -269,7 +271,7 @@ class Worker:
                 task.kill()
                 task.deadline = now + 3600
             elif task.goes_on(now):
-                task.deadline = now + min(1.0, task.timeout_s / 8)
+                task.deadline = now + _LOOK_AGAIN_S
             else:
                 task.timed_out = True
                 task.ask_where()

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+import signal
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mlir_matrix.environments.session import Session
+from mlir_matrix.fuzz import resized_workloads, session
 from mlir_matrix.fuzz.compose import Composer, Coverage
+from mlir_matrix.fuzz.findings import Findings
 from mlir_matrix.fuzz.profiles import PROFILES
 from mlir_matrix.fuzz.programs import write_programs
 from mlir_matrix.fuzz.values import merged
+from mlir_matrix.plan.request import Limits
+from mlir_matrix.plan.session import session_of
 from support import planted
-from support.workspace import Workspace
+from support.downstream import Downstream
+from support.workspace import REPOSITORY, Workspace
 
 WRONG, RIGHT = "mlir/planted-swap-operands/x86_64", f"mlir/{planted.GOOD}/x86_64"
 
@@ -62,6 +69,20 @@ def test_the_other_compiler_ran_as_often(found: Any) -> None:
     assert sum(found["pairs"].values()) >= 2 * summary["programs"]
 
 
+def test_an_interrupted_session_prints_what_it_has_found(workspace: Workspace, bad: Path, tmp_path: Path) -> None:
+    words = (WRONG, "--catalog", bad, "--out", tmp_path, "--budget", "1h", "--format", "json", "--quiet")
+    with workspace.start("fuzz", *words) as process:
+        assert process.stderr is not None
+        found = process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == 128 + signal.SIGINT, err
+    document = json.loads(out)
+    assert document["summary"]["interrupted"]
+    (finding,) = document["findings"]
+    assert found == f"{finding['key']}: mismatch: {finding['id']}\n"
+
+
 def test_a_known_finding_is_not_new(workspace: Workspace, bad: Path, out: Path, found: Any, tmp_path: Path) -> None:
     (finding,) = found["findings"]
     known = tmp_path / "known.yaml"
@@ -92,6 +113,51 @@ def test_sizes_and_conditions_that_are_known_only_at_run_time(workspace: Workspa
     (result,) = workspace("run", test, "--catalog", tmp_path, "--format", "json", "--quiet").document["tests"]
     # Some of the outputs of any programs would pass without them.
     assert result["outcome"] == "pass" or result["reason"].startswith("weak: "), result["reason"]
+
+
+#: A step that is wrong for programs with one size.
+ODD_STEP = """\
+description: Subtracts instead of adding, in programs with 17 of something.
+environment: mlir
+accepts: [loops]
+gives: loops
+"""
+ODD_TOOL = """\
+from pathlib import Path
+
+from mlir_matrix.actions.api import Action, read_text
+
+
+def run(action: Action) -> None:
+    text = read_text(action.inputs["ir"], "the IR")
+    if "17x" in text:
+        text = text.replace("arith.addf", "arith.subf")
+    Path(action.outputs["out"]).write_text(text)
+"""
+
+
+def test_workloads_of_the_catalog_in_other_sizes(
+    current: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "ROUNDS", [session.WORKLOADS])
+    monkeypatch.setattr(resized_workloads, "SIZES", [17])
+    monkeypatch.setattr(resized_workloads, "_is_resizable", lambda entry: entry.name in ("matmul", "transpose"))
+    catalog = Downstream(tmp_path / "catalog")
+    catalog.write("recipes/steps/odd/step.yaml", ODD_STEP)
+    catalog.write("recipes/steps/odd/tool.py", ODD_TOOL)
+    loops = (REPOSITORY / "recipes/pipelines/linalg-loops.yaml").read_text()
+    catalog.write("recipes/pipelines/odd.yaml", loops.replace("- linalg-to-loops\n", "- linalg-to-loops\n  - odd\n"))
+    opened = session_of([*current.catalog.roots, catalog.root], current.home)
+    limits, out = Limits(jobs=2), tmp_path / "out"
+    fuzzer = session.Fuzzer(opened, session.Wanted(["pytorch/odd/x86_64"]), out, 0, limits, lambda event: None)
+    failures = list(fuzzer.failures(lambda: fuzzer.counts.rounds > 0))
+    assert fuzzer.counts.judged == 2
+    (failure,) = failures
+    assert (failure.origin, failure.result.outcome) == ("matmul", "mismatch")
+    found = Findings(fuzzer, out, limits, 30, lambda event: None).add(failure)
+    assert found is not None
+    assert found.confirmed, found.trouble
+    assert found.entry()["step"] == "odd"
 
 
 def test_a_step_is_fuzzed_on_all_routes_that_have_it(workspace: Workspace, tmp_path: Path) -> None:

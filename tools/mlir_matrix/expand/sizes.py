@@ -6,6 +6,7 @@ there, if nothing else in them depends on a size. The expected outputs are compu
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from mlir_matrix.actions.mlir.sizes import why_not_resizable
@@ -24,12 +25,7 @@ def sized(catalog: Catalog, size: str) -> Catalog:
     if not known:
         raise UsageError(f"--size {size}: no workload has sizes; write sizes: {{{size}: {{…}}}} in a workload.yaml")
     check_known("size", [size], known, "--size: ")
-    spelled = {
-        file
-        for framework in catalog.frameworks.values()
-        if framework.document.fixed_shapes
-        for file in framework.document.emits.values()
-    }
+    spelled = spelled_sources(catalog)
     changed = {
         name: _with_size(entry, size, spelled)
         for name, entry in catalog.workloads.items()
@@ -40,16 +36,32 @@ def sized(catalog: Catalog, size: str) -> Catalog:
     return replace(catalog, workloads=workloads, unsized=unsized)
 
 
-def _with_size(workload: Entry[Workload], size: str, spelled: set[str]) -> Entry[Workload]:
-    """Return a workload in another size. ``spelled``: the files of frameworks whose sources spell sizes."""
-    document = workload.document
-    dims = {**document.dims, **document.sizes[size]}
+def spelled_sources(catalog: Catalog) -> set[str]:
+    """Return the source files of frameworks whose sources spell sizes."""
+    spelled = (each.document for each in catalog.frameworks.values() if each.document.fixed_shapes)
+    return {file for framework in spelled for file in framework.emits.values()}
+
+
+def new_sizes_of(before: Mapping[str, int], after: Mapping[str, int]) -> tuple[dict[int, int], str]:
+    """Return the new size of each size of some dimensions, and why a text with sizes does not tell which is which, if so."""
     new_sizes: dict[int, int] = {}
     ambiguous = ""
-    for name, before in document.dims.items():
-        after = new_sizes.setdefault(before, dims[name])
-        if after != dims[name] and not ambiguous:
-            ambiguous = f"two dimensions are {before}, and only one of them becomes {after}"
+    for name, size in before.items():
+        new = new_sizes.setdefault(size, after[name])
+        if ambiguous:
+            continue
+        if new != after[name]:
+            ambiguous = f"two dimensions are {size}, and only one of them becomes {new}"
+        elif size == 1 and new != 1:
+            ambiguous = f"a dimension of size 1 becomes {new}, and sizes that stay may be 1, too"
+    return new_sizes, ambiguous
+
+
+def _with_size(workload: Entry[Workload], size: str, spelled: set[str]) -> Entry[Workload]:
+    """Return a workload in another size. ``spelled``: :func:`spelled_sources`."""
+    document = workload.document
+    dims = {**document.dims, **document.sizes[size]}
+    new_sizes, ambiguous = new_sizes_of(document.dims, dims)
     fixed = {}
     files = [each.file for source in spelled for each in document.sources.get(source, ())]
     for file in sorted(workload.files.keys() & {*spelled, *files}):

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.errors import MatrixError, UsageError
 from mlir_matrix.base.names import check_known
 from mlir_matrix.base.paths import find_home
+from mlir_matrix.bisect.run import OF_RUN
 from mlir_matrix.cli import options
 from mlir_matrix.cli.output import note, show
-from mlir_matrix.cli.verbs import verb
+from mlir_matrix.cli.verbs import ARGUMENTS, option_words, verb
 from mlir_matrix.execute.progress import shown
 from mlir_matrix.fuzz.documents import Fuzz
 from mlir_matrix.fuzz.findings import Findings, read_known
@@ -67,7 +68,9 @@ _REDUCE_S = (10.0, 60.0)
 @options.session(options.cache, *options.releases, *options.builds)
 @options.output_format("text", "json")
 @options.quiet
+@click.pass_context
 def fuzz_command(
+    context: click.Context,
     routes: tuple[str, ...],
     budget: float,
     seed: int,
@@ -82,26 +85,28 @@ def fuzz_command(
     """Compose programs at random, run them on routes, and reduce each failure that is unlike those before it.
 
     A ROUTE is a glob of cells; with a STEP, all routes are fuzzed that have it, or those of the globs. Programs have a reference
-    in NumPy and derived bounds, so a mismatch is a miscompile, not a difference of roundings. A finding is reduced, run with
-    other inputs and with other releases, and written as an issue.
+    in NumPy and derived bounds, so a mismatch is a miscompile, not a difference of roundings. One round of nine runs workloads of
+    the catalogs in other sizes, if a ROUTE is one of PyTorch. A finding is reduced, run with other inputs and with other releases,
+    and written as an issue.
+
+    A session that is interrupted prints what it has found.
 
     Exit code: 0 nothing new; 1 a finding that is not known; 3 the infrastructure failed.
     """
     began = time.monotonic()
     wanted = _wanted(routes, current.catalog)
+    words = [
+        *options.project_words(context, without=()),
+        *option_words(fuzz_command, context.meta[ARGUMENTS], only=OF_RUN),
+    ]
     known_findings = read_known(current.catalog, known)
     folder = (out or find_home().state / "fuzz").absolute()
     with own_folder(folder), shown(quiet=quiet) as listener:
         fuzzer = Fuzzer(current, wanted, folder, seed, limits, listener)
         least, most = _REDUCE_S
         reduce_s = min(max(budget, least), most)
-        findings = Findings(fuzzer, folder, limits, reduce_s, listener, known_findings)
-        for failure in fuzzer.failures(deadline(budget)):
-            finding = findings.add(failure)
-            if finding and not finding.known:
-                note(f"{finding.key}: {failure.result.outcome}: {failure.result.id}")
-                if first:
-                    break
+        findings = Findings(fuzzer, folder, limits, reduce_s, listener, words, known_findings)
+        interruption = _fuzz(fuzzer, findings, deadline(budget), first=first)
     found = [finding.entry() for finding in findings.found.values()]
     new = sum(not each["known"] for each in found)
     document: Fuzz = {
@@ -117,12 +122,35 @@ def fuzz_command(
             "cpu_seconds": round(_cpu_seconds(), 3),
             "findings": len(found),
             "new": new,
+            "interrupted": interruption is not None,
         },
         "findings": found,
         "pairs": {f"{after} after {before}": count for (before, after), count in fuzzer.counts.coverage.pairs.items()},
     }
     show(form, document, lines(document), markup=True)
+    if interruption is not None:
+        raise interruption
     return int(new > 0)
+
+
+def _fuzz(
+    fuzzer: Fuzzer, findings: Findings, until: Callable[[], bool], *, first: bool
+) -> KeyboardInterrupt | MatrixError | None:
+    """Take all failures, or end with the ``first`` new finding. Return what interrupted the session, if there are findings."""
+    try:
+        for failure in fuzzer.failures(until):
+            finding = findings.add(failure)
+            if finding and not finding.known:
+                note(f"{finding.key}: {failure.result.outcome}: {failure.result.id}")
+                if first:
+                    break
+    except KeyboardInterrupt as error:
+        return error
+    except MatrixError as error:
+        if not findings.found:
+            raise
+        return error
+    return None
 
 
 def _wanted(words: Sequence[str], catalog: Catalog) -> Wanted:

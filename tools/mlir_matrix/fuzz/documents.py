@@ -57,6 +57,8 @@ class FuzzSummary(TypedDict):
     """Of all processes."""
     findings: int
     new: int
+    interrupted: bool
+    """Whether it ended before its budget: by the user, or because the machine failed."""
 
 
 @document

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -22,9 +22,9 @@ from mlir_matrix.catalog.pins import read_pins
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session
 from mlir_matrix.fuzz.documents import FuzzFinding
+from mlir_matrix.fuzz.programs import AnyProgram
 from mlir_matrix.fuzz.routes import COMPOSED, COMPOSED_STEP
 from mlir_matrix.fuzz.session import VARIANTS, Failure, Fuzzer
-from mlir_matrix.fuzz.values import Program
 from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import plan_tests, select_tests
@@ -107,13 +107,17 @@ class Finding:
 
 @dataclass
 class Findings:
-    """The findings of a session by their keys. ``known``: keys of known ones with their links."""
+    """The findings of a session by their keys.
+
+    ``words``: the options that choose catalogs and releases, for commands. ``known``: keys of known ones with their links.
+    """
 
     fuzzer: Fuzzer
     folder: Path
     limits: Limits
     budget_s: float
     listener: Listener
+    words: Sequence[str] = ()
     known: Mapping[str, str] = field(default_factory=dict)
     found: dict[str, Finding] = field(default_factory=dict)
     #: By the keys of failures.
@@ -121,7 +125,7 @@ class Findings:
 
     def add(self, failure: Failure) -> Finding | None:
         """Take a failure; return it as a finding if it is unlike those before it. Reduce and write what is not known."""
-        key = key_of(failure.result, failure.round)
+        key = key_of(failure.result, failure.round, failure.origin)
         if key in self._alike:
             self._alike[key].count += 1
             self._compare(self._alike[key], failure)
@@ -129,7 +133,14 @@ class Findings:
         finding = Finding(key, failure, self.folder / key, common=frozenset(failure.program.operations))
         if key not in self.known:
             remove_folder(str(finding.folder))
-            self._look_into(finding)
+            try:
+                self._look_into(finding)
+            except KeyboardInterrupt:
+                finding.trouble = "the session was interrupted"
+                if finding.key not in self.found:
+                    self.found[finding.key] = finding
+                    self._write(finding)
+                raise
         known = self._alike[key] = self.found.setdefault(finding.key, finding)
         if known is not finding:
             known.count += 1
@@ -148,13 +159,16 @@ class Findings:
             finding.folder = folder
         if finding.reduced is not None:
             finding.reduced = finding.reduced.moved(folder / _REDUCED)
-            write_report(finding.reduced, ["--catalog", str(folder / _CATALOG)])
+            write_report(finding.reduced, [*self.words, "--catalog", str(folder / _CATALOG)])
         write_text(folder / ENTRY, json.dumps(finding.entry(), indent=1) + "\n")
 
     def _compare(self, finding: Finding, failure: Failure) -> None:
         """After some failures, the operations that all of them have are known to fail, and need not be tried again."""
         # What a composed route and its steps are depends on the round.
         if failure.place != finding.failure.place or COMPOSED in failure.place:
+            return
+        # Composed programs have operations, workloads a name.
+        if bool(failure.origin) != bool(finding.failure.origin):
             return
         finding.common &= frozenset(failure.program.operations)
         finding.compared += 1
@@ -214,8 +228,8 @@ class Findings:
         session = self._written(root, failure, {name: failure.program, **others})
         test, result = failing_test(session, failure.result.id, self.limits, self.listener)
         drawn = self._run(session, [failure.result.id.replace(name, other) for other in others])
-        alike = key_of(failure.result, failure.round)
-        finding.draws = sum(key_of(each, failure.round) == alike for each in drawn)
+        alike = key_of(failure.result, failure.round, failure.origin)
+        finding.draws = sum(key_of(each, failure.round, failure.origin) == alike for each in drawn)
         subject = find_subject(session, test, result, self.limits, good=None, by="behaviour", listener=self.listener)
         finding.reduced = reduce_test(
             subject,
@@ -227,7 +241,7 @@ class Findings:
         )
         finding.releases = self._by_release(session, failure.result.id)
 
-    def _written(self, root: Path, failure: Failure, programs: Mapping[str, Program]) -> Session:
+    def _written(self, root: Path, failure: Failure, programs: Mapping[str, AnyProgram]) -> Session:
         self.fuzzer.write(root, programs, failure.profile, failure.round)
         return self.fuzzer.session_with(root)
 
@@ -263,13 +277,19 @@ def _is_installed(session: Session, plan: PlannedTests) -> bool:
     return all(isinstance(each, ResolvedEnvironment) and not each.missing(packages) for each in environments.values())
 
 
-def key_of(result: TestResult, round: int) -> str:
-    """Return what identifies a failure: how it ends and where, without what depends on the program."""
+def key_of(result: TestResult, round: int, origin: str = "") -> str:
+    """Return what identifies a failure: how it ends and where, without what depends on the program.
+
+    ``origin``: the workload of the catalog that has other sizes.
+    """
     found = behaviour(result)
     if found.outcome in _WRONG:
         # What is wrong depends on the program; the route does not. A composed one is of one round.
         cell = result.identity.cell
-        found = replace(found, details=(cell, str(round) if COMPOSED in cell else ""))
+        where = [cell, str(round) if COMPOSED in cell else ""]
+        if origin:
+            where.append(origin)
+        found = replace(found, details=tuple(where))
     else:
         # Names of composed steps depend on the round.
         details = tuple(COMPOSED_STEP.sub("", _NUMBERS.sub("", detail)) for detail in found.details)

@@ -61,3 +61,7 @@ PROFILES = (
     Profile((LINALG, STABLEHLO, JAX), "bf16"),
     Profile((LINALG,), "f16", (*Form,), vectors=True),
 )
+#: Of a round of workloads in other sizes, which have dtypes of their own.
+WORKLOADS = Profile(_ALL, "")
+#: What each round runs, in turn.
+ROUNDS = (*PROFILES[:3], WORKLOADS, *PROFILES[3:])

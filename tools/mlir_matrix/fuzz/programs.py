@@ -11,8 +11,11 @@ from mlir_matrix.base.files import write_text
 from mlir_matrix.fuzz import python_text
 from mlir_matrix.fuzz.linalg_text import LINALG, LINALG_NAMED
 from mlir_matrix.fuzz.profiles import WRITERS
+from mlir_matrix.fuzz.resized_workloads import ResizedWorkload
 from mlir_matrix.fuzz.values import BOOL, INTEGER, MOST_SIZES, SIZES, Program, Value
 
+#: What a round runs.
+AnyProgram = Program | ResizedWorkload
 _REQUIRED = {
     "component": "llvm",
     "releases": ">=19",
@@ -25,10 +28,13 @@ _NAMED = (
 )
 
 
-def write_programs(root: Path, programs: Mapping[str, Program], sources: Sequence[str]) -> None:
-    """Write a catalog with programs by name, each in all sources."""
+def write_programs(root: Path, programs: Mapping[str, AnyProgram], sources: Sequence[str]) -> None:
+    """Write a catalog with programs by name: composed ones in all sources."""
     for name, program in programs.items():
         folder = root / "matrix/workloads" / name
+        if isinstance(program, ResizedWorkload):
+            program.write(folder)
+            continue
         write_text(folder / "workload.yaml", json.dumps(document(program, sources), indent=1))
         variants = [LINALG_NAMED] if LINALG in sources else []
         for source in (python_text.REFERENCE, *sources, *variants):

@@ -1,34 +1,36 @@
-"""The loop of ``matrix fuzz``: compose programs, run them in batches, and look at each program of a batch that fails."""
+"""The loop of ``matrix fuzz``: compose programs and run them in batches, or run workloads in other sizes; find those that fail."""
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.actions.runtime.collect import remove_folder
-from mlir_matrix.base.errors import InfrastructureError, UsageError
+from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.events import Listener
 from mlir_matrix.base.files import sole_user
 from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
 from mlir_matrix.fuzz.compose import Composer, Coverage
-from mlir_matrix.fuzz.profiles import PROFILES, Profile
-from mlir_matrix.fuzz.programs import write_programs
+from mlir_matrix.fuzz.profiles import ROUNDS, WORKLOADS, Profile
+from mlir_matrix.fuzz.programs import AnyProgram, write_programs
+from mlir_matrix.fuzz.resized_workloads import ResizedWorkload, draw_resized
 from mlir_matrix.fuzz.routes import COMPOSED, LOWERS_VECTORS, Route, draw_routes, write_route
 from mlir_matrix.fuzz.stablehlo_text import STABLEHLO
 from mlir_matrix.fuzz.tosa_text import TOSA
 from mlir_matrix.fuzz.values import Program, merged
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import plan_tests, session_of
-from mlir_matrix.results.results import NOT_RUN, TestResult
+from mlir_matrix.results.results import NOT_RUN, TestResult, raise_infrastructure_error
 from mlir_matrix.results.run_plan import run_plan
 
 #: Programs of a batch, which are one function, and batches of a round, which are one run: first so few, then twice as many each.
@@ -37,6 +39,8 @@ BATCH, FIRST, BATCHES = 12, 2, 12
 _LENGTHS = (2, 6)
 #: Of the names of all workloads.
 _PREFIX = "composed-"
+#: The cells in which PyTorch runs programs without a compiler.
+_TORCH_EAGER = "pytorch/torch-eager/*"
 #: In the folder of a session, the catalogs of what runs.
 _ROUND, _SINGLES, VARIANTS = "round", "singles", "variants"
 #: The steps that convert PyTorch's programs to dialects that lack some of its operations.
@@ -57,11 +61,16 @@ class Wanted:
 class Failure:
     """A program that fails on a route, alone, or with the others of its batch, which are then part of it."""
 
-    program: Program
+    program: AnyProgram
     #: How its test ended.
     result: TestResult
     profile: Profile
     round: int
+
+    @property
+    def origin(self) -> str:
+        """The workload of the catalog that has other sizes; empty for a composed program."""
+        return self.program.origin if isinstance(self.program, ResizedWorkload) else ""
 
     @property
     def place(self) -> str:
@@ -93,7 +102,7 @@ class Counts:
 
 
 class Fuzzer:
-    """Composes and runs programs until a budget is used."""
+    """Runs composed programs, and workloads in other sizes, until a budget is used."""
 
     def __init__(
         self, session: Session, wanted: Wanted, folder: Path, seed: int, limits: Limits, listener: Listener
@@ -117,20 +126,24 @@ class Fuzzer:
     def failures(self, until: Callable[[], bool]) -> Iterator[Failure]:
         """Yield each program that fails, until ``until`` returns True. Raise UsageError and InfrastructureError."""
         while not until():
-            profile = PROFILES[self.counts.rounds % len(PROFILES)]
-            composer = Composer(f"{self._seed}/{self.counts.rounds}", profile, self.counts.coverage)
-            batches = min(FIRST << self.counts.rounds, BATCHES)
-            programs = list(islice(composer.programs(_LENGTHS), BATCH * batches))
-            # A batch is not run where one of its programs is shunned, so these are in as few batches as possible.
-            programs.sort(key=lambda program: any(_has(program, operations) for _, operations in self._shunned))
-            yield from self._of_round(profile, programs)
+            profile = ROUNDS[self.counts.rounds % len(ROUNDS)]
+            if profile is WORKLOADS:
+                yield from self._of_workloads(profile)
+            else:
+                yield from self._of_programs(profile)
             self.counts.rounds += 1
             # The first profile has all sources.
             if not self.counts.judged:
                 step = f" and has the step {self._wanted.step}" if self._wanted.step else ""
                 raise UsageError(f"{' '.join(self._wanted.cells)}: no such route takes composed programs{step}")
 
-    def _of_round(self, profile: Profile, programs: Sequence[Program]) -> Iterator[Failure]:
+    def _of_programs(self, profile: Profile) -> Iterator[Failure]:
+        """Compose programs; yield those that fail."""
+        composer = Composer(f"{self._seed}/{self.counts.rounds}", profile, self.counts.coverage)
+        count = BATCH * min(FIRST << self.counts.rounds, BATCHES)
+        programs = list(islice(composer.programs(_LENGTHS), count))
+        # A batch is not run where one of its programs is shunned, so these are in as few batches as possible.
+        programs.sort(key=lambda program: any(_has(program, operations) for _, operations in self._shunned))
         batches = {
             f"{_PREFIX}r{self.counts.rounds}b{number}": programs[number * BATCH : (number + 1) * BATCH]
             for number in range(len(programs) // BATCH)
@@ -155,7 +168,57 @@ class Fuzzer:
         for (batch, _), result in failed.items():
             yield Failure(merged(batches[batch]), result, profile, self.counts.rounds)
 
-    def _count(self, result: TestResult, programs: Sequence[Program]) -> None:
+    def _of_workloads(self, profile: Profile) -> Iterator[Failure]:
+        """Yield workloads of the catalog that fail in other sizes, where they pass in their own.
+
+        A program may depend on a size otherwise than by its types. So one of a framework counts if it passes on another route.
+        """
+        chance = random.Random(f"{self._seed}/{self.counts.rounds}/sizes")
+        drawn = draw_resized(self._session.catalog, chance)
+        resized = {f"{_PREFIX}r{self.counts.rounds}-{name}": workload for name, workload in drawn.items()}
+        eager = self._by_pytorch(resized, profile)
+        valid = {result.workload: (resized[result.workload],) for result in eager}
+        results = self._run(_ROUND, valid, profile)
+        self.counts.programs += len({result.workload for result in results})
+        passes = Counter((result.workload, result.framework) for result in eager)
+        passes.update((result.workload, result.framework) for result in results if result.outcome == Outcome.PASS)
+        failed: dict[str, TestResult] = {}
+        for result in results:
+            (workload,) = valid[result.workload]
+            others = passes[result.workload, result.framework]
+            if result.outcome == Outcome.PASS:
+                others -= 1
+            if not others:
+                continue
+            self._count(result, [workload])
+            if result.outcome != Outcome.PASS:
+                failed[f"{result.identity.cell}/{workload.origin}"] = result
+        for test in self._passing(failed):
+            yield Failure(*valid[failed[test].workload], failed[test], profile, self.counts.rounds)
+
+    def _by_pytorch(self, resized: Mapping[str, ResizedWorkload], profile: Profile) -> list[TestResult]:
+        """Return the results of workloads for which PyTorch without a compiler gives what the reference says.
+
+        None where no route is one of PyTorch.
+        """
+        session = self._written(_ROUND, resized, profile)
+        if not any(test.framework == "pytorch" for test in self._tests(session, profile)):
+            return []
+        results = self._results(session, _chosen(session, [f"{_TORCH_EAGER}/{_PREFIX}*"]))
+        # At the stage of the judge, it may be the reference that does not take these sizes.
+        raise_infrastructure_error(result for result in results if result.stage != "judge")
+        return [result for result in results if result.outcome == Outcome.PASS]
+
+    def _passing(self, tests: Collection[str]) -> list[str]:
+        """Return those of these tests of the catalog that pass, on routes of the round."""
+        if not tests:
+            return []
+        session = self.session_with(self._folder / _ROUND)
+        results = self._results(session, _chosen(session, [*tests]))
+        raise_infrastructure_error(results)
+        return [result.id for result in results if result.outcome == Outcome.PASS]
+
+    def _count(self, result: TestResult, programs: Sequence[AnyProgram]) -> None:
         self.counts.judged += len(programs)
         self.counts.outputs += sum(len(program.returned) for program in programs)
         self.counts.weak += len(result.weak)
@@ -164,50 +227,54 @@ class Fuzzer:
     def _run(
         self,
         folder: str,
-        programs: Mapping[str, Sequence[Program]],
+        programs: Mapping[str, Sequence[AnyProgram]],
         profile: Profile,
         failed: Collection[tuple[str, str]] | None = None,
     ) -> list[TestResult]:
         """Run functions of some programs each, on all routes or where their batches failed; return the results."""
         if not programs:
             return []
-        root = self._folder / folder
-        remove_folder(str(root))
-        self.write(root, {name: merged(some) for name, some in programs.items()}, profile, self.counts.rounds)
-        session = self.session_with(root)
+        session = self._written(folder, {name: _as_one(some) for name, some in programs.items()}, profile)
         tests = [
             test
             for test in self._tests(session, profile)
             if not self._is_shunned(test, programs[test.workload])
             and (failed is None or (_batch_of(test.workload), test.identity.cell) in failed)
         ]
+        results = self._results(session, tests)
+        raise_infrastructure_error(results)
+        return results
+
+    def _written(self, folder: str, programs: Mapping[str, AnyProgram], profile: Profile) -> Session:
+        """Write programs into a folder of the session, which is a catalog; return a session with it."""
+        root = self._folder / folder
+        remove_folder(str(root))
+        self.write(root, programs, profile, self.counts.rounds)
+        return self.session_with(root)
+
+    def _results(self, session: Session, tests: Iterable[Test]) -> list[TestResult]:
         plan = plan_tests(session, tests)
         run = run_plan(session, plan, limits=self._limits, fail_fast=False, listener=self._listener)
         run.raise_interruption()
-        for result in run.results:
-            if result.outcome == Outcome.INFRA_ERROR:
-                raise InfrastructureError(f"{result.id}: {result.reason}")
         return [result for result in run.results if result.outcome not in NOT_RUN]
 
     def _tests(self, session: Session, profile: Profile) -> list[Test]:
-        globs = [f"{cell}/{_PREFIX}*" for cell in self._wanted.cells]
         found = []
-        for test in choose(session.catalog, globs, pins=session.pins).tests():
+        for test in _chosen(session, [f"{cell}/{_PREFIX}*" for cell in self._wanted.cells]):
             steps = _steps_of(test)
             if self._wanted.step and self._wanted.step not in steps:
                 continue
             takes_vectors = LOWERS_VECTORS in steps or not profile.vectors
             if test.selected and takes_vectors and _dialects_of(steps) <= {*profile.sources}:
-                # A result that tells nothing is counted; it is no failure.
-                found.append(replace(test, weak_fails=""))
+                found.append(test)
         return found
 
-    def _is_shunned(self, test: Test, programs: Sequence[Program]) -> bool:
+    def _is_shunned(self, test: Test, programs: Sequence[AnyProgram]) -> bool:
         places = {test.identity.cell, *_steps_of(test)}
         here = [operations for place, operations in self._shunned if place in places]
         return any(_has(program, operations) for operations in here for program in programs)
 
-    def write(self, root: Path, programs: Mapping[str, Program], profile: Profile, round: int) -> None:
+    def write(self, root: Path, programs: Mapping[str, AnyProgram], profile: Profile, round: int) -> None:
         """Write a catalog of programs, with the composed routes of a round."""
         write_programs(root, programs, profile.sources)
         for name, route in self._routes(round).items():
@@ -249,6 +316,12 @@ def own_folder(folder: Path) -> Iterator[None]:
             remove_folder(str(folder / name))
 
 
+def _chosen(session: Session, globs: Sequence[str]) -> list[Test]:
+    """Return tests that globs name. Results that tell nothing, and costs, are no failures of theirs."""
+    tests = choose(session.catalog, globs, pins=session.pins).tests()
+    return [replace(test, weak_fails="", cost=None) for test in tests]
+
+
 def _steps_of(test: Test) -> list[str]:
     return [step.name for step in test.route.steps] if test.route else []
 
@@ -262,7 +335,14 @@ def _batch_of(single: str) -> str:
     return single.rpartition("p")[0]
 
 
-def _has(program: Program, operations: frozenset[str]) -> bool:
+def _as_one(some: Sequence[AnyProgram]) -> AnyProgram:
+    """Return one program with those of a batch. A workload is a batch of its own."""
+    if len(some) == 1:
+        return some[0]
+    return merged(cast("Sequence[Program]", some))
+
+
+def _has(program: AnyProgram, operations: frozenset[str]) -> bool:
     return operations <= set(program.operations)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from mlir_matrix.actions.outcomes import Outcome, Stage
 from mlir_matrix.base.digest import digest_bytes
-from mlir_matrix.base.errors import DiskFullError
+from mlir_matrix.base.errors import DiskFullError, InfrastructureError
 from mlir_matrix.base.events import Event
 from mlir_matrix.base.names import OF, TestId, split_pins
 
@@ -200,6 +200,13 @@ class Run:
         """Raise what interrupted the run, if anything did."""
         if self.interruption is not None:
             raise self.interruption
+
+
+def raise_infrastructure_error(results: Iterable[TestResult]) -> None:
+    """Raise InfrastructureError if the machine has kept a test from its verdict."""
+    for result in results:
+        if result.outcome == Outcome.INFRA_ERROR:
+            raise InfrastructureError(f"{result.id}: {result.reason}")
 
 
 def weak_words(weak: Mapping[str, Sequence[str]]) -> str:

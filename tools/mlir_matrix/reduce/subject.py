@@ -9,7 +9,7 @@ from mlir_matrix.actions.outcomes import Outcome, Stage
 from mlir_matrix.actions.params import InputTensor
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.events import Listener
-from mlir_matrix.base.names import split_pins, with_pins
+from mlir_matrix.base.names import IR_TARGET, split_pins, with_pins
 from mlir_matrix.bisect.steps.evidence import Answer
 from mlir_matrix.bisect.steps.localize import Localized, localize
 from mlir_matrix.catalog.catalog import Catalog
@@ -218,6 +218,17 @@ class Levels:
         return outputs_of(self._session, needed, action, what, limits)
 
 
+def why_not_reducible(result: TestResult) -> str:
+    """Return why no smaller program can show how a test ends; empty if one may."""
+    if result.target == IR_TARGET and result.outcome == Outcome.MISMATCH:
+        return (
+            f"its directives are for this program, and no smaller one satisfies them; see: matrix ir --all {result.id}"
+        )
+    if result.outcome == Outcome.SLOWER:
+        return "its program costs more, and is right; a reduction takes a test that fails"
+    return ""
+
+
 def find_subject(
     session: Session,
     test: Test,
@@ -233,6 +244,9 @@ def find_subject(
     Raise UsageError for a test whose program is not MLIR where it fails, InfrastructureError if the machine fails.
     """
     test = replace(test, weak_fails="")
+    why = why_not_reducible(result)
+    if why:
+        raise UsageError(f"{test.id}: {why}")
     if result.verdict is not None and result.outcome == Outcome.MISMATCH:
         return _of_numbers(session, test, result, limits, good=good, listener=listener)
     return _of_failure(session, test, result, limits, by)

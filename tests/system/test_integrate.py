@@ -15,6 +15,7 @@ from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.environments.installed.integrity import damaged_files
 from mlir_matrix.environments.source.store import Store
 from support.downstream import Downstream, tree
+from support.hostile import INNOCENT_MLIR
 from support.loopback import serve
 from support.machine import needs
 from support.upstreams import BUILD, TOOL, Upstream, write_catalog
@@ -97,7 +98,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 def test_integrate_moves_the_pin_and_says_what_became_of_patches(workspace: Workspace, project: Project) -> None:
     ids = project.upstream.commits
-    done = workspace(*project.arguments, "--format", "json", "--quiet")
+    done = workspace(*project.arguments, "--reduce", "--format", "json", "--quiet")
     assert done.code == 1, done.stderr
     found = done.document
     # Commit 19 is the 21st: before it is the first one.
@@ -114,7 +115,12 @@ def test_integrate_moves_the_pin_and_says_what_became_of_patches(workspace: Work
     _check_branch(workspace, project, found)
     folder = Path(found["folder"])
     assert "| Mend d | upstreamed |" in (folder / "pull-request.md").read_text()
-    assert f"Break b changed it. `{ids[20][:12]}` Change 19 does not show it." in (folder / "issue-1.md").read_text()
+    issue = (folder / "issue-1.md").read_text()
+    assert f"Break b changed it. `{ids[20][:12]}` Change 19 does not show it." in issue
+    wrong, crash = culprits[ids[21],], culprits[ids[26],]
+    assert "its directives are for this program" in wrong["trouble"]
+    assert crash["program"] in Path(crash["report"]).read_text()
+    assert Path(crash["reduction"], "report.md").is_file()
 
 
 def _check_branch(workspace: Workspace, project: Project, found: Any) -> None:
@@ -136,6 +142,42 @@ def _check_branch(workspace: Workspace, project: Project, found: Any) -> None:
         assert again.code == 0
     finally:
         project.git("checkout", "-q", "main")
+
+
+#: A step of the tool before the route of linalg-loops.
+PIPELINE = """\
+description: The tool, then loops.
+entry: {linalg: [tool]}
+steps: [linalg-fuse, bufferize, linalg-to-loops, loops-to-llvm]
+codegen: {opt-level: 2}
+"""
+#: What adds in a longer way, which LLVM must not simplify.
+LONGER = (
+    "%one = arith.constant 1.0 : f32 %up = arith.addf %in, %one : f32 "
+    "%down = arith.subf %in, %one : f32 %2 = arith.addf %up, %down : f32"
+)
+
+
+def test_integrate_updates_golden_costs(workspace: Workspace, tmp_path: Path) -> None:
+    upstream = Upstream(tmp_path / "upstream")
+    copied = {"tool": TOOL, "check": "true\n", "options": "fold-parts\n", "0.part": 'cp "$1" "$2"\n'}
+    upstream.commit("First", copied)
+    upstream.commit("Add slowly", {"0.part": f'sed "s/%2 = .*/{LONGER}/" "$1" > "$2"\n'})
+    made = Project(upstream, Downstream(tmp_path / "catalog"))
+    write_catalog(made.catalog, upstream, ())
+    made.catalog.workload("twice", linalg=INNOCENT_MLIR)
+    made.catalog.write("recipes/pipelines/tooled.yaml", PIPELINE)
+    made.catalog.write("matrix/suites/all.yaml", "description: all\ninclude: [mlir/tooled/x86_64-v3/twice]\n")
+    written = workspace("golden", "update", "--cost", "--write", "all", "--catalog", made.catalog.root)
+    assert written.code == 0, written.stderr
+    made.keep()
+    done = workspace(*made.arguments, "--format", "json", "--quiet")
+    assert done.code == 0, done.stderr
+    (branch,) = (each["name"] for each in done.document["branches"])
+    assert "mlir/tooled/x86_64-v3/twice: instructions " in made.git("log", "-1", "--format=%b", branch)
+    made.git("checkout", "-q", branch)
+    unchanged = workspace("golden", "update", "--cost", "all", "--catalog", made.catalog.root)
+    assert unchanged.code == 0, unchanged.stdout
 
 
 def test_integrate_carries_reverts_of_culprits(workspace: Workspace, project: Project) -> None:

@@ -13,6 +13,8 @@ from mlir_matrix.catalog.load import KNOWN_GOOD
 from mlir_matrix.catalog.models.toolchains import Component
 from mlir_matrix.environments.package import Provider
 from mlir_matrix.environments.source.package import COMMIT_MARK
+from mlir_matrix.golden.costs import CellCosts, edited_files
+from mlir_matrix.golden.documents import NewCost
 from mlir_matrix.integrate.carried import Patch
 from mlir_matrix.integrate.coupled import CoupledRelease
 from mlir_matrix.integrate.patched_trees import Applied
@@ -96,6 +98,19 @@ def _with_patches(text: str, folder: str) -> str:
         return apply(text, [replaced(keys["patches"], plain(folder))])
     # Not after the last key, which may be a text of several lines.
     return apply(text, [added(text, build, keys["repository"], f"patches: {plain(folder)}")])
+
+
+def cost_files(cells: Sequence[CellCosts]) -> FileCommit:
+    """Return the change of golden costs."""
+    lines = [f"{cell.test.id}: {_cost_line(cost)}" for cell in cells for cost in cell.costs]
+    files: dict[Path, bytes | None] = {path: text.encode() for path, text in edited_files(cells).items()}
+    return FileCommit(subject="Update golden costs", body="\n".join(lines), files=files)
+
+
+def _cost_line(cost: NewCost) -> str:
+    if cost["golden"] is None:
+        return f"{cost['cost']} {cost['value']}, which is new"
+    return f"{cost['cost']} {cost['golden']} -> {cost['value']}"
 
 
 def together(subject: str, parts: Sequence[FileCommit]) -> FileCommit:

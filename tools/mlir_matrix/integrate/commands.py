@@ -33,6 +33,7 @@ from mlir_matrix.integrate.changes import (
     FileCommit,
     PinnedCommit,
     carried_files,
+    cost_files,
     pin_commit,
     together,
     unneeded_files,
@@ -43,6 +44,7 @@ from mlir_matrix.integrate.documents import IntegrationBreak, IntegrationDocumen
 from mlir_matrix.integrate.integration import Integration
 from mlir_matrix.integrate.patched_trees import PatchedTrees
 from mlir_matrix.integrate.report import issue, lines, pull_request
+from mlir_matrix.integrate.reproducers import reduce_breaks
 from mlir_matrix.integrate.trials import Trials, Tried
 from mlir_matrix.integrate.upstream import UpstreamChanges
 from mlir_matrix.plan.request import Limits
@@ -70,6 +72,7 @@ class IntegrateOptions:
     first_parent: bool
     goal: tuple[str, str] | None
     reverts: bool
+    reduce: bool
     store: str | None
     dry_run: bool
     check: bool
@@ -121,6 +124,11 @@ class IntegrateOptions:
     "--reverts", is_flag=True, help="Also try the newest commit with reverts of the culprits, and carry these."
 )
 @click.option(
+    "--reduce",
+    is_flag=True,
+    help="Reduce the program of a test of each break that upstream is at fault for, a minute each.",
+)
+@click.option(
     "--store",
     metavar="DIR|URL",
     help="Take builds from this store (matrix toolchain push), and keep new ones there if it is a folder.",
@@ -139,7 +147,8 @@ def integrate_command(how: IntegrateOptions, current: Session, limits: Limits, f
     From the commit of the pinned release towards the newest one, commits are built with the carried patches, and the suite runs.
     For each break on the way, the culprit is searched, and whether upstream, a carried patch or the catalog has to change. Each
     patch is upstreamed, unneeded, needed, or in conflict. What a person would have committed becomes a branch of the catalog's
-    repository: the pin, the patches, and expected failures that pass now; with the text of a pull request and of issues.
+    repository: the pin, the patches, expected failures that pass now, and golden costs. There are texts of a pull request and of
+    issues.
 
     No commit is built twice, and no test runs twice on the same build: after an interruption, the same command goes on.
 
@@ -176,13 +185,20 @@ def integrate_command(how: IntegrateOptions, current: Session, limits: Limits, f
             is_late=lambda: time.monotonic() - began > how.budget,
         )
         found = Integration(commits=ground.commits, upstream=upstream, trials=trials, patches=ground.patches)
-        found.run(reverting=how.reverts)
+        found.run(reverting=how.reverts, costs=not ground.not_proposed)
         changes = list(_changes(how, ground, found))
         document = document_of(how.component, found, changes, time.monotonic() - began)
+        interruption = None
+        if not how.check:
+            folder = RunFolder(find_home().state / "integrate", {how.component: document["pin"]["commit"][:SHORT]}).path
+            if how.reduce:
+                interruption = reduce_breaks(how.component, found, document["breaks"], folder, limits, listener)
     document["not_proposed"] = ground.not_proposed
     if not how.check:
-        _write(how, ground, document, changes)
+        _write(how, ground, document, changes, folder)
     show(form, document, lines(document), markup=True)
+    if interruption is not None:
+        raise interruption
     if how.check:
         return int(bool(changes) or found.target != ground.commits.good)
     return int(found.target != ground.commits.bad)
@@ -223,6 +239,8 @@ class _Ground:
 
 def _find_start(how: IntegrateOptions, current: Session) -> _Start:
     """Return where to begin, and how commits are built. Raise UsageError."""
+    if how.reduce and how.check:
+        raise UsageError("--reduce writes reports, and --check writes nothing; leave out one of them")
     check_known("component", [how.component], current.catalog.components)
     check_known("suite", [how.suite], current.catalog.suites)
     # As in a bisection, a folder that is pinned here takes no part.
@@ -316,7 +334,7 @@ def _carried(how: IntegrateOptions, root: Path, ends: _Ends) -> tuple[Sequence[P
 
 
 def _changes(how: IntegrateOptions, ground: _Ground, found: Integration) -> Iterator[FileCommit]:
-    """Yield what to commit for the commit to pin: one change that moves the pin, and one for each patch that nothing needs.
+    """Yield what to commit for the commit to pin: what moves the pin, each patch that nothing needs, and golden costs.
 
     Nothing if the catalog cannot name what was tried.
     """
@@ -336,6 +354,8 @@ def _changes(how: IntegrateOptions, ground: _Ground, found: Integration) -> Iter
         carried = [*found.carried_reverts, *ground.patches]
         apply = partial(found.upstream.trees.apply, commit)
         yield from unneeded_files(ground.folder, unneeded, carried, apply)
+    if found.costs:
+        yield cost_files(found.costs)
 
 
 def _parts(how: IntegrateOptions, ground: _Ground, found: Integration, tried: Tried) -> Iterator[FileCommit]:
@@ -383,11 +403,14 @@ def _folder_to_name(how: IntegrateOptions, ground: _Ground) -> str:
 
 
 def _write(
-    how: IntegrateOptions, ground: _Ground, document: IntegrationDocument, changes: Sequence[FileCommit]
+    how: IntegrateOptions,
+    ground: _Ground,
+    document: IntegrationDocument,
+    changes: Sequence[FileCommit],
+    folder: Path,
 ) -> None:
-    """Write the branch, the patch, and the texts; note them in the document. Raise InfrastructureError."""
+    """Write the branch, the patch, and the texts into a folder; note them in the document. Raise InfrastructureError."""
     short = document["pin"]["commit"][:SHORT]
-    folder = RunFolder(find_home().state / "integrate", {how.component: short}).path
     document["folder"] = str(folder)
     for number, found in enumerate(document["breaks"], 1):
         path = folder / f"issue-{number}.md"
@@ -414,4 +437,5 @@ def _repeat(how: IntegrateOptions, ground: _Ground, found: IntegrationBreak) -> 
     if found["tests"]:
         where = [*catalog_options(ground.begin.session.catalog.roots[1:]), "--pin", f"{how.component}={found['pin']}"]
         yield [launcher(), "run", found["tests"][0], *where]
-        yield [launcher(), "reduce", found["tests"][0], *where]
+        if not found["trouble"]:
+            yield [launcher(), "reduce", found["tests"][0], *where]

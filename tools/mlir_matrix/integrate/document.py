@@ -17,6 +17,7 @@ from mlir_matrix.integrate.documents import (
 from mlir_matrix.integrate.integration import ExplainedBreak, Integration
 from mlir_matrix.integrate.renames import Rename
 from mlir_matrix.integrate.verdicts import PatchVerdict
+from mlir_matrix.reduce.subject import why_not_reducible
 
 
 def unmoved_document(component: str, commit: UpstreamCommit) -> IntegrationDocument:
@@ -95,6 +96,9 @@ def _break(found: Integration, each: ExplainedBreak) -> IntegrationBreak:
         "behind": list(each.behind),
         "pin": str(each.tried.prefix),
         "report": "",
+        "program": "",
+        "reduction": "",
+        "trouble": why_not_reducible(results[0]) if results else "",
     }
 
 

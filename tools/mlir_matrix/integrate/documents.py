@@ -41,6 +41,12 @@ class IntegrationBreak(TypedDict):
     """For `--pin`: the folder of the build that shows it."""
     report: str
     """The file of its issue text; empty if none was written."""
+    program: str
+    """The reduced program of the first test; empty if there is none."""
+    reduction: str
+    """The folder of its reduction; empty if there is none."""
+    trouble: str
+    """Why it cannot be reduced, or was not; empty if it was, or that was not asked for."""
 
 
 class FollowedRename(TypedDict):

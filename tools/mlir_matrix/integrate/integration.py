@@ -8,6 +8,7 @@ from typing import Literal
 
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.bisect.commits import SHORT, Commits
+from mlir_matrix.golden.costs import CellCosts
 from mlir_matrix.integrate.carried import Patch, revert_of
 from mlir_matrix.integrate.patched_trees import LeftOut
 from mlir_matrix.integrate.renames import Rename, find_rename, renamed
@@ -34,8 +35,9 @@ class ExplainedBreak:
     patch: str = ""
     #: The reverts with which it was found, because other breaks hid it.
     behind: tuple[str, ...] = ()
-    #: What was tried at the commit that shows it.
+    #: What was tried at the commit that shows it, and at the newest one before that does not.
     tried: Tried
+    good: Tried
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,11 +66,16 @@ class Integration:
     breaks: list[ExplainedBreak] = field(default_factory=list)
     verdicts: list[PatchVerdict] = field(default_factory=list)
     reverted: Reverted | None = None
+    #: The golden costs that differ at the commit to pin, with the patches that are kept.
+    costs: list[CellCosts] = field(default_factory=list)
     #: True if something was not tried, because the time was over.
     late: bool = False
 
-    def run(self, *, reverting: bool) -> None:
-        """Find all of it; ``reverting``: also try the newest commit with reverts. Raise UsageError if the start cannot be built."""
+    def run(self, *, reverting: bool, costs: bool) -> None:
+        """Find all of it. Raise UsageError if the start cannot be built.
+
+        ``reverting``: also try the newest commit with reverts. ``costs``: compare golden costs at the commit to pin.
+        """
         self.walk = self._walk()
         start = self.walk.at(self.commits.good)
         if start.unbuildable:
@@ -84,6 +91,8 @@ class Integration:
         if reverting and self.breaks:
             self.reverted = self._with_reverts()
         self._try_without_unneeded()
+        if costs and (self.target != self.commits.good or any(each.state == "unneeded" for each in self.verdicts)):
+            self.costs = self._compare_costs()
 
     @property
     def is_complete(self) -> bool:
@@ -103,15 +112,16 @@ class Integration:
     @property
     def at_target(self) -> Tried:
         """What the commit to pin shows with all patches and reverts."""
-        return self._tried(self.target, self.carried_reverts)
+        return self.tried_at(self.target, self.carried_reverts)
 
     def _walk(self, reverts: Sequence[Patch] = ()) -> Walk:
         """Return a walk over all commits, with reverts and the carried patches."""
         return Walk(
-            commits=self.commits, probe=lambda point: probed(self.commits.ids[point], self._tried(point, reverts))
+            commits=self.commits, probe=lambda point: probed(self.commits.ids[point], self.tried_at(point, reverts))
         )
 
-    def _tried(self, point: int, reverts: Sequence[Patch] = ()) -> Tried:
+    def tried_at(self, point: int, reverts: Sequence[Patch] = ()) -> Tried:
+        """Return what a commit shows with reverts and the carried patches. Raise LateError if it is not known."""
         return self.trials_at(point).at(self.commits.ids[point], [*reverts, *self.patches])
 
     def trials_at(self, point: int) -> Trials:
@@ -129,12 +139,12 @@ class Integration:
 
     def _find_and_follow(self) -> bool:
         for found in sorted(self.walk.breaks, key=lambda each: each.candidates):
-            tried = self._tried(found.shown_at)
+            tried = self.tried_at(found.shown_at)
             results = tried.results_of(found.tests)
             if not results:
                 continue
             trials = self.trials_at(found.shown_at)
-            before = self._tried(found.last_good).prefix
+            before = self.tried_at(found.last_good).prefix
             texts = {each.path: each.text for _, each, _ in self.renames}
             rename = find_rename(trials.session, results[0], before, tried.prefix, texts)
             if rename is None:
@@ -152,12 +162,15 @@ class Integration:
     def _explained(self, found: Break, reverts: Sequence[Patch]) -> ExplainedBreak:
         """Return whose fault a break is: tried without carried patches, where these apply."""
         commit = self.commits.ids[found.shown_at]
-        tried = self._tried(found.shown_at, reverts)
+        tried = self.tried_at(found.shown_at, reverts)
+        good = self.tried_at(found.last_good, reverts)
         behind = tuple(each.subject for each in reverts)
         carried = [each for each in tried.applied.patches if each.name in {patch.name for patch in self.patches}]
 
         def explained(fault: Fault, because: str, patch: str = "") -> ExplainedBreak:
-            return ExplainedBreak(found=found, fault=fault, because=because, patch=patch, behind=behind, tried=tried)
+            return ExplainedBreak(
+                found=found, fault=fault, because=because, patch=patch, behind=behind, tried=tried, good=good
+            )
 
         lost = self._newly_conflicting(found, reverts, tried.applied.left_out)
         if lost:
@@ -194,11 +207,9 @@ class Integration:
     def _try_without_unneeded(self) -> None:
         """Try what is proposed: the commit to pin without all unneeded patches. Keep these if that is not green."""
         unneeded = [each for each in self.verdicts if each.state == "unneeded"]
-        names = {each.patch.name for each in unneeded}
-        kept = [each for each in self.patches if each.name not in names]
         commit = self.commits.ids[self.target]
         try:
-            seen = probed(commit, self.trials_at(self.target).at(commit, [*self.carried_reverts, *kept]))
+            seen = probed(commit, self.trials_at(self.target).at(commit, self._kept()))
             holds = seen.holds(self.walk.before)
         except LateError:
             holds, self.late = False, True
@@ -206,6 +217,19 @@ class Integration:
             why = f"nothing needs it at {self._name(self.best)}, but {self._name(self.target)} is not known to hold without it"
             changed = {each.patch.name: replace(each, state="needed", reason=why) for each in unneeded}
             self.verdicts = [changed.get(each.patch.name, each) for each in self.verdicts]
+
+    def _kept(self) -> list[Patch]:
+        """Return reverts and patches, without those that nothing needs."""
+        unneeded = {each.patch.name for each in self.verdicts if each.state == "unneeded"}
+        return [*self.carried_reverts, *(patch for patch in self.patches if patch.name not in unneeded)]
+
+    def _compare_costs(self) -> list[CellCosts]:
+        """Return the golden costs that differ at the commit to pin, with the patches that are kept."""
+        try:
+            return self.trials_at(self.target).costs_at(self.commits.ids[self.target], self._kept())
+        except LateError:
+            self.late = True
+            return []
 
     def _with_reverts(self) -> Reverted:
         """Revert each culprit of upstream at the newest commit, until all holds or one cannot be reverted."""
@@ -230,7 +254,7 @@ class Integration:
             walk = self._walk(reverts)
             walk.before = self.walk.before
             seen = walk.at(top)
-            left = self._tried(top, reverts).applied.left_out
+            left = self.tried_at(top, reverts).applied.left_out
             stuck = next((each for each in reverts if each.name in left and not left[each.name].is_there), None)
             if stuck is not None:
                 return self._failed(top, reverts, f"{stuck.subject} conflicts: {'; '.join(left[stuck.name].where)}")

@@ -63,6 +63,10 @@ def _break(found: IntegrationBreak) -> Iterator[str]:
     yield f"  mend:     {_FAULTS[found['fault']]}{because}"
     for each in found["behind"]:
         yield f"  behind:   {escape(each)}"
+    if found["reduction"]:
+        yield f"  reduced:  {escape(found['reduction'])}"
+    if found["trouble"]:
+        yield f"  not reduced: {escape(shortened(harmless(found['trouble']), _LONGEST))}"
     if found["report"]:
         yield f"  report:   {escape(found['report'])}"
 
@@ -100,7 +104,8 @@ def _end(document: IntegrationDocument) -> Iterator[str]:
     if document["folder"]:
         yield f"folder: {escape(document['folder'])}"
     counts = f"{counted(summary['trials'], 'trial')}, {counted(summary['breaks'], 'break')}"
-    yield f"[bold]{counts}[/] in {summary['seconds']:.0f} s"
+    # A job of Buildbot shows the last line.
+    yield f"[bold]{counts}[/] in {summary['seconds']:.0f} s; furthest green: {_name(document['furthest'])}"
 
 
 def pull_request(document: IntegrationDocument) -> Iterator[str]:
@@ -170,3 +175,10 @@ def issue(document: IntegrationDocument, found: IntegrationBreak, repeat: Sequen
     for command in repeat:
         yield f"$ {command}"
     yield "```"
+    if found["program"]:
+        yield ""
+        yield f"The program of {found['tests'][0]}, reduced:"
+        yield ""
+        yield "```mlir"
+        yield harmless(found["program"].rstrip("\n"))
+        yield "```"

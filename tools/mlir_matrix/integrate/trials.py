@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,6 +13,7 @@ from mlir_matrix.base.digest import digest_value
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.events import Listener
 from mlir_matrix.base.files import write_file
+from mlir_matrix.base.text import counted
 from mlir_matrix.bisect.commit_releases import CommitSource, build_in, built_environment, with_commits
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.installer import install_all
@@ -19,7 +21,9 @@ from mlir_matrix.environments.session import Session
 from mlir_matrix.environments.source.build import failure_note
 from mlir_matrix.environments.source.command_lines import Places
 from mlir_matrix.environments.source.store import Store, push
+from mlir_matrix.expand.costs import CostResolver, with_costs
 from mlir_matrix.expand.expansion import Test
+from mlir_matrix.golden.costs import CellCosts, compare_costs
 from mlir_matrix.integrate.carried import Patch
 from mlir_matrix.integrate.coupled import CoupledPins, CoupledRelease
 from mlir_matrix.integrate.patched_trees import Applied, LeftOut, PatchedTrees
@@ -28,7 +32,7 @@ from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import plan_tests, select_tests
 from mlir_matrix.results.repeats import with_repeats, without_copy
-from mlir_matrix.results.results import TestResult
+from mlir_matrix.results.results import TestResult, raise_infrastructure_error
 from mlir_matrix.results.run_plan import run_plan
 from mlir_matrix.results.signature import behaviour
 from mlir_matrix.toolchain.roll import with_pins
@@ -105,6 +109,20 @@ class Trials:
             self.flaky |= dict.fromkeys(known.flaky, commit)
         return replace(known, applied=applied)
 
+    def costs_at(self, commit: str, patches: Sequence[Patch]) -> list[CellCosts]:
+        """Run the tests that have golden costs at a commit with patches; return the costs that differ from their goldens.
+
+        Raise as :meth:`at` does.
+        """
+        applied = self.at(commit, patches).applied
+        session, _, _ = self.session_at(commit, applied.patches)
+        goldens = CostResolver(session.catalog)
+        tests = [test for test in select_tests(session, self.names) if goldens.of(test)]
+        self.tell(f"golden costs of {counted(len(tests), 'test')}")
+        plan = plan_tests(session, with_costs(tests))
+        cells, _ = compare_costs(session.catalog, plan.tests, self._results(session, plan))
+        return [cell for cell in cells if cell.state == "different"]
+
     def trial_at(
         self, commit: str, first: Sequence[Patch] = ()
     ) -> Callable[[Sequence[Patch]], tuple[Probed, Mapping[str, LeftOut]]]:
@@ -118,7 +136,7 @@ class Trials:
 
     def _try(self, commit: str, applied: Applied) -> Tried:
         try:
-            session, release, pins = self._session_at(commit, applied.patches)
+            session, release, pins = self.session_at(commit, applied.patches)
         except UsageError as error:
             return Tried(applied=applied, release="", prefix=Path(), unbuildable=str(error))
         environment = built_environment(session, self.source.component, release)
@@ -136,13 +154,15 @@ class Trials:
             if not note.is_file():
                 raise InfrastructureError("; ".join(errors.values()))
             failed = note.read_text(encoding="utf-8", errors="replace").removeprefix(f"{build.label} ")
-            failed = failed.replace(f"{places.source}/", "")
+            # Without folders of this machine, the message itself is visible where it is shortened.
+            folders = f"{re.escape(str(places.source))}/|{re.escape(str(session.home.packages))}/[^/ ]+/"
+            failed = re.sub(folders, "", failed)
             return replace(tried, unbuildable=failed)
         if self.store is not None and self.store.folder is not None:
             push(prefix, self.store.folder)
         return self._run(session, select_tests(session, self.names), tried)
 
-    def _session_at(self, commit: str, patches: Sequence[Patch]) -> tuple[Session, str, dict[str, CoupledRelease]]:
+    def session_at(self, commit: str, patches: Sequence[Patch]) -> tuple[Session, str, dict[str, CoupledRelease]]:
         """Return the session in which a commit with patches is pinned, its release, and those that go with it.
 
         Raise UsageError if the commit names others that are unknown.
@@ -165,9 +185,6 @@ class Trials:
     def _run(self, session: Session, tests: Sequence[Test], tried: Tried) -> Tried:
         plan = plan_tests(session, tests)
         results = self._results(session, plan)
-        hindered = [each for each in results.values() if each.outcome == Outcome.INFRA_ERROR]
-        if hindered:
-            raise InfrastructureError(f"{hindered[0].id}: {hindered[0].reason}")
         wrong = {name: each for name, each in results.items() if not each.expected}
         broken = {name: each for name, each in wrong.items() if each.outcome != Outcome.PASS}
         if self.selected is None:
@@ -191,7 +208,8 @@ class Trials:
     def _results(self, session: Session, plan: PlannedTests) -> dict[str, TestResult]:
         run = run_plan(session, plan, limits=self.limits, fail_fast=False, listener=self.listener)
         run.raise_interruption()
-        return {each.id: each for each in run.results}
+        raise_infrastructure_error(run.results)
+        return {result.id: result for result in run.results}
 
 
 def _digest(patches: Sequence[Patch]) -> str:

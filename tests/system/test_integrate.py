@@ -211,6 +211,17 @@ def test_a_killed_integration_goes_on(workspace: Workspace, project: Project) ->
     assert kept.items() <= built().items()
 
 
+def test_prefetch_builds_what_a_walk_needs(workspace: Workspace, project: Project) -> None:
+    arguments = (*project.arguments, "--build", f"{BUILD} # {time.time_ns()}", "--to", project.upstream.commits[4])
+    done = workspace(*arguments, "--prefetch", "--budget", "1h")
+    assert (done.code, done.stdout) == (0, "5 of 5 commits built\n"), done.stderr
+    packages = {path.name for path in (workspace.home / "packages").glob("tool-*")}
+    assert workspace(*arguments, "--prefetch").code == 0
+    assert {path.name for path in (workspace.home / "packages").glob("tool-*")} == packages
+    late = workspace(*arguments, "--prefetch", "--budget", "0.001s")
+    assert late.stdout == "the time is over; 5 commits left\n0 of 5 commits built\n"
+
+
 def test_built_commits_are_shared_by_a_store(workspace: Workspace, project: Project, tmp_path: Path) -> None:
     """Pushed once, served by HTTP, pulled into another home; what is damaged or leaves its folder is refused."""
     packages, store = workspace.home / "packages", tmp_path / "store"

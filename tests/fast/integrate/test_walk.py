@@ -6,7 +6,7 @@ from math import log2
 
 import pytest
 
-from mlir_matrix.integrate.walk import Walk
+from mlir_matrix.integrate.walk import Walk, by_halves
 from support.fake_history import FakeHistory, a_line, make_monorepo
 
 
@@ -87,6 +87,14 @@ def test_walk_goes_over_commits_that_have_the_start_in_their_history() -> None:
     walk = history.walk(good=1)
     assert walk.line == [1, 3, 4]
     assert walk.run() == 1
+
+
+@pytest.mark.parametrize(
+    ("count", "wanted"),
+    [(1, [0]), (2, [0, 1]), (3, [0, 2, 1]), (6, [0, 5, 2, 1, 3, 4]), (9, [0, 8, 4, 2, 6, 1, 3, 5, 7])],
+)
+def test_prefetch_takes_the_ends_the_middle_and_the_quarters(count: int, wanted: list[int]) -> None:
+    assert list(by_halves(range(count))) == wanted
 
 
 @pytest.mark.parametrize("seed", range(25))

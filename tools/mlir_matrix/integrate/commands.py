@@ -17,7 +17,7 @@ from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.files import sole_user, write_file, write_text
 from mlir_matrix.base.names import check_known
 from mlir_matrix.base.paths import find_home, launcher
-from mlir_matrix.base.text import catalog_options
+from mlir_matrix.base.text import catalog_options, counted
 from mlir_matrix.bisect.commit_releases import CommitSource, find_source, plan_of_commands
 from mlir_matrix.bisect.commits import SHORT, Commits, fork, list_commits
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
@@ -47,6 +47,7 @@ from mlir_matrix.integrate.report import issue, lines, pull_request
 from mlir_matrix.integrate.reproducers import reduce_breaks
 from mlir_matrix.integrate.trials import Trials, Tried
 from mlir_matrix.integrate.upstream import UpstreamChanges
+from mlir_matrix.integrate.walk import by_halves, line_of
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.results.run_folder import RunFolder
 from mlir_matrix.toolchain.roll import acceptance
@@ -73,6 +74,7 @@ class IntegrateOptions:
     goal: tuple[str, str] | None
     reverts: bool
     reduce: bool
+    prefetch: bool
     store: str | None
     dry_run: bool
     check: bool
@@ -133,6 +135,11 @@ class IntegrateOptions:
     metavar="DIR|URL",
     help="Take builds from this store (matrix toolchain push), and keep new ones there if it is a folder.",
 )
+@click.option(
+    "--prefetch",
+    is_flag=True,
+    help="Only build commits, those first that a walk needs first, until the time of --budget is over.",
+)
 @click.option("--dry-run", is_flag=True, help="Print the commands that list and build commits; run nothing.")
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if there is something to change.")
 @options.budget("24h", "Build no further commit after this time, e.g. 90m or 8h.")
@@ -184,6 +191,9 @@ def integrate_command(how: IntegrateOptions, current: Session, limits: Limits, f
             tell=tell,
             is_late=lambda: time.monotonic() - began > how.budget,
         )
+        if how.prefetch:
+            _build_ahead(trials, ground)
+            return 0
         found = Integration(commits=ground.commits, upstream=upstream, trials=trials, patches=ground.patches)
         found.run(reverting=how.reverts, costs=not ground.not_proposed)
         changes = list(_changes(how, ground, found))
@@ -202,6 +212,18 @@ def integrate_command(how: IntegrateOptions, current: Session, limits: Limits, f
     if how.check:
         return int(bool(changes) or found.target != ground.commits.good)
     return int(found.target != ground.commits.bad)
+
+
+def _build_ahead(trials: Trials, ground: _Ground) -> None:
+    """Build commits with the carried patches until the time is over. Raise InfrastructureError."""
+    built = 0
+    points = list(by_halves(list(line_of(ground.commits))))
+    for number, point in enumerate(points):
+        if trials.is_late():
+            click.echo(f"the time is over; {counted(len(points) - number, 'commit')} left")
+            break
+        built += trials.build(ground.commits.ids[point], ground.patches)
+    click.echo(f"{built} of {counted(len(points), 'commit')} built")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -134,11 +134,23 @@ class Trials:
 
         return trial
 
+    def build(self, commit: str, patches: Sequence[Patch]) -> bool:
+        """Build a commit with patches, and run nothing; return whether it can be built. Raise InfrastructureError."""
+        tried, _ = self._build(commit, self.trees.apply(commit, patches))
+        return not tried.unbuildable
+
     def _try(self, commit: str, applied: Applied) -> Tried:
+        tried, session = self._build(commit, applied)
+        if tried.unbuildable:
+            return tried
+        return self._run(session, select_tests(session, self.names), tried)
+
+    def _build(self, commit: str, applied: Applied) -> tuple[Tried, Session]:
+        """Build a commit with patches; return what is known of it, and the session in which it is pinned."""
         try:
             session, release, pins = self.session_at(commit, applied.patches)
         except UsageError as error:
-            return Tried(applied=applied, release="", prefix=Path(), unbuildable=str(error))
+            return Tried(applied=applied, release="", prefix=Path(), unbuildable=str(error)), self.session
         environment = built_environment(session, self.source.component, release)
         build = build_in(environment)
         prefix = session.home.packages / build.folder
@@ -157,10 +169,10 @@ class Trials:
             # Without folders of this machine, the message itself is visible where it is shortened.
             folders = f"{re.escape(str(places.source))}/|{re.escape(str(session.home.packages))}/[^/ ]+/"
             failed = re.sub(folders, "", failed)
-            return replace(tried, unbuildable=failed)
+            return replace(tried, unbuildable=failed), session
         if self.store is not None and self.store.folder is not None:
             push(prefix, self.store.folder)
-        return self._run(session, select_tests(session, self.names), tried)
+        return tried, session
 
     def session_at(self, commit: str, patches: Sequence[Patch]) -> tuple[Session, str, dict[str, CoupledRelease]]:
         """Return the session in which a commit with patches is pinned, its release, and those that go with it.

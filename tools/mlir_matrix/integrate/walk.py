@@ -6,6 +6,7 @@ probe shows otherwise; so is a build. Each probe counts for all tests.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -73,7 +74,7 @@ class Walk:
     def __post_init__(self) -> None:
         self._history: History[Any] = history(self.commits.parents)
         #: The first parents from the start to the end, oldest first.
-        self.line = list(self._line())
+        self.line = list(line_of(self.commits))
 
     def run(self) -> int:
         """Return the furthest commit at which all that held at the start holds. The start has to be built."""
@@ -206,15 +207,28 @@ class Walk:
                 return
         self.breaks.append(found)
 
-    def _line(self) -> Iterator[int]:
-        """Yield the first parents from the good end to the bad one, oldest first, that have the good end in their history."""
-        parents, good = self.commits.parents, self.commits.good
-        newer = {good}
-        for point, before in enumerate(parents):
-            if newer.intersection(before):
-                newer.add(point)
-        found = [self.commits.bad]
-        while found[-1] != good and parents[found[-1]]:
-            found.append(parents[found[-1]][0])
-        yield good
-        yield from (point for point in reversed(found) if point in newer and point != good)
+
+def line_of(commits: Commits) -> Iterator[int]:
+    """Yield the first parents from the good end to the bad one, oldest first, that have the good end in their history."""
+    parents, good = commits.parents, commits.good
+    newer = {good}
+    for point, before in enumerate(parents):
+        if newer.intersection(before):
+            newer.add(point)
+    found = [commits.bad]
+    while found[-1] != good and parents[found[-1]]:
+        found.append(parents[found[-1]][0])
+    yield good
+    yield from (point for point in reversed(found) if point in newer and point != good)
+
+
+def by_halves(line: Sequence[int]) -> Iterator[int]:
+    """Yield the points of a line as a walk may ask for them: both ends, the middle, the quarters, and so on."""
+    yield from dict.fromkeys((line[0], line[-1]))
+    parts = deque([(0, len(line) - 1)])
+    while parts:
+        low, high = parts.popleft()
+        middle = (low + high) // 2
+        if middle > low:
+            yield line[middle]
+            parts += [(low, middle), (middle, high)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.environments.installed.integrity import damaged_files
@@ -18,8 +20,9 @@ from support.downstream import Downstream, tree
 from support.hostile import INNOCENT_MLIR
 from support.loopback import serve
 from support.machine import needs
+from support.pages import blocks
 from support.upstreams import BUILD, TOOL, Upstream, write_catalog
-from support.workspace import Workspace, wait_until
+from support.workspace import REPOSITORY, Workspace, wait_until
 
 pytestmark = needs("git")
 
@@ -121,6 +124,33 @@ def test_integrate_moves_the_pin_and_says_what_became_of_patches(workspace: Work
     assert "its directives are for this program" in wrong["trouble"]
     assert crash["program"] in Path(crash["report"]).read_text()
     assert Path(crash["reduction"], "report.md").is_file()
+
+
+@needs("jq")
+def test_the_workflow_pushes_the_branch_and_opens_a_pull_request(
+    workspace: Workspace, project: Project, tmp_path: Path
+) -> None:
+    """Its last step, with a repository as the remote one, and a gh that notes how it is called."""
+    done = workspace(*project.arguments, "--format", "json", "--quiet")
+    (tmp_path / "found.json").write_text(done.stdout)
+    (workflow,) = (
+        block.text for block in blocks(REPOSITORY / "docs/integrating.md") if block.text.startswith("on: {schedule")
+    )
+    step = yaml.safe_load(workflow)["jobs"]["integrate"]["steps"][-1]["run"]
+    remote, called = tmp_path / "remote", tmp_path / "called"
+    subprocess.run(["git", "init", "-q", "--bare", remote], check=True)
+    project.git("remote", "add", "origin", str(remote))
+    (tmp_path / "gh").write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {called}\n')
+    (tmp_path / "gh").chmod(0o755)
+    script = step.replace("found.json", str(tmp_path / "found.json"))
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    subprocess.run(["bash", "-e", "-c", script], cwd=project.catalog.root, env=environment, check=True)
+    (branch,) = (each["name"] for each in done.document["branches"])
+    pushed = subprocess.run(["git", "-C", remote, "branch", "--list"], check=True, capture_output=True, text=True)
+    assert pushed.stdout.split() == [branch]
+    words = called.read_text().splitlines()
+    assert words[:4] == ["pr", "create", "--head", branch]
+    assert "| Mend d | upstreamed |" in Path(words[-1]).read_text()
 
 
 def _check_branch(workspace: Workspace, project: Project, found: Any) -> None:

@@ -16,7 +16,8 @@ from mlir_matrix.execute.progress import shown
 from mlir_matrix.fuzz.compose import Composer, Coverage
 from mlir_matrix.fuzz.findings import Finding, Findings
 from mlir_matrix.fuzz.profiles import PROFILES
-from mlir_matrix.fuzz.session import VARIANTS, Failure, Fuzzer, Wanted
+from mlir_matrix.fuzz.routes import PASSES
+from mlir_matrix.fuzz.session import ROUTES, VARIANTS, Failure, Fuzzer, Wanted
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import session_of
 from support.recordings import result
@@ -29,6 +30,7 @@ class Recorded(Findings):
     """Findings whose runs are wrong where a route has all passes and steps of one of some sets, and that reduce nothing."""
 
     wrong: Sequence[set[str]] = ()
+    how: Outcome = Outcome.MISMATCH
 
     def _run(self, session: Any, tests: list[str], *, if_installed: bool = False) -> list[Any]:
         return [self.ended(test.split("/")[1]) for test in tests]
@@ -43,7 +45,7 @@ class Recorded(Findings):
             name = use if isinstance(use, str) else use["step"]
             own = root / f"steps/{name}/step.yaml"
             parts |= {*json.loads(own.read_text())["passes"].split(",")} if own.exists() else {name}
-        return failed(route, Outcome.MISMATCH if any(each <= parts for each in self.wrong) else Outcome.PASS)
+        return failed(route, self.how if any(each <= parts for each in self.wrong) else Outcome.PASS)
 
 
 def failed(route: str, outcome: Outcome) -> Any:
@@ -69,7 +71,7 @@ def look(findings: Recorded, *wrong: set[str]) -> Finding:
     """Add a failure of the route, where these are wrong."""
     findings.wrong = wrong
     program = next(Composer("1", PROFILES[0], Coverage()).programs((1, 3)))
-    finding = findings.add(Failure(program, failed(ROUTE, Outcome.MISMATCH), PROFILES[0], 0))
+    finding = findings.add(Failure(program, failed(ROUTE, findings.how), PROFILES[0], 0))
     assert finding is not None
     return finding
 
@@ -82,6 +84,29 @@ def test_what_is_wrong_alone_is_the_cause(tmp_path: Path, parts: list[str]) -> N
     assert findings.fuzzer.write_variants(tmp_path / "later", ROUTE, 1)
     later = (tmp_path / "later").rglob("*.yaml")
     assert not any(f'"{parts[2]}"' in path.read_text() for path in later)
+
+
+def test_a_crash_of_the_program_has_the_cause_of_wrong_numbers(tmp_path: Path, parts: list[str]) -> None:
+    wrong = look(made(tmp_path / "wrong"), {parts[2]})
+    findings = made(tmp_path / "crash")
+    findings.how = Outcome.CRASHED
+    assert look(findings, {parts[2]}).key == wrong.key
+
+
+def test_a_pass_that_the_release_lacks_is_no_finding(tmp_path: Path, parts: list[str]) -> None:
+    lacking = next(part for part in parts if part in PASSES["loops"] and part.isalnum())
+    findings = made(tmp_path)
+    reason = f"error: '{lacking}' does not refer to a registered pass or pass pipeline"
+    refused = replace(failed(ROUTE, Outcome.LOWER_FAILED), reason=reason)
+    program = next(Composer("1", PROFILES[0], Coverage()).programs((1, 3)))
+    assert findings.add(Failure(program, refused, PROFILES[0], 0)) is None
+    assert not findings.found
+    for round, has_it in ((0, True), (1, False)):
+        names = [f"composed{number}" for number in range(ROUTES)]
+        for name in names:
+            findings.fuzzer.write_variants(tmp_path / f"{round}", name, round)
+        texts = [path.read_text() for path in (tmp_path / f"{round}").rglob("step.yaml")]
+        assert any(lacking in text for text in texts) == has_it
 
 
 def test_two_that_are_wrong_alone_are_known_by_either(tmp_path: Path, parts: list[str]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from mlir_matrix.actions.outcomes import Outcome
+from mlir_matrix.actions.outcomes import Outcome, Stage
 from mlir_matrix.actions.runtime.collect import remove_folder
 from mlir_matrix.base.digest import digest_value
 from mlir_matrix.base.errors import InfrastructureError, UsageError
@@ -23,7 +23,7 @@ from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session
 from mlir_matrix.fuzz.documents import FuzzFinding
 from mlir_matrix.fuzz.programs import AnyProgram
-from mlir_matrix.fuzz.routes import COMPOSED, COMPOSED_STEP
+from mlir_matrix.fuzz.routes import COMPOSED, COMPOSED_STEP, composed_passes
 from mlir_matrix.fuzz.session import VARIANTS, Failure, Fuzzer
 from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.request import Limits
@@ -46,6 +46,8 @@ ENOUGH = 5
 ENTRY = "finding.json"
 #: In messages, what depends on the program: lists of numbers, the shapes of types, numbers.
 _NUMBERS = re.compile(r"\[[-\d,?… ]*\]|(?:[\d?]+x)+|(?<!\w)-?\d+")
+#: How LLVM refuses a pass that it does not have.
+_UNKNOWN_PASS = re.compile(r"'([\w-]+)' does not refer to a registered pass")
 _CATALOG, _REDUCED = "catalog", "reduced"
 #: How a program ends that was compiled in another meaning.
 _WRONG = (Outcome.MISMATCH, Outcome.RUN_FAILED)
@@ -125,6 +127,11 @@ class Findings:
 
     def add(self, failure: Failure) -> Finding | None:
         """Take a failure; return it as a finding if it is unlike those before it. Reduce and write what is not known."""
+        unknown = _UNKNOWN_PASS.search(failure.result.reason)
+        if unknown and COMPOSED in failure.place:
+            # The release does not have it.
+            self.fuzzer.avoid(composed_passes(unknown[1]))
+            return None
         key = key_of(failure.result, failure.round, failure.origin)
         if key in self._alike:
             self._alike[key].count += 1
@@ -202,18 +209,19 @@ class Findings:
         """
         failure, result = finding.failure, finding.failure.result
         route = result.identity.pipeline
-        if result.outcome not in _WRONG or not route.startswith(COMPOSED):
+        if not _is_wrong(result) or not route.startswith(COMPOSED):
             return (), ()
         root = self.folder / VARIANTS
         remove_folder(str(root))
         variants = self.fuzzer.write_variants(root, route, failure.round)
         session = self._written(root, failure, {result.workload: failure.program})
         tests = [result.id.replace(f"/{route}/", f"/{name}/") for name in (route, *variants)]
-        outcomes = {each.identity.pipeline: each.outcome for each in self._run(session, tests)}
-        if Outcome.INFRA_ERROR in outcomes.values() or outcomes.get(route) not in _WRONG:
+        results = {each.identity.pipeline: each for each in self._run(session, tests)}
+        is_hindered = any(each.outcome == Outcome.INFRA_ERROR for each in results.values())
+        if is_hindered or route not in results or not _is_wrong(results[route]):
             return (), ()
-        wrong = [variant for name, variant in variants.items() if outcomes.get(name) in _WRONG]
-        right = [variant for name, variant in variants.items() if outcomes.get(name) == Outcome.PASS]
+        wrong = [variant for name, variant in variants.items() if name in results and _is_wrong(results[name])]
+        right = [variants[name] for name, each in results.items() if name != route and each.outcome == Outcome.PASS]
         alone = tuple(variant.part for variant in wrong if variant.alone)
         if "" in alone:
             # What all routes have is wrong.
@@ -264,6 +272,11 @@ class Findings:
                 if result.outcome not in NOT_RUN | {Outcome.INFRA_ERROR}:
                     found[release.release] = result.outcome
         return found
+
+
+def _is_wrong(result: TestResult) -> bool:
+    """Return whether a program was compiled in another meaning: its results are wrong, or it crashes."""
+    return result.outcome in _WRONG or (result.outcome == Outcome.CRASHED and result.stage == Stage.RUN)
 
 
 def _as_glob(test: str) -> str:

@@ -101,6 +101,11 @@ def draw_routes(catalog: Catalog, count: int, chance: random.Random, wanted: str
     return routes
 
 
+def composed_passes(name: str) -> list[str]:
+    """Return the passes of this name, with their options, that routes are composed of."""
+    return [each for passes in PASSES.values() for each in passes if re.search(rf"(?<![\w-]){name}(?![\w-])", each)]
+
+
 def write_route(root: Path, name: str, route: Route) -> None:
     """Write a pipeline and its own steps into a catalog."""
     before, after = (_written(root, name, kind, steps) for kind, steps in route.steps.items())

@@ -27,7 +27,7 @@ from mlir_matrix.bisect.log import LAST, Past, bisections, read_log
 from mlir_matrix.bisect.pin_driver import MovedPins, used_components
 from mlir_matrix.bisect.releases import check_names, default_component, make_axis, tests_on
 from mlir_matrix.bisect.report.document import Reported, bisection_document
-from mlir_matrix.bisect.run import OF_RUN, BisectionRun, BisectOptions
+from mlir_matrix.bisect.run import BisectionRun, BisectOptions
 from mlir_matrix.bisect.search.pin_sets import moved_pins
 from mlir_matrix.bisect.signature import BY, By
 from mlir_matrix.bisect.steps.run import Over, bisect_steps
@@ -318,7 +318,7 @@ def bisect_command(
         print_lines(_text(found), stderr=str(how.events) == "-")
     is_known = all(sum(point.known is not None for point in each.bisection.points) > 1 for each in found)
     if reducing:
-        words = option_words(bisect_command, context.meta[ARGUMENTS], only=OF_RUN)
+        words = option_words(bisect_command, context.meta[ARGUMENTS], only=options.OF_RUN)
         reports = [str(each.report) for each in found if each.bisection.changes]
         is_known = _reduce(context, reports, words, form) and is_known
     return 0 if is_known else 3
@@ -341,7 +341,7 @@ def _over_steps(
     if context.obj is not None or idle:
         given = idle[0] if idle else "--resume"
         raise UsageError(f"--over {over} looks at one version; leave out {given}")
-    words = [*options.project_words(context, without=()), *option_words(bisect_command, arguments, only=OF_RUN)]
+    words = options.words_of_run(context, bisect_command)
     code = bisect_steps(current, tests, words, how.limits, fetching=fetching, form=form, quiet=how.quiet)
     if reducing and not _reduce(context, tests, words, form):
         return 3

@@ -28,6 +28,7 @@ from mlir_matrix.bisect.report.markdown import GOOD, markdown
 from mlir_matrix.bisect.report.progress import shown_on_axis
 from mlir_matrix.bisect.search.history import GraphHistory, history
 from mlir_matrix.bisect.signature import By
+from mlir_matrix.cli.options import OF_RUN
 from mlir_matrix.cli.output import note
 from mlir_matrix.cli.verbs import option_words
 from mlir_matrix.execute.action_cache import ActionCache
@@ -71,10 +72,6 @@ def ask(axis: Axis, log: Log, observations: Observations, new: Sequence[Observat
             raise click.exceptions.Exit(0)
         judged = replace(seen, signature=_ANSWERS[answer], judged=True)
         log.judged(judged, observations.replace(seen, judged))
-
-
-#: The options that ``matrix run`` has as well.
-OF_RUN = ("catalogs", "cache_dir", "pins", "swaps", "timeout", "memory")
 
 
 #: Those that say where to look.

@@ -28,7 +28,7 @@ from mlir_matrix.base.text import catalog_options
 from mlir_matrix.catalog.project import FILE, NO_PROJECT, FoundProject, entry_names, find_project_file
 from mlir_matrix.cli.completion import MACHINES, complete_pin, complete_tests, names_in
 from mlir_matrix.cli.output import warn_left_out
-from mlir_matrix.cli.verbs import ARGUMENTS
+from mlir_matrix.cli.verbs import ARGUMENTS, option_words
 from mlir_matrix.environments.source.permissions import Permissions
 from mlir_matrix.plan.request import EXECUTORS, ExecutorOptions, Limits, SelectionOptions
 
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 #: ``--machine none``: no machine, whatever the project says.
 NO_MACHINE = "none"
+#: The options of other verbs that ``matrix run`` has as well.
+OF_RUN = ("catalogs", "cache_dir", "pins", "swaps", "timeout", "memory")
 
 F = TypeVar("F", bound=Callable[..., object])
 T = TypeVar("T")
@@ -243,6 +245,11 @@ def project_words(context: click.Context, *, without: Collection[str]) -> list[s
         if limit is not None and context.get_parameter_source(option.parameter) == ParameterSource.DEFAULT:
             words += [option.names[0], f"{limit:g}"]
     return words
+
+
+def words_of_run(context: click.Context, command: click.Command) -> list[str]:
+    """Return the options of the project and of the command line that ``matrix run`` has as well, to repeat a test."""
+    return [*project_words(context, without=()), *option_words(command, context.meta[ARGUMENTS], only=OF_RUN)]
 
 
 def suite_of_project(default: str) -> str:

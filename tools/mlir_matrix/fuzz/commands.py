@@ -13,10 +13,9 @@ import click
 from mlir_matrix.base.errors import MatrixError, UsageError
 from mlir_matrix.base.names import check_known
 from mlir_matrix.base.paths import find_home
-from mlir_matrix.bisect.run import OF_RUN
 from mlir_matrix.cli import options
 from mlir_matrix.cli.output import note, show
-from mlir_matrix.cli.verbs import ARGUMENTS, option_words, verb
+from mlir_matrix.cli.verbs import verb
 from mlir_matrix.execute.progress import shown
 from mlir_matrix.fuzz.documents import Fuzz
 from mlir_matrix.fuzz.findings import Findings, read_known
@@ -95,10 +94,7 @@ def fuzz_command(
     """
     began = time.monotonic()
     wanted = _wanted(routes, current.catalog)
-    words = [
-        *options.project_words(context, without=()),
-        *option_words(fuzz_command, context.meta[ARGUMENTS], only=OF_RUN),
-    ]
+    words = options.words_of_run(context, fuzz_command)
     known_findings = read_known(current.catalog, known)
     folder = (out or find_home().state / "fuzz").absolute()
     with own_folder(folder), shown(quiet=quiet) as listener:

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, get_args
 import click
 
 from mlir_matrix.base.errors import UsageError
-from mlir_matrix.bisect.run import OF_RUN
 from mlir_matrix.catalog.pins import read_pins
 from mlir_matrix.cli import options
 from mlir_matrix.cli.completion import complete_tests
 from mlir_matrix.cli.output import note, show
-from mlir_matrix.cli.verbs import ARGUMENTS, option_words, verb
+from mlir_matrix.cli.verbs import verb
 from mlir_matrix.execute.progress import shown
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.reduce.bisected import bisected
@@ -97,10 +96,7 @@ def reduce_command(
     """
     from mlir_matrix.base.layout import print_lines  # imports rich
 
-    words = [
-        *options.project_words(context, without=()),
-        *option_words(reduce_command, context.meta[ARGUMENTS], only=OF_RUN),
-    ]
+    words = options.words_of_run(context, reduce_command)
     name = test
     if Path(test).exists():
         found = bisected(Path(test))

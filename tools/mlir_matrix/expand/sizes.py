@@ -42,36 +42,40 @@ def spelled_sources(catalog: Catalog) -> set[str]:
     return {file for framework in spelled for file in framework.emits.values()}
 
 
-def new_sizes_of(before: Mapping[str, int], after: Mapping[str, int]) -> tuple[dict[int, int], str]:
-    """Return the new size of each size of some dimensions, and why a text with sizes does not tell which is which, if so."""
+def new_sizes_of(before: Mapping[str, int], after: Mapping[str, int]) -> dict[int, int]:
+    """Return by size of some dimensions the other one; of equal dimensions, that of the first."""
     new_sizes: dict[int, int] = {}
-    ambiguous = ""
     for name, size in before.items():
-        new = new_sizes.setdefault(size, after[name])
-        if ambiguous:
-            continue
+        new_sizes.setdefault(size, after[name])
+    return new_sizes
+
+
+def why_not_resized(text: str, before: Mapping[str, int], after: Mapping[str, int]) -> str:
+    """Return why a program cannot have other sizes in its types alone, as a clause; empty if it can."""
+    new_sizes = new_sizes_of(before, after)
+    for name, size in before.items():
+        new = new_sizes[size]
         if new != after[name]:
-            ambiguous = f"two dimensions are {size}, and only one of them becomes {new}"
-        elif size == 1 and new != 1:
-            ambiguous = f"a dimension of size 1 becomes {new}, and sizes that stay may be 1, too"
-    return new_sizes, ambiguous
+            return f"two dimensions are {size}, and only one of them becomes {new}"
+        if size == 1 and new != 1:
+            return f"a dimension of size 1 becomes {new}, and sizes that stay may be 1, too"
+    return why_not_resizable(text, new_sizes, before.values())
 
 
 def _with_size(workload: Entry[Workload], size: str, spelled: set[str]) -> Entry[Workload]:
     """Return a workload in another size. ``spelled``: :func:`spelled_sources`."""
     document = workload.document
     dims = {**document.dims, **document.sizes[size]}
-    new_sizes, ambiguous = new_sizes_of(document.dims, dims)
     fixed = {}
     files = [each.file for source in spelled for each in document.sources.get(source, ())]
     for file in sorted(workload.files.keys() & {*spelled, *files}):
         text = workload.files[file].read_text(encoding="utf-8", errors="replace")
-        why = ambiguous or why_not_resizable(text, new_sizes, document.dims.values())
+        why = why_not_resized(text, document.dims, dims)
         if why:
             fixed[file] = f"{file} of {workload.name} spells its sizes and is not made in size '{size}': {why}"
     return replace(
         workload,
         document=document.model_copy(update={"dims": dims, "golden": "computed"}),
-        new_sizes={before: after for before, after in new_sizes.items() if before != after},
+        new_sizes={before: after for before, after in new_sizes_of(document.dims, dims).items() if before != after},
         fixed=fixed,
     )

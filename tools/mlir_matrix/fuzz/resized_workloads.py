@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mlir_matrix.actions.mlir.sizes import resized, why_not_resizable
+from mlir_matrix.actions.mlir.sizes import resized
 from mlir_matrix.base.files import write_file, write_text
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import Workload
 from mlir_matrix.catalog.yaml_reader import read
-from mlir_matrix.expand.sizes import new_sizes_of, spelled_sources
+from mlir_matrix.expand.sizes import new_sizes_of, spelled_sources, why_not_resized
 from mlir_matrix.fuzz.python_text import TORCH
 from mlir_matrix.fuzz.structural import SIZES
 from mlir_matrix.plan.parameters import seed_of_draw
@@ -129,11 +129,11 @@ def _resized_files(entry: Entry[Workload], dims: Mapping[str, int], spelled: Col
 
 def _with_sizes(source: bytes, before: Mapping[str, int], after: Mapping[str, int]) -> bytes:
     """Return a program with other sizes in its types; empty if that is not all that has to change, or it is no text."""
-    new_sizes, ambiguous = new_sizes_of(before, after)
     try:
         text = source.decode()
     except UnicodeDecodeError:
         return b""
-    if ambiguous or why_not_resizable(text, new_sizes, before.values()):
+    if why_not_resized(text, before, after):
         return b""
+    new_sizes = new_sizes_of(before, after)
     return resized(text, lambda size: new_sizes.get(size, size)).encode()

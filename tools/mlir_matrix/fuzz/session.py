@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.actions.runtime.collect import remove_folder
@@ -176,15 +176,20 @@ class Fuzzer:
         chance = random.Random(f"{self._seed}/{self.counts.rounds}/sizes")
         drawn = draw_resized(self._session.catalog, chance)
         resized = {f"{_PREFIX}r{self.counts.rounds}-{name}": workload for name, workload in drawn.items()}
-        eager = self._by_pytorch(resized, profile)
-        valid = {result.workload: (resized[result.workload],) for result in eager}
-        results = self._run(_ROUND, valid, profile)
+        session = self._written(_ROUND, resized, profile)
+        tests = self._tests(session, profile)
+        if not any(test.framework == "pytorch" for test in tests):
+            return
+        eager = self._by_pytorch(session)
+        valid = {result.workload: resized[result.workload] for result in eager}
+        meant = [test for test in tests if test.workload in valid]
+        results = self._results(session, [test for test in meant if not self._is_shunned(test, [valid[test.workload]])])
         self.counts.programs += len({result.workload for result in results})
         passes = Counter((result.workload, result.framework) for result in eager)
         passes.update((result.workload, result.framework) for result in results if result.outcome == Outcome.PASS)
         failed: dict[str, TestResult] = {}
         for result in results:
-            (workload,) = valid[result.workload]
+            workload = valid[result.workload]
             others = passes[result.workload, result.framework]
             if result.outcome == Outcome.PASS:
                 others -= 1
@@ -193,30 +198,19 @@ class Fuzzer:
             self._count(result, [workload])
             if result.outcome != Outcome.PASS:
                 failed[f"{result.identity.cell}/{workload.origin}"] = result
-        for test in self._passing(failed):
-            yield Failure(*valid[failed[test].workload], failed[test], profile, self.counts.rounds)
+        if not failed:
+            return
+        for own in self._results(session, _chosen(session, [*failed])):
+            if own.outcome == Outcome.PASS:
+                result = failed[own.id]
+                yield Failure(valid[result.workload], result, profile, self.counts.rounds)
 
-    def _by_pytorch(self, resized: Mapping[str, ResizedWorkload], profile: Profile) -> list[TestResult]:
-        """Return the results of workloads for which PyTorch without a compiler gives what the reference says.
-
-        None where no route is one of PyTorch.
-        """
-        session = self._written(_ROUND, resized, profile)
-        if not any(test.framework == "pytorch" for test in self._tests(session, profile)):
-            return []
-        results = self._results(session, _chosen(session, [f"{_TORCH_EAGER}/{_PREFIX}*"]))
+    def _by_pytorch(self, session: Session) -> list[TestResult]:
+        """Return the results of workloads for which PyTorch without a compiler gives what the reference says."""
+        results = self._ran(session, _chosen(session, [f"{_TORCH_EAGER}/{_PREFIX}*"]))
         # At the stage of the judge, it may be the reference that does not take these sizes.
         raise_infrastructure_error(result for result in results if result.stage != "judge")
         return [result for result in results if result.outcome == Outcome.PASS]
-
-    def _passing(self, tests: Collection[str]) -> list[str]:
-        """Return those of these tests of the catalog that pass, on routes of the round."""
-        if not tests:
-            return []
-        session = self.session_with(self._folder / _ROUND)
-        results = self._results(session, _chosen(session, [*tests]))
-        raise_infrastructure_error(results)
-        return [result.id for result in results if result.outcome == Outcome.PASS]
 
     def _count(self, result: TestResult, programs: Sequence[AnyProgram]) -> None:
         self.counts.judged += len(programs)
@@ -227,23 +221,21 @@ class Fuzzer:
     def _run(
         self,
         folder: str,
-        programs: Mapping[str, Sequence[AnyProgram]],
+        programs: Mapping[str, Sequence[Program]],
         profile: Profile,
         failed: Collection[tuple[str, str]] | None = None,
     ) -> list[TestResult]:
         """Run functions of some programs each, on all routes or where their batches failed; return the results."""
         if not programs:
             return []
-        session = self._written(folder, {name: _as_one(some) for name, some in programs.items()}, profile)
+        session = self._written(folder, {name: merged(some) for name, some in programs.items()}, profile)
         tests = [
             test
             for test in self._tests(session, profile)
             if not self._is_shunned(test, programs[test.workload])
             and (failed is None or (_batch_of(test.workload), test.identity.cell) in failed)
         ]
-        results = self._results(session, tests)
-        raise_infrastructure_error(results)
-        return results
+        return self._results(session, tests)
 
     def _written(self, folder: str, programs: Mapping[str, AnyProgram], profile: Profile) -> Session:
         """Write programs into a folder of the session, which is a catalog; return a session with it."""
@@ -253,6 +245,12 @@ class Fuzzer:
         return self.session_with(root)
 
     def _results(self, session: Session, tests: Iterable[Test]) -> list[TestResult]:
+        """Run tests; return the results of those that ran. Raise InfrastructureError."""
+        results = self._ran(session, tests)
+        raise_infrastructure_error(results)
+        return results
+
+    def _ran(self, session: Session, tests: Iterable[Test]) -> list[TestResult]:
         plan = plan_tests(session, tests)
         run = run_plan(session, plan, limits=self._limits, fail_fast=False, listener=self._listener)
         run.raise_interruption()
@@ -333,13 +331,6 @@ def _dialects_of(steps: Sequence[str]) -> set[str]:
 
 def _batch_of(single: str) -> str:
     return single.rpartition("p")[0]
-
-
-def _as_one(some: Sequence[AnyProgram]) -> AnyProgram:
-    """Return one program with those of a batch. A workload is a batch of its own."""
-    if len(some) == 1:
-        return some[0]
-    return merged(cast("Sequence[Program]", some))
 
 
 def _has(program: AnyProgram, operations: frozenset[str]) -> bool:

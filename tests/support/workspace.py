@@ -66,6 +66,10 @@ class Finished:
         return found
 
 
+#: Limits in seconds: one that no test of ours meets, and one to wait for.
+ENDS_S, ENDLESS_S = 300, 10
+
+
 @dataclass(frozen=True)
 class Workspace:
     """Somebody's folders, and the command line as they call it."""
@@ -129,6 +133,20 @@ class Workspace:
         report = Report(done)
         assert code is None or done.code == code, report.told()
         return report
+
+    def run_with_endless(self, tests: Sequence[str], endless: Sequence[str], *words: str | Path) -> dict[str, Any]:
+        """Run tests of which some fail, and those that never end apart with a short limit; the results by test.
+
+        One limit for both would be too long to wait for, or too short for a good test on a busy machine.
+        """
+        found = {}
+        for names, limit_s in ((tests, ENDS_S), (endless, ENDLESS_S)):
+            if names:
+                done = self("run", *names, *words, "--timeout", str(limit_s), "--format", "json", "--quiet")
+                report = Report(done)
+                assert done.code == 1, report.told()
+                found |= report.tests
+        return found
 
     def plan(self, *tests: str) -> Any:
         """The plan document."""

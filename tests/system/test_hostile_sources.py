@@ -1,6 +1,6 @@
 """Programs that do what no program should: each gets an outcome of its own, and the others beside it theirs.
 
-One run has all of them at once, with innocent ones in between, so that what one does to another shows.
+One run has all that end at once, with innocent ones in between, so that what one does to another shows.
 """
 
 from __future__ import annotations
@@ -23,10 +23,7 @@ from support.contained import BY_THE_WORKER
 from support.downstream import Downstream, processes, tree
 from support.hostile import CASES, CONTAINED, GOOD, INNOCENT_MLIR, JAX, LEFT, MLIR, REFERENCES, TORCH
 from support.machine import namespaces
-from support.workspace import Report, Workspace, bazel_servers, new_home
-
-#: Enough for an innocent one beside the others, where every process imports its framework anew.
-TIMEOUT_S = {"local": 12.0, "bazel": 20.0}
+from support.workspace import ENDLESS_S, ENDS_S, Report, Workspace, bazel_servers, new_home
 
 #: By executor: local has all in a few workers, Bazel each in a process of its own.
 INNOCENT = {
@@ -73,12 +70,17 @@ class Aftermath:
 
     catalog: Downstream
     executor: str
-    report: Report
+    tests: dict[str, Any]
     workspace: Workspace
     connections: int
     victim_before: dict[str, Any]
     victim_after: dict[str, Any]
     left: list[str]
+
+    def run_again(self, tests: Iterable[str], limit_s: int) -> Report:
+        """By the same executor."""
+        words = ["--catalog", self.catalog.root, "--format", "json", "--quiet", "--executor", self.executor]
+        return Report(self.workspace("run", *tests, *words, "--timeout", str(limit_s), "--memory", "1536"))
 
 
 @pytest.fixture(scope="module")
@@ -134,32 +136,31 @@ def make_aftermath(executor: str, folder: Path, listener: tuple[int, list[int]])
     for number in range(4):
         catalog.workload(f"good_{number}", jax=GOOD, pytorch=GOOD, linalg=INNOCENT_MLIR)
     before = tree(victim)
-    done = workspace(
-        "run", *cases(executor), *INNOCENT[executor], "--catalog", catalog.root, "--format", "json", "--quiet",
-        "--timeout", str(TIMEOUT_S[executor]), "--memory", "1536", "--jobs", "4", "--executor", executor,
+    tried = cases(executor)
+    endless = [test for test, (_, outcome, _) in tried.items() if outcome == "timed-out"]
+    tests = workspace.run_with_endless(
+        [*(test for test in tried if test not in endless), *INNOCENT[executor]], endless,
+        "--catalog", catalog.root, "--memory", "1536", "--jobs", "4", "--executor", executor,
     )  # fmt: skip
     servers = tuple(f"{pid} " for pid in bazel_servers(workspace.home / "bazel"))
     left = [line for line in processes(name=LEFT, command=str(workspace.home)) if not line.startswith(servers)]
-    return Aftermath(catalog, executor, Report(done), workspace, came[0], before, tree(victim), left)
+    return Aftermath(catalog, executor, tests, workspace, came[0], before, tree(victim), left)
 
 
-def test_the_run_ends(aftermath: Aftermath) -> None:
-    """With the code for: something under test is not as expected."""
-    tried = cases(aftermath.executor)
-    assert aftermath.report.finished.code == 1, aftermath.report.finished.stderr
-    assert len(aftermath.report.tests) == len(tried) + len(INNOCENT[aftermath.executor])
+def test_every_test_has_a_result(aftermath: Aftermath) -> None:
+    assert len(aftermath.tests) == len(cases(aftermath.executor)) + len(INNOCENT[aftermath.executor])
 
 
 @each(INNOCENT)
 def test_innocent_ones_pass(aftermath: Aftermath, test: str) -> None:
-    result = aftermath.report.tests[test]
+    result = aftermath.tests[test]
     assert result["outcome"] == "pass", result
 
 
 @each(TRIED)
 def test_each_gets_its_own_outcome(aftermath: Aftermath, test: str) -> None:
     _, outcome, reason = CASES[test]
-    result = aftermath.report.tests[test]
+    result = aftermath.tests[test]
     said = f"{result['outcome']} at {result['stage']}: {result['reason']}\n{result.get('diagnostics', '')[-3000:]}"
     assert re.fullmatch(outcome, result["outcome"]), said
     assert re.search(reason, result["reason"]), said
@@ -182,7 +183,7 @@ def test_nothing_else_is_touched(aftermath: Aftermath) -> None:
 
 
 def test_words_do_not_reach_the_terminal_raw(aftermath: Aftermath) -> None:
-    for test in aftermath.report.tests.values():
+    for test in aftermath.tests.values():
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f]", test["reason"] + test.get("diagnostics", "")), test["id"]
 
 
@@ -193,7 +194,7 @@ def test_verdicts_about_code_are_kept_and_others_are_not(aftermath: Aftermath) -
         assert {entry["outcome"] for entry in results} <= {"ok", "import-failed", "crashed", "run-failed"}
         assert not [entry for entry in results if entry.get("signal") == "SIGKILL"]
         assert len([entry for entry in results if entry.get("signal") == "SIGSEGV"]) >= 4
-    found = aftermath.report.tests
+    found = aftermath.tests
     said = {test: f"{result['outcome']} {result['reason']}" for test, result in found.items()}
     # What ends without a word may have been ended by the machine, what leaves a damaged folder may not have done that.
     unsure = "exit code|claims an outcome|left an outcome|reported success|damaged its folder"
@@ -201,18 +202,17 @@ def test_verdicts_about_code_are_kept_and_others_are_not(aftermath: Aftermath) -
     lost = [f"jax/linalg-loops/x86_64/{name}" for name in ("bomb", "kills_itself")]
     assert len(kept) >= 8
     assert all(re.search("timed-out|SIGKILL", said[test]) for test in lost)
-    words = ["--catalog", aftermath.catalog.root, "--format", "json", "--quiet", "--executor", aftermath.executor]
-    limits = ["--timeout", str(TIMEOUT_S[aftermath.executor]), "--memory", "1536"]
-    again = Report(aftermath.workspace("run", *kept, *lost, *words, *limits))
-    assert {test: again.tests[test]["outcome"] for test in kept} == {test: found[test]["outcome"] for test in kept}
-    executed = {action.rpartition("-")[0].rpartition("/")[2] for action in again.actions}
+    again = aftermath.run_again(kept, ENDS_S)
+    assert {test: again.outcomes[test] for test in kept} == {test: found[test]["outcome"] for test in kept}
+    assert again.actions == set()
+    executed = {action.rpartition("-")[0].rpartition("/")[2] for action in aftermath.run_again(lost, ENDLESS_S).actions}
     assert executed == {test.rpartition("/")[2] for test in lost}
 
 
 @pytest.mark.parametrize("name", ["daemon", "bomb"])
 def test_what_failures_leave_has_what_came_before(aftermath: Aftermath, name: str) -> None:
     """Whoever made it, and from whichever run it is known."""
-    folder = Path(aftermath.report.tests[f"jax/linalg-loops/x86_64/{name}"]["kept"])
+    folder = Path(aftermath.tests[f"jax/linalg-loops/x86_64/{name}"]["kept"])
     assert {"result.json", "repeat.sh", f"01-inputs-{name}-x.npy"} <= {path.name for path in folder.iterdir()}
 
 

@@ -62,8 +62,7 @@ def test_executors_agree(
 def aftermath(containers: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Aftermath:
     """Of one run with all of them at once."""
     folder = tmp_path_factory.mktemp("hostile")
-    # It takes its time to make a thousand processes while other tests run.
-    return attempt(apart(containers, folder / "home"), folder, CASES, timeout_s=45)
+    return attempt(apart(containers, folder / "home"), folder, CASES)
 
 
 @pytest.mark.parametrize("name", CASES)

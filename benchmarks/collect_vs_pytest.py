@@ -24,20 +24,9 @@ from _timing import medians, verdict
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.expand.suite import expand
 
-TOOLS = Path(__file__).resolve().parent.parent / "tools"
+LISTER = str(Path(__file__).resolve().with_name("_list_tests.py"))
 SIZES = (10, 10, 10, 10)
 TESTS = 10_000
-LIST = """
-import sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[1])
-from mlir_matrix.catalog.load import load
-from mlir_matrix.expand.suite import expand
-from mlir_matrix.expand.checks import validate
-found = validate(load([Path(sys.argv[2])]))
-if sys.argv[3] == "all":
-    sys.stdout.write("\\n".join(expand(found, found.suites["all"]).ids()) + "\\n")
-"""
 PARAMETRISED = """
 import pytest
 
@@ -81,12 +70,12 @@ def main() -> int:
             (folder / suite).mkdir()
             (folder / suite / f"test_{suite}.py").write_text(text, encoding="utf-8")
             (folder / suite / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
-        tools, root = str(TOOLS), str(folder / "catalog")
+        root = str(folder / "catalog")
         pytest = ("-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider")
         times = medians(
             {
-                "ours": command("-c", LIST, tools, root, "all", folder=folder, lines=TESTS),
-                "ours, load only": command("-c", LIST, tools, root, "none", folder=folder, lines=0),
+                "ours": command(LISTER, root, "--list", folder=folder, lines=TESTS),
+                "ours, load only": command(LISTER, root, folder=folder, lines=0),
                 "pytest": command(*pytest, folder=folder / "many", lines=TESTS),
                 "pytest, one test": command(*pytest, folder=folder / "one", lines=1),
                 "ours, in process": lambda: listing(found),

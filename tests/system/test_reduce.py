@@ -12,7 +12,6 @@ import pytest
 from support import crashes, planted
 from support.workspace import Workspace, wait_until
 
-MISCOMPILED = "mlir/planted-swap-operands/x86_64/softmax"
 (CRASH,) = (each for each in crashes.PASS_FAULTS if each.name == "basis-of-zero")
 
 
@@ -34,21 +33,32 @@ def reduced(workspace: Workspace, *arguments: str | Path) -> dict[str, Any]:
     return dict(found)
 
 
+@pytest.mark.parametrize(
+    ("mistake", "outcome"),
+    [
+        ("swap-operands", "mismatch"),
+        # A smaller program could read such memory by itself.
+        ("stale-buffer", "run-failed"),
+    ],
+)
 def test_a_miscompile_becomes_a_workload_that_fails_for_the_same_mistake(
-    workspace: Workspace, bad: Path, tmp_path: Path
+    mistake: str, outcome: str, workspace: Workspace, bad: Path, tmp_path: Path
 ) -> None:
     mine = tmp_path / "mine"
     mine.mkdir()
-    found = reduced(workspace, MISCOMPILED, "--catalog", bad, "--out", tmp_path / "out", "--write", mine)
-    assert found["outcome"] == "mismatch"
+    planted_one = f"planted-{mistake}"
+    failing = f"mlir/{planted_one}/x86_64/softmax"
+    found = reduced(workspace, failing, "--catalog", bad, "--out", tmp_path / "out", "--write", mine)
+    assert found["outcome"] == outcome
+    assert found["good"]
     assert found["after"]["operations"] <= 5 < found["before"]["operations"]
     (name,) = (each.name for each in (mine / "matrix" / "workloads").iterdir())
-    tests = [f"mlir/{pipeline}/x86_64/{name}" for pipeline in ("planted-swap-operands", planted.GOOD)]
+    tests = [f"mlir/{pipeline}/x86_64/{name}" for pipeline in (planted_one, planted.GOOD)]
     catalogs = ("--catalog", bad, "--catalog", mine)
     assert workspace("plan", *tests, *catalogs).code == 0
     done = workspace("run", *tests, *catalogs, "--format", "json", "--quiet")
     assert {each["id"]: each["outcome"] for each in done.document["tests"]} == dict(
-        zip(tests, ("mismatch", "pass"), strict=True)
+        zip(tests, (outcome, "pass"), strict=True)
     )
 
 

@@ -28,19 +28,35 @@ class OneSide:
         return []
 
 
-class Answer:
-    """Workers that give one answer."""
+class Answers:
+    """Workers that give some answers, one after the other."""
 
-    def __init__(self, answer: Ended) -> None:
-        self.answer = answer
+    def __init__(self, *answers: Ended) -> None:
+        self.answers = [*answers]
 
     def run(self, *_arguments: object, **_more: object) -> Ended:
-        return self.answer
+        return self.answers.pop(0)
 
 
-def refusal(wanted: Ended, found: Ended, by: By = "behaviour") -> str:
-    behaviour = SameFailure(side=cast(Side, OneSide()), wanted=signature_of(wanted), timeout_s=1.0, by=by)
-    return behaviour.refusal(None, "", cast(Workers, Answer(found)))
+def refusal(wanted: Ended, found: Ended, by: By = "behaviour", good: Ended | None = None) -> str:
+    behaviour = SameFailure(
+        side=cast(Side, OneSide()),
+        good=cast(Side, OneSide()) if good else None,
+        wanted=signature_of(wanted),
+        timeout_s=1.0,
+        by=by,
+    )
+    return behaviour.refusal(None, "", cast(Workers, Answers(found, *([good] if good else []))))
+
+
+PASSED = Ended(outcome={"outcome": "ok", "stage": "", "reason": ""}, label="loops")
+
+
+def test_a_candidate_that_fails_on_the_good_side_is_refused() -> None:
+    assert refusal(ended(), ended(), good=PASSED) == ""
+    assert (
+        refusal(ended(), ended(), good=ended(reason="it reads memory")) == "the good side fails, too: it reads memory"
+    )
 
 
 def test_sizes_and_names_of_values_do_not_matter() -> None:
@@ -54,7 +70,7 @@ def test_sizes_and_names_of_values_do_not_matter() -> None:
         ended(label="canonical"),
         ended(reason="'scf.if' op expected 3 blocks"),
         ended(outcome=Outcome.TIMED_OUT),
-        Ended(outcome={"outcome": "ok", "stage": "", "reason": ""}, label="loops"),
+        PASSED,
     ],
 )
 def test_another_failure_is_refused(found: Ended) -> None:

@@ -15,9 +15,7 @@ from mlir_matrix.integrate.trials import Tried
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.reduce.reduced import Reduced
 from mlir_matrix.reduce.report import write_report
-from mlir_matrix.reduce.run import reduce_test
-from mlir_matrix.reduce.subject import failing_test, find_subject
-from mlir_matrix.reduce.tester import Progress
+from mlir_matrix.reduce.run import reduce_named
 
 #: How long the program of a break is reduced, in seconds.
 _BUDGET_S = 60.0
@@ -65,9 +63,7 @@ def _reduced(
 ) -> Reduced:
     bad = _session_at(found, broken.found.shown_at, broken.tried)
     good = _session_at(found, broken.found.last_good, broken.good)
-    test, result = failing_test(bad, broken.found.tests[0], limits, listener)
-    subject = find_subject(bad, test, result, limits, good=good, by="behaviour", listener=listener)
-    reduced = reduce_test(subject, limits, _BUDGET_S, folder, progress=Progress(), listener=listener)
+    reduced = reduce_named(bad, broken.found.tests[0], limits, _BUDGET_S, folder, good=good, listener=listener)
     write_report(reduced, [*catalog_options(bad.catalog.roots[1:]), "--pin", f"{component}={broken.tried.prefix}"])
     return reduced
 

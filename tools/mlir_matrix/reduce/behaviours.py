@@ -24,6 +24,8 @@ from mlir_matrix.results.signature import Signature, behaviour
 
 #: In a reason: types and attributes, whose sizes a reduction changes. Names of operations have a dot, and stay.
 _SIZES = re.compile(r"<[^<>]*>|\b[\d?]+(?:x[\d?]+)*x(?=\w)|'[^'\s.]*\d[^'\s.]*'")
+#: The good side gets at least so many seconds, also where the other one hangs, which is known after fewer.
+_GOOD_S = 10.0
 #: Why a candidate cannot run.
 NO_KERNEL = "no kernel can have its @main"
 #: What tools say of IR that they cannot read.
@@ -67,9 +69,13 @@ def _kind_of(failed: Signature) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class SameFailure:
-    """A failure before any result: a crash, an error of the verifier or of a pass, a time-out."""
+    """A failure before any result: a crash, an error of the verifier or of a pass, a time-out.
+
+    The good side, if there is one, must not fail. Then a kernel that crashes is no program whose behaviour is undefined.
+    """
 
     side: Side
+    good: Side | None = None
     wanted: Signature
     timeout_s: float
     kernel: KernelSignature | None = None
@@ -81,12 +87,13 @@ class SameFailure:
     @property
     def key(self) -> str:
         """The digest of what decides about candidates."""
-        return digest_value([self.side.key, str(self.wanted), self.by, self.held, self.kernel and asdict(self.kernel)])
+        sides = [each and each.key for each in (self.side, self.good)]
+        return digest_value([sides, str(self.wanted), self.by, self.held, self.kernel and asdict(self.kernel)])
 
     @property
     def sides(self) -> Sequence[Side]:
-        """The actions that fail."""
-        return [self.side]
+        """The actions that fail, and those that do not, if they are known."""
+        return [self.side, self.good] if self.good else [self.side]
 
     def refusal(self, candidate: Candidate | None, text: str, workers: Workers) -> str:
         """See ``Predicate``."""
@@ -100,7 +107,19 @@ class SameFailure:
         shows = found == self.wanted
         if self.by == "outcome":
             shows = _kind_of(found) == _kind_of(self.wanted)
-        return "" if shows else f"other failure: {found}"
+        if not shows:
+            return f"other failure: {found}"
+        reason = self.failure_of_good(candidate, text, workers)
+        return f"the good side fails, too: {reason}" if reason else ""
+
+    def failure_of_good(self, candidate: Candidate | None, text: str, workers: Workers) -> str:
+        """Return the reason of a failure on the good side; empty if there is none. Raise InfrastructureError."""
+        if self.good is None:
+            return ""
+        ended = self._run(self.good, candidate, text, workers, max(self.timeout_s, _GOOD_S))
+        if ended is None:
+            return NO_KERNEL
+        return "" if ended.ok else str(ended.outcome["reason"])
 
     def reference(self, candidate: Candidate, _interface: Interface, _text: str, _workers: Workers) -> str:
         """Return the reference of a candidate in NumPy. Raise Untranslatable."""
@@ -115,11 +134,17 @@ class SameFailure:
 
         Raise InfrastructureError.
         """
+        return self._run(self.side, candidate, text, workers, self.timeout_s)
+
+    def _run(
+        self, side: Side, candidate: Candidate | None, text: str, workers: Workers, timeout_s: float
+    ) -> Ended | None:
         interface = interface_of(candidate, self.kernel) if self.kernel and candidate else None
-        if self.side.runs and interface is None:
+        if side.runs and interface is None:
             return None
-        files = {**self.side.files, CANDIDATE: text.encode()}
-        ended = workers.run(self.side.requests(interface, held=self.held), files, timeout_s=self.timeout_s)
+        read = side.text(candidate.module, text) if candidate else text
+        files = {**side.files, CANDIDATE: read.encode()}
+        ended = workers.run(side.requests(interface, held=self.held), files, timeout_s=timeout_s)
         return _of_the_code(ended)
 
 

@@ -44,6 +44,8 @@ class Reduced:
     search_seconds: float
     complete: bool
     verified: bool
+    #: Why what is right for the test has no part in the reduction of a failure; empty if it has, or none is known.
+    good_fails: str
     #: The passes that suffice; empty if they were not reduced. Whether a program of the release has them.
     passes: Sequence[str]
     by_programs: bool
@@ -55,6 +57,11 @@ class Reduced:
     test: str = ""
     #: The script of the compiler's own programs, if there is one.
     script: Path | None = None
+
+    @property
+    def good(self) -> str:
+        """The name of what is right with the reduced program; empty if that is not known."""
+        return self.subject.good if len(self.subject.behaviour.sides) > 1 else ""
 
     def moved(self, folder: Path) -> Reduced:
         """Return it after its folder was renamed."""

@@ -38,8 +38,9 @@ def behaviour_words(reduced: Reduced) -> str:
     """Return what candidates had to show, as a clause."""
     behaviour = reduced.subject.behaviour
     if isinstance(behaviour, SameFailure):
-        return str(behaviour.wanted)
-    good = f", and {reduced.subject.good} gives right ones" if reduced.subject.good else ""
+        passes = f"; {reduced.good} passes" if reduced.good else ""
+        return f"{behaviour.wanted}{passes}"
+    good = f", and {reduced.good} gives right ones" if reduced.good else ""
     return f"wrong numbers{good}"
 
 
@@ -106,9 +107,14 @@ def _sizes(reduced: Reduced) -> str:
 
 
 def notes(reduced: Reduced) -> Iterator[str]:
-    """Yield what is to be known about a result that is not final."""
+    """Yield what is to be known about a result: that it is not final, or that nothing right was asked."""
+    from rich.markup import escape
+
     if not reduced.complete:
         yield "  time was up: this is the best so far; the same command goes on from here"
+    if reduced.good_fails:
+        reason = escape(shortened(harmless(reduced.good_fails), _REASON))
+        yield f"  {reduced.subject.good} fails with the whole program, too, and was not asked about smaller ones: {reason}"
     if not reduced.verified:
         yield "  in new processes this does not fail in the same way each time"
     elif not reduced.test and run_command(reduced, []) == []:
@@ -149,7 +155,7 @@ def reduced_document(reduced: Reduced, options: Sequence[str], written: str) -> 
         "behaviour": behaviour_words(reduced),
         "level": subject.level,
         "step": subject.guilty,
-        "good": subject.good,
+        "good": reduced.good,
         "before": {"operations": reduced.before.operations, "lines": reduced.before.lines},
         "after": {"operations": reduced.after.operations, "lines": reduced.after.lines},
         "candidates": reduced.candidates,

@@ -21,7 +21,7 @@ from mlir_matrix.reduce.behaviours import NO_KERNEL, Behaviour, SameFailure, Wro
 from mlir_matrix.reduce.lines import Lines, reduce_lines, shortened
 from mlir_matrix.reduce.program import interface_of
 from mlir_matrix.reduce.reduced import LOG, REDUCED, Reduced, Size, own_folder
-from mlir_matrix.reduce.subject import Subject
+from mlir_matrix.reduce.subject import Subject, failing_test, find_subject
 from mlir_matrix.reduce.tester import ParallelTester, Progress, WorkerThreads, worker_threads
 from mlir_matrix.reduce.written import no_reference, write_result
 from mlir_matrix.reduction.numpy_text import Untranslatable
@@ -43,6 +43,25 @@ def operations_of(module: Module) -> int:
     return sum(not _FRAMES.fullmatch(each.name) for each in walk(module.operation))
 
 
+def reduce_named(
+    session: Session,
+    name: str,
+    limits: Limits,
+    budget_s: float,
+    folder: Path,
+    *,
+    good: Session | None = None,
+    listener: Listener,
+) -> Reduced:
+    """Run a test, and reduce it into a folder. ``good``: the session in which it passes, if one is known.
+
+    Raise UsageError and InfrastructureError, as the functions do that this one calls.
+    """
+    test, result = failing_test(session, name, limits, listener)
+    subject = find_subject(session, test, result, limits, good=good, by="behaviour", listener=listener)
+    return reduce_test(subject, limits, budget_s, folder, progress=Progress(), listener=listener)
+
+
 def reduce_test(
     subject: Subject, limits: Limits, budget_s: float, folder: Path, *, progress: Progress, listener: Listener
 ) -> Reduced:
@@ -54,7 +73,7 @@ def reduce_test(
     whole = _whole(subject)
     with own_folder(folder):
         with worker_threads(subject.session.home, limits) as pool:
-            behaviour = _confirmed(subject, whole, pool)
+            behaviour, good_fails = _confirmed(subject, whole, pool)
             found = _searched(
                 subject, behaviour, pool, folder / LOG, began + budget_s, progress=progress, listener=listener
             )
@@ -64,6 +83,7 @@ def reduce_test(
             reference = _reference(behaviour, best, pool)
         reduced = Reduced(
             subject=replace(subject, behaviour=behaviour),
+            good_fails=good_fails,
             best=_module(best),
             text=after,
             before=_size(whole, before),
@@ -169,19 +189,27 @@ def _size(candidate: Candidate | Lines, printed: str) -> Size:
     return Size(operations=operations, lines=printed.count("\n"))
 
 
-def _confirmed(subject: Subject, whole: Candidate | Lines, pool: WorkerThreads) -> Behaviour:
-    """Return the behaviour of the level itself, observed several times. Raise UsageError if it is not that of the test."""
-    behaviour = subject.behaviour
-    began = time.monotonic()
+def _confirmed(subject: Subject, whole: Candidate | Lines, pool: WorkerThreads) -> tuple[Behaviour, str]:
+    """Return the behaviour of the level itself, observed several times, and why the good side has no part in it, if it has none.
+
+    Raise UsageError if the behaviour is not that of the test.
+    """
+    behaviour, good_fails = subject.behaviour, ""
     if isinstance(behaviour, SameFailure):
         behaviour = replace(behaviour, wanted=_wanted(subject, behaviour, whole, pool))
+        failing = behaviour
+        good_fails = pool.call(lambda workers: failing.failure_of_good(_module(whole), _text(whole), workers))
+        if good_fails:
+            # Another release may not read this IR. Then it says nothing about smaller programs either.
+            behaviour = replace(behaviour, good=None)
+    began = time.monotonic()
     refusals = _refusals(behaviour, whole, pool, _OBSERVATIONS)
     if not all(refusals) and any(refusals):
         raise UsageError(f"{subject.test.id} is flaky: of {_OBSERVATIONS} runs, one shows the failure and one does not")
     if refusals[0]:
         raise UsageError(f"{subject.test.id}: the IR after {subject.level} by itself does not show it: {refusals[0]}")
     longest = max(_LEAST_S, _LONGER * (time.monotonic() - began))
-    return replace(behaviour, timeout_s=min(behaviour.timeout_s, longest))
+    return replace(behaviour, timeout_s=min(behaviour.timeout_s, longest)), good_fails
 
 
 def _wanted(subject: Subject, behaviour: SameFailure, whole: Candidate | Lines, pool: WorkerThreads) -> Signature:

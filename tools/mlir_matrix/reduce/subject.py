@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -126,6 +127,11 @@ class Levels:
         given = self._sources[number + 1] if number + 1 < len(self._sources) else None
         return self.graph.actions[given.action] if isinstance(given, Produced) else None
 
+    def begin_as(self, others: Levels, number: int) -> bool:
+        """Return whether another test has the same levels up to one."""
+        end = number + 1
+        return (self.kinds[:end], self.names[:end]) == (others.kinds[:end], others.names[:end])
+
     def first_alike(self, number: int) -> int:
         """Return the first level of the same kind: a workload of that kind goes through all steps from there."""
         return self.kinds.index(self.kinds[number])
@@ -249,10 +255,19 @@ def find_subject(
         raise UsageError(f"{test.id}: {why}")
     if result.verdict is not None and result.outcome == Outcome.MISMATCH:
         return _of_numbers(session, test, result, limits, good=good, listener=listener)
-    return _of_failure(session, test, result, limits, by)
+    return _of_failure(session, test, result, limits, good=good, by=by, listener=listener)
 
 
-def _of_failure(session: Session, test: Test, result: TestResult, limits: Limits, by: By) -> Subject:
+def _of_failure(
+    session: Session,
+    test: Test,
+    result: TestResult,
+    limits: Limits,
+    *,
+    good: Session | None,
+    by: By,
+    listener: Listener,
+) -> Subject:
     """Find what is reduced of a test that fails before it has results."""
     levels = Levels(session, test)
     assert result.step is not None
@@ -265,19 +280,26 @@ def _of_failure(session: Session, test: Test, result: TestResult, limits: Limits
             "reducer of its language"
         )
     begin = levels.first_alike(_readable(session, levels, taken if taken is not None else 0))
-    side = side_of(session, levels.graph, failed.id, levels.source(begin), limits)
-    text = ""
+    source, text = begin, ""
     module: Module | None = None
     try:
         module = levels.module(begin, limits)
     except (UsageError, ParseError):
         if taken is None:
             raise
-        text = levels.text(taken, limits)
-        side = side_of(session, levels.graph, failed.id, levels.source(taken), limits)
+        source, text = taken, levels.text(taken, limits)
+    name, passing = "", None
+    if good is not None:
+        name, passing = _good_to_step(good, test, levels, source, taken, limits, listener)
+    elif failed.stage == Stage.RUN and module and test.executes:
+        # A flaky test may pass now. Then its observations tell.
+        with contextlib.suppress(UsageError):
+            found = localize(session, test, limits, fetching=False, listener=listener)
+            name, passing, _ = _good_side(session, test, found, levels, begin, None, limits, listener)
     hangs = result.outcome == Outcome.TIMED_OUT
     behaviour = SameFailure(
-        side=side,
+        side=side_of(session, levels.graph, failed.id, levels.source(source), limits),
+        good=passing,
         # What is observed in a warm process takes its place.
         wanted=Signature(outcome=result.outcome),
         timeout_s=min(limits.timeout_s, _HANGING_S) if hangs else limits.timeout_s,
@@ -294,7 +316,7 @@ def _of_failure(session: Session, test: Test, result: TestResult, limits: Limits
         module=module,
         text=text,
         behaviour=behaviour,
-        good="",
+        good=name,
         guilty=failed.label if failed.stage in (Stage.LOWER, Stage.CODEGEN) else "",
     )
 
@@ -379,19 +401,12 @@ def _good_side(
 ) -> tuple[str, Side | None, Side | None]:
     """Return the name of what is right from a level, its actions, and those up to linalg, which is printed."""
     if good is not None:
-        # Pins of the identifier would win.
-        identifier, own = split_pins(test.id)
-        kept = [pin for pin in own.split(",") if pin and pin.partition("=")[0] not in good.pins.overrides]
-        passing = [each for each in select_tests(good, [with_pins(identifier, ",".join(kept))]) if each.outcome is None]
-        if len(passing) != 1:
-            raise UsageError(f"--good: {test.id} cannot run with these pins")
-        result = _result(good, passing[0], limits, listener)
-        if result.outcome != Outcome.PASS:
-            raise UsageError(f"--good: {test.id} does not pass with these pins: {result.reason}")
-        others = Levels(good, passing[0])
+        passing = _passing_test(good, test, limits, listener)
+        others = Levels(good, passing)
+        if not levels.begin_as(others, begin):
+            raise UsageError(f"--good: with these pins, {test.id} goes another way to {levels.kinds[begin]}")
         side = side_of(good, others.graph, others.own_run(), others.source(begin), limits)
-        name = ", ".join(f"{name} {release}" for name, release in good.pins.overrides.items())
-        return name, side, others.to_linalg(good, passing[0], begin, begin, limits)
+        return _pins_of(good), side, others.to_linalg(good, passing, begin, begin, limits)
     right = [
         cell.continuation
         for cell in found.cells
@@ -405,6 +420,45 @@ def _good_side(
     run = levels.run(best.test, begin)
     side = side_of(session, levels.graph, run, levels.source(begin), limits)
     return best.name, side, levels.to_linalg(session, best.test, begin, 0, limits)
+
+
+def _good_to_step(
+    good: Session, test: Test, levels: Levels, begin: int, taken: int | None, limits: Limits, listener: Listener
+) -> tuple[str, Side | None]:
+    """Return the name of what is right, and its actions from a level to the step that takes another one, or to the outputs.
+
+    ``taken``: None for a failure after the last level. There are no actions if nothing runs then, or if the test goes another way.
+    """
+    passing = _passing_test(good, test, limits, listener)
+    others = Levels(good, passing)
+    if not levels.begin_as(others, begin if taken is None else taken):
+        return "", None
+    if taken is not None:
+        taker = others.taker(taken)
+        last = taker.id if taker else ""
+    else:
+        last = others.own_run() if passing.executes else ""
+    if not last:
+        return "", None
+    return _pins_of(good), side_of(good, others.graph, last, others.source(begin), limits)
+
+
+def _passing_test(good: Session, test: Test, limits: Limits, listener: Listener) -> Test:
+    """Return a test in the session in which it passes. Raise UsageError if it does not, InfrastructureError if it cannot run."""
+    # Pins of the identifier would win.
+    identifier, own = split_pins(test.id)
+    kept = [pin for pin in own.split(",") if pin and pin.partition("=")[0] not in good.pins.overrides]
+    passing = [each for each in select_tests(good, [with_pins(identifier, ",".join(kept))]) if each.outcome is None]
+    if len(passing) != 1:
+        raise UsageError(f"--good: {test.id} cannot run with these pins")
+    result = _result(good, passing[0], limits, listener)
+    if result.outcome != Outcome.PASS:
+        raise UsageError(f"--good: {test.id} does not pass with these pins: {result.reason}")
+    return passing[0]
+
+
+def _pins_of(good: Session) -> str:
+    return ", ".join(f"{name} {release}" for name, release in good.pins.overrides.items())
 
 
 def _has_linalg(test: Test) -> bool:

@@ -78,6 +78,8 @@ class Measured(TypedDict, total=False):
     elements: int | None
     wrong: int | None
     wrong_percent: float | None
+    wrong_by_layer: int | None
+    """Wrong elements without a finite bound of their own, so that ``atol`` and ``rtol`` decide; null for none."""
     over_bound: int | None
     own_bounds: bool | None
     """True if elements have their own bounds; then `atol` and `rtol` decide nothing."""

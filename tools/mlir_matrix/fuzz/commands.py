@@ -113,6 +113,7 @@ def fuzz_command(
             "judged": fuzzer.counts.judged,
             "outputs": fuzzer.counts.outputs,
             "weak": fuzzer.counts.weak,
+            "undecided": fuzzer.counts.undecided,
             "routes": sorted(fuzzer.counts.routes),
             "seconds": round(time.monotonic() - began, 3),
             "cpu_seconds": round(_cpu_seconds(), 3),

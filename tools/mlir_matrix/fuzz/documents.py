@@ -51,6 +51,8 @@ class FuzzSummary(TypedDict):
     """Their results by the routes that they ran on."""
     weak: int
     """Those of them that would also pass without the program, e.g. because zeros are right."""
+    undecided: int
+    """Those of them that are wrong only in elements without a derived bound, which count as right."""
     routes: list[str]
     seconds: float
     cpu_seconds: float

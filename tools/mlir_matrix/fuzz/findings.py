@@ -24,15 +24,13 @@ from mlir_matrix.environments.session import Session
 from mlir_matrix.fuzz.documents import FuzzFinding
 from mlir_matrix.fuzz.programs import AnyProgram
 from mlir_matrix.fuzz.routes import COMPOSED, COMPOSED_STEP, composed_passes
-from mlir_matrix.fuzz.session import VARIANTS, Failure, Fuzzer
+from mlir_matrix.fuzz.session import VARIANTS, Failure, Fuzzer, fails
 from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import plan_tests, select_tests
 from mlir_matrix.reduce.reduced import Reduced
 from mlir_matrix.reduce.report import write_report
-from mlir_matrix.reduce.run import reduce_test
-from mlir_matrix.reduce.subject import failing_test, find_subject
-from mlir_matrix.reduce.tester import Progress
+from mlir_matrix.reduce.run import reduce_named
 from mlir_matrix.results.results import NOT_RUN, TestResult
 from mlir_matrix.results.run_plan import run_plan
 from mlir_matrix.results.signature import behaviour
@@ -234,18 +232,12 @@ class Findings:
         name = failure.result.workload
         others = {f"{name}d{draw}": failure.program.with_inputs(draw) for draw in range(1, DRAWS + 1)}
         session = self._written(root, failure, {name: failure.program, **others})
-        test, result = failing_test(session, failure.result.id, self.limits, self.listener)
         drawn = self._run(session, [failure.result.id.replace(name, other) for other in others])
         alike = key_of(failure.result, failure.round, failure.origin)
-        finding.draws = sum(key_of(each, failure.round, failure.origin) == alike for each in drawn)
-        subject = find_subject(session, test, result, self.limits, good=None, by="behaviour", listener=self.listener)
-        finding.reduced = reduce_test(
-            subject,
-            self.limits,
-            self.budget_s,
-            finding.folder / _REDUCED,
-            progress=Progress(),
-            listener=self.listener,
+        finding.draws = sum(fails(each) and key_of(each, failure.round, failure.origin) == alike for each in drawn)
+        reduced = finding.folder / _REDUCED
+        finding.reduced = reduce_named(
+            session, failure.result.id, self.limits, self.budget_s, reduced, listener=self.listener
         )
         finding.releases = self._by_release(session, failure.result.id)
 
@@ -269,7 +261,8 @@ class Findings:
         for release in entry.document.releases:
             pins = read_pins(session.catalog, [f"{COMPONENT}={release.release}"])
             for result in self._run(session.with_pins(pins), [_as_glob(test)], if_installed=True):
-                if result.outcome not in NOT_RUN | {Outcome.INFRA_ERROR}:
+                is_decided = result.outcome != Outcome.MISMATCH or fails(result)
+                if is_decided and result.outcome not in NOT_RUN | {Outcome.INFRA_ERROR}:
                     found[release.release] = result.outcome
         return found
 

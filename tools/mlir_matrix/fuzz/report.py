@@ -60,4 +60,6 @@ def _summary(summary: FuzzSummary) -> Iterator[str]:
     )
     weak = summary["weak"] / summary["outputs"] if summary["outputs"] else 0.0
     yield f"{weak:.1%} of {counted(summary['outputs'], 'output')} would also pass without the program"
+    if summary["undecided"]:
+        yield f"{counted(summary['undecided'], 'output')} differ only where no bound could be derived"
     yield f"[bold]{counted(summary['findings'], 'finding')}, {summary['new']} new[/]"

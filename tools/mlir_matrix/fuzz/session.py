@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.actions.runtime.collect import remove_folder
@@ -32,6 +32,9 @@ from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import plan_tests, session_of
 from mlir_matrix.results.results import NOT_RUN, TestResult, raise_infrastructure_error
 from mlir_matrix.results.run_plan import run_plan
+
+if TYPE_CHECKING:
+    from mlir_matrix.compare.documents import Census
 
 #: Programs of a batch, which are one function, and batches of a round, which are one run: first so few, then twice as many each.
 BATCH, FIRST, BATCHES = 12, 2, 12
@@ -95,6 +98,8 @@ class Counts:
     #: Results by the routes that they were judged on, and how many of them would also pass without the program.
     outputs: int = 0
     weak: int = 0
+    #: How many of them are wrong only where no bound could be derived.
+    undecided: int = 0
     rounds: int = 0
     #: The cells that programs ran in.
     routes: set[str] = field(default_factory=set)
@@ -153,7 +158,7 @@ class Fuzzer:
         failed: dict[tuple[str, str], TestResult] = {}
         for result in results:
             self._count(result, batches[result.workload])
-            if result.outcome != "pass":
+            if fails(result):
                 failed[result.workload, result.identity.cell] = result
         singles = {
             f"{batch}p{number}": (program,)
@@ -161,7 +166,7 @@ class Fuzzer:
             for number, program in enumerate(batches[batch])
         }
         for result in self._run(_SINGLES, singles, profile, failed):
-            if result.outcome != "pass":
+            if fails(result):
                 failed.pop((_batch_of(result.workload), result.identity.cell), None)
                 yield Failure(*singles[result.workload], result, profile, self.counts.rounds)
         # Some batches fail only as a whole.
@@ -196,7 +201,7 @@ class Fuzzer:
             if not others:
                 continue
             self._count(result, [workload])
-            if result.outcome != Outcome.PASS:
+            if fails(result):
                 failed[f"{result.identity.cell}/{workload.origin}"] = result
         if not failed:
             return
@@ -216,6 +221,7 @@ class Fuzzer:
         self.counts.judged += len(programs)
         self.counts.outputs += sum(len(program.returned) for program in programs)
         self.counts.weak += len(result.weak)
+        self.counts.undecided += len(_undecided(result))
         self.counts.routes.add(result.identity.cell)
 
     def _run(
@@ -318,6 +324,22 @@ def _chosen(session: Session, globs: Sequence[str]) -> list[Test]:
     """Return tests that globs name. Results that tell nothing, and costs, are no failures of theirs."""
     tests = choose(session.catalog, globs, pins=session.pins).tests()
     return [replace(test, weak_fails="", cost=None) for test in tests]
+
+
+def fails(result: TestResult) -> bool:
+    """Return whether a test fails. An element without a bound of its own cannot make it fail."""
+    if result.outcome == Outcome.MISMATCH and result.verdict is not None:
+        wrong = [output for output in result.verdict["outputs"] if output["outcome"] != "pass"]
+        return len(wrong) > len(_undecided(result))
+    return result.outcome != Outcome.PASS
+
+
+def _undecided(result: TestResult) -> list[Census]:
+    """Return the outputs whose wrong elements all lack a bound of their own: that of a layer is not meant for this program."""
+    outputs = result.verdict["outputs"] if result.verdict is not None else []
+    return [
+        output for output in outputs if output.get("wrong_by_layer") and output["wrong_by_layer"] == output["wrong"]
+    ]
 
 
 def _steps_of(test: Test) -> list[str]:

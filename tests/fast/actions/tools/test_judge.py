@@ -66,6 +66,27 @@ def test_what_is_within_the_bound_passes_and_says_how_much_of_it_was_used() -> N
     assert found["outputs"][0]["layer"] == LAYER
 
 
+@pytest.mark.parametrize(
+    ("actual", "by_layer", "said"),
+    [
+        ([1.0, 2.0, 3.1], None, "1 of 3 elements (33.3 %) are wrong; worst at [2]"),
+        ([1.1, 2.0, 3.1], 1, "2 of 3 elements (66.7 %) are wrong, 1 of them without a derived bound; worst at"),
+        ([1.1, 2.0, 3.0], 1, "1 of 3 elements (33.3 %) are wrong, 1 of them without a derived bound; worst at [0]"),
+    ],
+)
+def test_wrong_elements_without_a_derived_bound_are_counted(
+    actual: list[float], by_layer: int | None, said: str
+) -> None:
+    files = {
+        "actual-y": save("a", actual, np.float32),
+        "expected-y": save("e", [1.0, 2.0, 3.0]),
+        "bound-y": save("b", [np.inf, np.inf, 1e-3]),
+    }
+    found = verdict([spec([3], derived=True)], files)
+    assert found["outputs"][0].get("wrong_by_layer") == by_layer
+    assert said in found["reason"]
+
+
 def test_a_mismatch_names_element_expected_actual_bound_and_layer() -> None:
     found = compare([[1.0, 2.0], [3.0, -4.0]], [[1.0, 2.0], [3.0, 4.0]])
     assert found["outcome"] == "mismatch"

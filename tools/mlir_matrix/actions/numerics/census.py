@@ -29,6 +29,8 @@ class CensusCounter:
     def __init__(self, shape: Sequence[int], dtype: str, *, criteria: Criteria) -> None:
         self._shape, self._dtype, self._criteria = tuple(shape), dtype, criteria
         self.elements = 0
+        #: How many wrong ones have no finite bound of their own, so that those of the layer decide.
+        self.wrong_by_layer = 0
         self._over = 0
         self._counts = Counts()
         self._needed = {"atol": 0.0, "rtol": 0.0, "ulp": 0.0}
@@ -61,6 +63,9 @@ class CensusCounter:
         """Count neighbouring elements; ``start`` is the linear index of the first."""
         block = compare_block(start, stored, expected, self._dtype, self._criteria)
         self.elements += block.error.size
+        if self._criteria.bounds is not None:
+            own = self._criteria.bounds[start : start + block.wrong.size]
+            self.wrong_by_layer += int(np.count_nonzero(block.wrong & ~np.isfinite(own)))
         self._over += int(np.count_nonzero(block.over))
         self._counts.merge(count(block))
         self._moments.add(block)

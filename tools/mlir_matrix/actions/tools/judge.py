@@ -195,6 +195,8 @@ def _compared(actual: Array, expected: Array, spec: JudgedOutput, criteria: Crit
         return result | {"reason": "equal" if census.error_used == 0 else "within the bound"}
     looks = diagnose(actual, expected, spec["dtype"], criteria) if spec["compare"] != "order-free" else ""
     result = result | ({"looks": looks} if looks else {})
+    if census.wrong_by_layer and spec["compare"] == "numeric":
+        result["wrong_by_layer"] = census.wrong_by_layer
     return result | {"reason": _explain(result)}
 
 
@@ -266,6 +268,8 @@ def _explain(output: dict[str, Any]) -> str:
     """Return one sentence: how many elements are wrong, and the worst of them."""
     worst = output["worst"][0]
     share = f"{output['wrong']} of {output['elements']} elements ({output['wrong_percent']:.3g} %) are wrong"
+    if output.get("wrong_by_layer"):
+        share += f", {output['wrong_by_layer']} of them without a derived bound"
     order = " after sorting" if output["compare"] == "order-free" else ""
     place = f"at {worst['index']}{order}: expected {worst['expected']}, actual {worst['actual']}"
     if output["compare"] == "exact":

@@ -111,7 +111,7 @@ def edited_files(cells: Iterable[CellCosts]) -> dict[Path, str]:
             by_file.setdefault(cell.file, []).append(cell)
     texts: dict[Path, str] = {}
     for file, changed in by_file.items():
-        before = file.read_text() if file.exists() else _begin(file)
+        before = file.read_text(encoding="utf-8") if file.exists() else _begin(file)
         texts[file] = edited(before, changed)
     return texts
 

@@ -87,10 +87,10 @@ def new_command(kind: str, name: str, into: Path | None) -> None:
     catalogs = () if into else project_of(click.get_current_context()).catalogs
     folder = into or (catalogs[0] if catalogs else Path())
     template = repository() / "tools" / "new" / kind
-    contents = {
-        folder / str(path.relative_to(template)).replace("NAME", name): path.read_text().replace("NAME", name)
-        for path in _files_of(template)
-    }
+    contents: dict[Path, str] = {}
+    for path in _files_of(template):
+        place = folder / str(path.relative_to(template)).replace("NAME", name)
+        contents[place] = path.read_text(encoding="utf-8").replace("NAME", name)
     # No other catalog has an entry of this name, either.
     _refuse_existing(root / path.relative_to(folder) for path in contents for root in (folder, repository(), *catalogs))
     for path, text in contents.items():

@@ -16,6 +16,7 @@ from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.lockfiles.debian import DebianRelease, debian_lock_file, write_debian_lock
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage, lock_file, write_lock
 from support import debs, rolling, wheelhouse
+from support.downstream import tree
 from support.loopback import Behaviour, serve
 from support.workspace import Finished, Workspace
 
@@ -71,6 +72,11 @@ class FakeIndex:
 
     def installed(self) -> set[str]:
         return {path.name for path in (self.workspace.home / "packages").iterdir()} - {".locks"}
+
+    def kept(self) -> dict[str, object]:
+        """What is in the home, without locks, and without catalogs that are kept if they were not changed lately."""
+        found = tree(self.workspace.home)
+        return {name: what for name, what in found.items() if ".locks" not in name and "kept-catalogs" not in name}
 
     def elsewhere(self, home: Path, **more: str) -> FakeIndex:
         return replace(self, workspace=Workspace(home, more={**self.workspace.more, **more}))

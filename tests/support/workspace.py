@@ -234,13 +234,16 @@ class Report:
 
 
 def new_home(folder: Path) -> Path:
-    """Make a home that shares the user's packages and their layers, and with other homes of this process Bazel's servers."""
+    """Make a home that shares the user's packages and their layers, and with other homes Bazel's servers and kept catalogs."""
     real = find_home().cache
     folder.mkdir(parents=True)
     for name in ("packages", "bytecode", "layers", "tool"):
         (real / name).mkdir(parents=True, exist_ok=True)
         (folder / name).symlink_to(real / name, target_is_directory=True)
     (folder / "bazel").symlink_to(bazel_folder(), target_is_directory=True)
+    kept = real / "tests" / "kept-catalogs"
+    kept.mkdir(parents=True, exist_ok=True)
+    (folder / "kept-catalogs").symlink_to(kept, target_is_directory=True)
     return folder
 
 

@@ -18,7 +18,6 @@ from mlir_matrix.base.digest import digest_bytes
 from mlir_matrix.environments.interpreter import SUPPORTED, own
 from mlir_matrix.environments.lockfiles.debian import debian_lock_file, read_debian_lock
 from mlir_matrix.environments.lockfiles.wheels import lock_file, read_lock, read_pins, write_lock
-from support.downstream import tree
 from support.fake_index import NOWHERE, FakeIndex, open_index
 from support.machine import needs, program
 from support.workspace import REPOSITORY, ROOMS, Workspace, wait_until
@@ -75,13 +74,11 @@ def test_fetch(index: FakeIndex) -> None:
     done = index("fetch", "both", "tool@2.0")
     assert "2 packages installed: thing 1.0, tool 2.0" in done.stdout
     assert index.installed() == {index.prefix.name, index.site.name}
-    before, asked = tree(index.workspace.home), len(index.server.requests)
+    before, asked = index.kept(), len(index.server.requests)
     assert asked == len(index.lock.packages)
     assert index("fetch", "both").stdout == done.stdout
     assert len(index.server.requests) == asked
-    assert {name: what for name, what in tree(index.workspace.home).items() if ".locks" not in name} == {
-        name: what for name, what in before.items() if ".locks" not in name
-    }
+    assert index.kept() == before
 
 
 def test_fetch_from_a_colleague(index: FakeIndex, tmp_path: Path) -> None:

@@ -224,10 +224,10 @@ def test_gc(index: FakeIndex) -> None:
     assert "0 folders and 0 artifacts removed" in index("gc").stdout
     assert f"0 folders and {entries} artifacts would be removed" in index("gc", "--dry-run", "--artifacts").stdout
     debian_lock_file(index.catalog / "toolchains" / "locks", "tool", "2.0").unlink()
-    before = tree(index.workspace.home)
+    before = index.kept()
     said = index("gc", "--dry-run").stdout
     assert f"would be removed: {index.prefix.name}\n1 folder and {entries - 1} artifacts would be removed" in said
-    assert tree(index.workspace.home) == before
+    assert index.kept() == before
     assert index("gc").stdout == said.replace("would be removed", "removed")
     assert index.installed() == {index.site.name}
     assert [path.name for path in (index.workspace.home / "artifacts").iterdir()] == [index.wheel.hashes[0]]

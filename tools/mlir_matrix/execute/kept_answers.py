@@ -21,25 +21,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlir_matrix.base.digest import digest_bytes, digest_value
-from mlir_matrix.base.fingerprint import Fingerprint, machine_identity
+from mlir_matrix.base.digest import digest_value
+from mlir_matrix.base.fingerprint import Fingerprint
+from mlir_matrix.base.kept_file import KeptFile
 from mlir_matrix.base.paths import Home, launcher
+from mlir_matrix.base.sources import fingerprint_of, is_covered
 from mlir_matrix.execute.use_log import add_uses, is_of_today
 
 if TYPE_CHECKING:
     from mlir_matrix.plan.graph import Graph
 
-#: Folders of a catalog that a command may read; kernels are linked with the driver.
-FOLDERS = ("matrix", "recipes", "toolchains", "containers", "golden", "tools/driver")
 #: Command lines whose answers are kept.
 _MOST = 32
-_PACKAGE = str(Path(__file__).resolve().parents[1])
 
 
 def covers(graph: Graph) -> bool:
     """Return whether the fingerprints cover the files of the catalog that actions read; a corpus may have others."""
-    below = tuple(f"{folder}/" for folder in FOLDERS)
-    return all(path.startswith(below) for action in graph.actions.values() for path in action.files)
+    return all(is_covered(path) for action in graph.actions.values() for path in action.files)
 
 
 class KeptAnswers:
@@ -49,42 +47,27 @@ class KeptAnswers:
         """``words``: all that the answer depends on besides files. Without ``usable``, nothing is found or kept."""
         self._roots = list(map(os.path.abspath, roots))
         self._cache = str(home.actions)
-        self._folder = f"{self._cache}/unchanged"
         # ascii(), because names of files and arguments need not be UTF-8.
         # Results name the command that repeats each of them.
         text = ascii([sys.executable, launcher(), str(home.cache), self._roots, words])
-        self._file = f"{self._folder}/{digest_value(text)}.json"
+        self._file = KeptFile(f"{self._cache}/unchanged", f"{digest_value(text)}.json", _MOST)
         self._sources = Fingerprint()
         self._state = ""
         if usable:
             with contextlib.suppress(OSError):
-                self._add_sources(self._sources)
+                self._sources = fingerprint_of(self._roots)
                 self._state = self._sources.digest()
-
-    def _add_sources(self, sources: Fingerprint) -> None:
-        sources.add_value([list(map(os.path.realpath, self._roots)), machine_identity()])
-        sources.add_folder(_PACKAGE)
-        for root in self._roots:
-            sources.add_names(root)
-            for name in FOLDERS:
-                sources.add_folder(f"{root}/{name}")
 
     def _is_as_it_was(self) -> bool:
         """Return whether nothing has changed since this command began. Raise OSError."""
-        now = Fingerprint()
-        self._add_sources(now)
-        return now.digest() == self._state
+        return fingerprint_of(self._roots).digest() == self._state
 
     def find(self) -> dict[str, Any] | None:
         """Return the answer if it is kept and nothing has changed, or None."""
         try:
             if not self._state:
                 return None
-            with open(self._file, "rb") as file:
-                text, _, check = file.read().rpartition(b"\n")
-            if check != self._check(text):
-                return None
-            kept = json.loads(text)
+            kept = json.loads(self._file.read())
             if kept["sources"] != self._state or kept["cached"] != self._of_cache(kept["files"]).digest():
                 return None
             self._note_use(kept["files"])
@@ -105,36 +88,17 @@ class KeptAnswers:
             cached = self._of_cache(files)
             if self._sources.is_settled() and cached.is_settled(self._sources) and self._is_as_it_was():
                 entry = {"sources": self._state, "cached": cached.digest(), "files": files, "answer": answer}
-                text = json.dumps(entry, separators=(",", ":")).encode()
-                self._write(text + b"\n" + self._check(text))
+                self._file.write(json.dumps(entry, separators=(",", ":")).encode())
 
     def _note_use(self, files: Sequence[str]) -> None:
         """Record once a day that these files are used, without touching them."""
         with contextlib.suppress(OSError):
-            if not is_of_today(self._file):
+            if not is_of_today(self._file.path):
                 results = (file for file in files if file.startswith("results-"))
                 add_uses(f"{self._cache}/uses", map(os.path.basename, results))
-                os.utime(self._file)
+                os.utime(self._file.path)
 
     def _of_cache(self, files: Sequence[str]) -> Fingerprint:
         found = Fingerprint()
         found.add_files(os.path.join(self._cache, file) for file in files)
         return found
-
-    def _check(self, text: bytes) -> bytes:
-        """Return the line below an entry: the entry is whole, and belongs to this command line."""
-        return digest_bytes(os.path.basename(self._file).encode() + b"\n" + text).encode()
-
-    def _write(self, data: bytes) -> None:
-        os.makedirs(self._folder, exist_ok=True)
-        scratch = f"{self._file}.{os.getpid()}.new"
-        try:
-            with open(scratch, "wb") as file:
-                file.write(data)
-            os.replace(scratch, self._file)
-        finally:
-            with contextlib.suppress(OSError):
-                os.unlink(scratch)
-        by_age = sorted(os.scandir(self._folder), key=lambda entry: entry.stat().st_mtime_ns)
-        for entry in by_age[:-_MOST]:
-            os.unlink(entry.path)

@@ -20,6 +20,7 @@ from mlir_matrix.environments.machine import HOST, x86_level
 from mlir_matrix.environments.session import Session
 from mlir_matrix.environments.source.permissions import NONE, Permissions
 from mlir_matrix.expand.checks.validate import validate
+from mlir_matrix.plan.kept_catalog import load_catalog
 
 if TYPE_CHECKING:
     # Imported only for types: verbs of toolchains must not wait for them.
@@ -60,9 +61,9 @@ def open_session(
     for folder in catalogs:
         if not folder.is_dir():
             raise UsageError(f"--catalog {folder}: there is no such folder")
-    catalog = _in_size(validate(load([repository(), *catalogs]), stale_goldens=stale_goldens), size)
-    check_known("environment", (*swaps, *swaps.values()), catalog.environments, "--environment: ")
     home = find_home(cache_dir=cache_dir)
+    catalog = _in_size(load_catalog([repository(), *catalogs], home, stale_goldens=stale_goldens), size)
+    check_known("environment", (*swaps, *swaps.values()), catalog.environments, "--environment: ")
     catalog, words, builds = _with_builds(catalog, [word for word in pins if not is_of_step(word)], home)
     of_steps = read_step_pins(catalog, filter(is_of_step, pins))
     return Session(

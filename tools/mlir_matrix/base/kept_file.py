@@ -1,0 +1,44 @@
+"""Keep bytes in a file of a cache, so that damage is noticed and old files go."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+from mlir_matrix.base.digest import digest_bytes
+
+
+class KeptFile:
+    """A file of a folder that holds at most so many of them; the oldest ones are removed."""
+
+    def __init__(self, folder: str, name: str, most: int) -> None:
+        self.path = f"{folder}/{name}"
+        self._folder, self._name, self._most = folder, name, most
+
+    def read(self) -> bytes:
+        """Return what was written. Raise OSError if there is nothing, ValueError if it is damaged or another user's."""
+        with open(self.path, "rb") as file:
+            owner = os.fstat(file.fileno()).st_uid
+            data, _, check = file.read().rpartition(b"\n")
+        if check != self._check(data) or owner != os.geteuid():
+            raise ValueError(f"{self.path} is damaged, or another user's")
+        return data
+
+    def write(self, data: bytes) -> None:
+        """Write the file at once. Raise OSError."""
+        os.makedirs(self._folder, exist_ok=True)
+        scratch = f"{self.path}.{os.getpid()}.new"
+        try:
+            with open(scratch, "wb") as file:
+                file.write(data + b"\n" + self._check(data))
+            os.replace(scratch, self.path)
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(scratch)
+        by_age = sorted(os.scandir(self._folder), key=lambda entry: entry.stat().st_mtime_ns)
+        for entry in by_age[: -self._most]:
+            os.unlink(entry.path)
+
+    def _check(self, data: bytes) -> bytes:
+        """Return the line below the data: they are whole, and belong to this name."""
+        return digest_bytes(self._name.encode() + b"\n" + data).encode()

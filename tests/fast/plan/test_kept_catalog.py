@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from mlir_matrix.base import fingerprint, sources
+from mlir_matrix.base import fingerprint
 from mlir_matrix.base.errors import CatalogError
 from mlir_matrix.base.paths import Home, find_home
+from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.plan import kept_catalog
 from mlir_matrix.plan.kept_catalog import load_catalog
 from support.downstream import Downstream
@@ -31,8 +32,8 @@ releases:
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     """An empty one, on a file system with a perfect clock. Other tests may compile the program's own code at the same time."""
     monkeypatch.setenv("MATRIX_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(sources, "_PACKAGE", str(tmp_path / "code"))
-    monkeypatch.setattr(sources, "machine_identity", list)
+    monkeypatch.setattr(fingerprint, "_PACKAGE", str(tmp_path / "code"))
+    monkeypatch.setattr(fingerprint, "machine_identity", list)
     monkeypatch.setattr(fingerprint, "_untrusted_devices", set)
     monkeypatch.setattr(fingerprint, "_TICK_NS", -1 << 40)
     return find_home()
@@ -50,9 +51,9 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """One entry for each time that files were read."""
     found: list[int] = []
 
-    def read(*arguments: object) -> object:
+    def read(roots: Sequence[Path]) -> Catalog:
         found.append(1)
-        return READ(*arguments)  # type: ignore[arg-type]
+        return READ(roots)
 
     monkeypatch.setattr(kept_catalog, "load", read)
     return found
@@ -91,8 +92,8 @@ def test_a_change_is_read(
 def test_what_changes_while_it_is_read_is_not_kept(
     home: Home, mine: Downstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def read(*arguments: object) -> object:
-        found = READ(*arguments)  # type: ignore[arg-type]
+    def read(roots: Sequence[Path]) -> Catalog:
+        found = READ(roots)
         mine.workload("thrice", jax="x = 1")
         return found
 

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from mlir_matrix.base import fingerprint, sources
+from mlir_matrix.base import fingerprint
 from mlir_matrix.execute.use_log import read_uses
 from mlir_matrix.plan.graph import File, Graph
 from mlir_matrix.plan.request import ExecutorOptions, Limits, Request
 from mlir_matrix.results.results import Run, TestResult
 from mlir_matrix.run.unchanged import KeptRun, UnchangedRuns
 
-TOOLS = Path(sources.__file__).parents[2]
+TOOLS = Path(fingerprint.__file__).parents[2]
 _NAMES = {"framework": "jax", "pipeline": "p", "target": "t"}
 PASS = TestResult(
     id="jax/p/t/a", **_NAMES, workload="a", outcome="pass", stage="judge", expected=True, reason="", cached=True,
@@ -52,7 +52,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "code" / "module.py").write_text("x = 1")
     monkeypatch.setenv("MATRIX_ROOT", str(root))
     monkeypatch.setenv("MATRIX_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(sources, "_PACKAGE", str(tmp_path / "code"))
+    monkeypatch.setattr(fingerprint, "_PACKAGE", str(tmp_path / "code"))
     monkeypatch.setattr(fingerprint, "_TICK_NS", -1 << 40)
     return root
 

@@ -1,4 +1,6 @@
-"""Compute fingerprints of folders and of the machine without reading files. Equal fingerprints mean that no file changed.
+"""Compute fingerprints of folders, of catalogs and of the machine without reading files.
+
+Equal fingerprints mean that no file changed.
 
 A file is unchanged if its device, inode, mode, size, modification and change time are the same. The times of a folder show
 whether files were added or removed. Two changes within one tick of a file system's clock leave the same times, so a fingerprint
@@ -13,10 +15,11 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from glob import glob
 from operator import attrgetter
+from pathlib import Path
 
 from mlir_matrix.base.digest import digest_bytes, digest_value
 
@@ -34,6 +37,9 @@ _GPU_FACTS = (
     "/proc/driver/nvidia/version", "/proc/driver/nvidia/gpus/*/information", "/sys/module/amdgpu/version",
     "/sys/class/kfd/kfd/topology/nodes/*/name",
 )  # fmt: skip
+#: Folders of a catalog that a command may read; kernels are linked with the driver.
+FOLDERS = ("matrix", "recipes", "toolchains", "containers", "golden", "tools/driver")
+_PACKAGE = str(Path(__file__).resolve().parents[1])
 _name = attrgetter("name")
 
 
@@ -154,3 +160,22 @@ def machine_identity() -> list[object]:
     pythons = [place for place in places if os.access(place, os.X_OK)]
     python = [sys.version, os.path.realpath(sys.executable)]
     return [*python, libc, os.geteuid(), cpu_digest(), gpu_digest(), packages, pythons]
+
+
+def is_covered(path: str) -> bool:
+    """Return whether a path, from the folder of a catalog, is below the folders that ``fingerprint_of`` covers."""
+    return path.startswith(tuple(f"{folder}/" for folder in FOLDERS))
+
+
+def fingerprint_of(roots: Sequence[str]) -> Fingerprint:
+    """Return the fingerprint of what catalogs have in ``FOLDERS``, the names of the folders beside these, the program's own code,
+    the interpreter with the packages it has, and the CPU. Raise OSError.
+    """
+    found = Fingerprint()
+    found.add_value([list(map(os.path.realpath, roots)), machine_identity()])
+    found.add_folder(_PACKAGE)
+    for root in roots:
+        found.add_names(root)
+        for name in FOLDERS:
+            found.add_folder(f"{root}/{name}")
+    return found

@@ -25,7 +25,7 @@ class KeptFile:
         return data
 
     def write(self, data: bytes) -> None:
-        """Write the file at once. Raise OSError."""
+        """Write the file atomically, but not to last: what a crash of the machine loses is made again. Raise OSError."""
         os.makedirs(self._folder, exist_ok=True)
         scratch = f"{self.path}.{os.getpid()}.new"
         try:

@@ -22,10 +22,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlir_matrix.base.digest import digest_value
-from mlir_matrix.base.fingerprint import Fingerprint
+from mlir_matrix.base.fingerprint import Fingerprint, fingerprint_of, is_covered
 from mlir_matrix.base.kept_file import KeptFile
 from mlir_matrix.base.paths import Home, launcher
-from mlir_matrix.base.sources import fingerprint_of, is_covered
 from mlir_matrix.execute.use_log import add_uses, is_of_today
 
 if TYPE_CHECKING:

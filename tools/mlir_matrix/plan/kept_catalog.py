@@ -1,7 +1,7 @@
 """Load and check catalogs, or take them as an earlier command has kept them while none of their files has changed.
 
 Reading and checking some 400 files of YAML would be half of the time of a short command. A kept catalog is a pickle in the
-user's own cache, like the compiled code of the program beside it: whoever can write there can run code anyway.
+user's own cache. The compiled code of the program is there, too, so a pickle gives nobody more power over this user.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mlir_matrix.base.digest import digest_value
+from mlir_matrix.base.fingerprint import fingerprint_of, is_covered
 from mlir_matrix.base.kept_file import KeptFile
 from mlir_matrix.base.paths import Home
-from mlir_matrix.base.sources import fingerprint_of, is_covered
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.load import load
 from mlir_matrix.expand.checks.validate import validate

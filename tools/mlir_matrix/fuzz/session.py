@@ -327,7 +327,7 @@ def _chosen(session: Session, globs: Sequence[str]) -> list[Test]:
 
 
 def fails(result: TestResult) -> bool:
-    """Return whether a program means or becomes something wrong.
+    """Return whether a result is a finding: the program is refused, crashes, or gives wrong outputs.
 
     An element without a bound of its own is not wrong, and neither is IR in another form than directives of FileCheck want.
     """

@@ -14,10 +14,12 @@ from mlir_matrix.results.run_plan import run_plan
 from support.downstream import Downstream
 from support.hostile import INNOCENT_MLIR, MLIR
 
-#: Of smoke: each kind of action that MLIR's environments have.
-CHOSEN = ("smoke", "mlir/linalg-{loops,vectorized}/x86_64/{mlp,conv2d,topk}", "mlir/{l,m}*/ir/*")
-#: Of these: each kind once. A remote service takes a second for an action.
-FEW = ("smoke", "mlir/linalg-{loops,vectorized}/x86_64/mlp", "mlir/math*/ir/*")
+#: Of smoke: each kind of action that MLIR's environments have, once. A remote service takes a second for an action.
+CHOSEN = (
+    "smoke",
+    "mlir/linalg-{loops,vectorized}/x86_64/mlp",
+    "mlir/{linalg-named-canonical,linalg-raise-named,linalg-to-openmp,math-*}/ir/*",
+)
 #: Programs that fail in ways of their own.
 BROKEN = ("m_divides", "m_out_of_bounds", "m_wrong", "m_asserts")
 _LIMITS = Limits(jobs=2, timeout_s=60)

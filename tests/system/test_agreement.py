@@ -17,10 +17,11 @@ from mlir_matrix.base.paths import Home
 from mlir_matrix.bazel import client
 from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.select import choose
+from mlir_matrix.plan.graph import ActionId
 from mlir_matrix.plan.request import ExecutorOptions, Limits
 from mlir_matrix.plan.session import plan_tests
 from mlir_matrix.results.run_plan import run_plan
-from support.agreement import BROKEN, FEW, Came, check_agreement, run
+from support.agreement import BROKEN, Came, check_agreement, run
 from support.contained import left
 from support.daemon import Daemon
 from support.remote_cluster import RemoteCluster, unsupported
@@ -40,9 +41,9 @@ def homes(tmp_path_factory: pytest.TempPathFactory, workspace: Any) -> Any:
 
 
 def test_there_is_enough_to_agree_on(local: Came) -> None:
-    ran = [test for test, (outcome, _, _) in local.tests.items() if outcome not in ("unsupported", "skipped")]
-    assert len(ran) >= 20
     assert {"pass", "mismatch", "crashed"} <= {outcome for outcome, _, _ in local.tests.values()}
+    labels = {ActionId.parse(name).label.partition("/")[0] for name in local.actions}
+    assert {"import", "loops-to-llvm", "object", "link", "run", "judge", "filecheck"} <= labels
 
 
 def test_docker_agrees(
@@ -51,14 +52,14 @@ def test_docker_agrees(
     monkeypatch.setenv("DOCKER_HOST", daemon.host)
     found = run(own.folders, broken, ExecutorOptions(executor="docker"))
     check_agreement(found, local)
-    assert found.executed > 100
+    assert found.executed > 50
     assert left(daemon) == []
 
 
 def test_bazel_agrees(local: Came, homes: Any, broken: Path) -> None:
     found = run(homes("bazel"), broken, ExecutorOptions(executor="bazel"))
     check_agreement(found, local)
-    assert len(found.actions) > 100
+    assert len(found.actions) > 50
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def sent(cluster: RemoteCluster, homes: Any, broken: Path) -> Sent:
             (home.cache / folder).mkdir(exist_ok=True)
             (cache / folder).symlink_to(os.path.realpath(home.cache / folder))
         try:
-            return run(replace(home, cache=cache), broken, options, FEW, BROKEN[:2])
+            return run(replace(home, cache=cache), broken, options, failing=BROKEN[:2])
         finally:
             end_bazel(cache / "bazel")
 

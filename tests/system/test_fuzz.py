@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 from itertools import islice
 from pathlib import Path
@@ -23,6 +24,19 @@ from support import planted
 from support.downstream import Downstream
 from support.workspace import REPOSITORY, Workspace
 
+#: A step whose output depends on the clock, in a comment.
+CLOCK = """\
+import time
+from pathlib import Path
+
+from mlir_matrix.actions.api import Action, read_text
+
+
+def run(action: Action) -> None:
+    text = read_text(action.inputs["ir"], "the IR")
+    Path(action.outputs["out"]).write_text(f"{text}// {time.time_ns()}\\n")
+"""
+STEP = "description: Notes the time.\nenvironment: mlir\naccepts: [llvm]\ngives: llvm\n"
 WRONG, RIGHT = "mlir/planted-swap-operands/x86_64", f"mlir/{planted.GOOD}/x86_64"
 
 
@@ -103,6 +117,24 @@ def test_a_seed_finds_nothing_new_on_our_own_routes(workspace: Workspace, tmp_pa
     # How many rounds there are depends on the machine, and some have programs for few routes.
     assert summary["judged"] >= 4 * summary["programs"]
     assert summary["weak"] <= 0.1 * summary["outputs"]
+
+
+def test_a_compiler_that_gives_other_code_each_time(workspace: Workspace, tmp_path: Path) -> None:
+    catalog = Downstream(tmp_path / "acme")
+    catalog.write("recipes/steps/clock/step.yaml", STEP)
+    catalog.write("recipes/steps/clock/tool.py", CLOCK)
+    pipeline = (REPOSITORY / "recipes/pipelines/linalg-loops.yaml").read_text()
+    catalog.write("recipes/pipelines/clock.yaml", pipeline.replace("- loops-to-llvm", "- loops-to-llvm\n  - clock"))
+    words = ("mlir/clock/x86_64", "--catalog", catalog.root, "--out", tmp_path / "out", "--budget", "1s", "--quiet")
+    done = workspace("fuzz", *words, "--format", "json")
+    assert done.code == 1, done.stderr
+    (finding,) = done.document["findings"]
+    assert (finding["outcome"], finding["step"]) == ("lower-failed", "clock")
+    assert finding["reason"] == "clock: gives other bytes for the same input"
+    # The command that it names compiles it.
+    command = shlex.split(finding["trouble"].rpartition(" once more: matrix ")[2])
+    report = workspace(*command, "--format", "json", "--quiet").document
+    assert "clock" in " ".join(report["executed_actions"])
 
 
 def test_sizes_and_conditions_that_are_known_only_at_run_time(workspace: Workspace, tmp_path: Path) -> None:

@@ -19,11 +19,12 @@ from mlir_matrix.fuzz.compose import Composer, Coverage
 from mlir_matrix.fuzz.findings import key_of
 from mlir_matrix.fuzz.profiles import PROFILES
 from mlir_matrix.fuzz.programs import write_programs
-from mlir_matrix.fuzz.routes import LOWERS_VECTORS, PASSES, Route, draw_routes, write_route
+from mlir_matrix.fuzz.routes import FROM_LOOPS, LOWERS_VECTORS, PASSES, TO_LOOPS, Route, draw_routes, write_route
 from mlir_matrix.plan.session import session_of
 from support.recordings import result
 
 ROOT = Path(__file__).parents[3]
+AROUND_LOOPS = {*TO_LOOPS.values(), FROM_LOOPS}
 
 
 @pytest.fixture(scope="module")
@@ -81,10 +82,28 @@ def test_a_route_without_one_of_its_passes(own: Catalog, tmp_path: Path) -> None
     drawn = draw_routes(own, 3, random.Random(5))
     whole = written(tmp_path / "whole", drawn)
     for name, parts in whole.items():
-        assert drawn[name].parts == {*parts} - {"bufferize", "linalg-to-loops", "loops-to-llvm"}
+        assert drawn[name].parts == {*parts} - {"bufferize", "linalg-to-loops", "loops-to-llvm"} - AROUND_LOOPS
     left_out = min(drawn["composed1"].parts)
     less = written(tmp_path / "less", {name: route.without([left_out]) for name, route in drawn.items()})
     assert less == {name: [part for part in parts if part != left_out] for name, parts in whole.items()}
+
+
+@pytest.mark.parametrize("kind", TO_LOOPS)
+def test_a_route_with_other_loops(tmp_path: Path, kind: str) -> None:
+    """It has them also without its passes on these, so that no pass is blamed for what gives the loops."""
+    route = Route({"linalg": [], "loops": [], kind: [["cse", "canonicalize"]]}, 2, kind)
+    less = route.without(["cse"])
+    found = written(tmp_path, {"whole": route, "less": less, "none": less.without(["canonicalize"])})
+    passes = {"whole": ["cse", "canonicalize"], "less": ["canonicalize"], "none": []}
+    assert found == {
+        name: ["bufferize", TO_LOOPS[kind], *each, FROM_LOOPS, "loops-to-llvm"] for name, each in passes.items()
+    }
+
+
+def test_loops_of_scf_if_their_step_is_wanted(own: Catalog) -> None:
+    for seed in range(10):
+        drawn = draw_routes(own, 3, random.Random(seed), "linalg-to-loops")
+        assert not any(route.loops for route in drawn.values())
 
 
 def test_passes_are_named_once() -> None:
@@ -102,6 +121,12 @@ def test_a_key_does_not_depend_on_the_program() -> None:
         )
     )
     assert first == second != other
+    origins = ("linalg.generic", "linalg.select")
+    first, second = (
+        key_of(result("a", "lower-failed", f"s: operand #0 does not dominate this use, from '{origin}'"), 0)
+        for origin in origins
+    )
+    assert first == second
     shapes = ("[13,16,2]", "[4]")
     first, second = (
         key_of(result("a", "lower-failed", f"s: 'torch.aten.atan' on !torch.vtensor<{shape},f64>"), 0)
@@ -118,5 +143,12 @@ def test_wrong_results_are_one_finding_by_route() -> None:
         for name, round in (("a", 0), ("b", 1))
     ]
     assert keys[0] == keys[1]
+    for outcome in ("run-failed", "crashed"):
+        steps = ({"name": f"run/{name}", "action": f"run/{name}-1"} for name in ("a", "b"))
+        keys = [key_of(result(step["name"][-1], outcome, "it ended", step=step), 0) for step in steps]
+        assert keys[0] == keys[1]
+    imports = ({"name": f"import/{name}", "action": "import-1"} for name in ("jax/a", "jax/b", "pytorch/a"))
+    keys = [key_of(result("a", "import-failed", "no such operator", step=step), 0) for step in imports]
+    assert keys[0] == keys[1] != keys[2]
     keys = [key_of(replace(result("a", "mismatch"), pipeline="composed0", **named), round) for round in (0, 0, 1)]
     assert keys[0] == keys[1] != keys[2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -44,8 +45,10 @@ ENOUGH = 5
 ENTRY = "finding.json"
 #: In messages, what depends on the program: lists of numbers, the shapes of types, numbers.
 _NUMBERS = re.compile(r"\[[-\d,?… ]*\]|(?:[\d?]+x)+|(?<!\w)-?\d+")
-#: How LLVM refuses a pass that it does not have.
-_UNKNOWN_PASS = re.compile(r"'([\w-]+)' does not refer to a registered pass")
+#: Which operation of the program what is refused comes from.
+_ORIGIN = re.compile(r", from '[\w.]*'?$")
+#: How LLVM refuses a pass, or an option of a pass, that it does not have.
+_UNKNOWN_PASS = re.compile(r"'([\w-]+)' does not refer to a registered pass|no such option ([\w-]+)")
 _CATALOG, _REDUCED = "catalog", "reduced"
 #: How a program ends that was compiled in another meaning.
 _WRONG = (Outcome.MISMATCH, Outcome.RUN_FAILED)
@@ -128,7 +131,7 @@ class Findings:
         unknown = _UNKNOWN_PASS.search(failure.result.reason)
         if unknown and COMPOSED in failure.place:
             # The release does not have it.
-            self.fuzzer.avoid(composed_passes(unknown[1]))
+            self.fuzzer.avoid(composed_passes(unknown[1] or unknown[2]))
             return None
         key = key_of(failure.result, failure.round, failure.origin)
         if key in self._alike:
@@ -188,11 +191,16 @@ class Findings:
             finding.needed = alone[:1] or needed
             if finding.needed:
                 # What is known to be wrong may show only with others, which are not wrong.
-                keys = [_digest([Outcome.MISMATCH, part]) for part in (*alone, *needed)]
+                keys = {part: _digest([Outcome.MISMATCH, part]) for part in (*alone, *needed)}
                 own = _digest([Outcome.MISMATCH, *finding.needed])
-                finding.key = next((key for key in keys if key in seen), own)
-            self.fuzzer.avoid(alone)
+                finding.key = next((key for key in keys.values() if key in seen), own)
+                # Others that are wrong alone are found in later rounds.
+                known = [part for part in alone if keys[part] in seen]
+                self.fuzzer.avoid(known or alone[:1])
             if finding.key in seen:
+                return
+            if finding.failure.result.unstable:
+                self._keep(finding)
                 return
             self._reduce(finding)
             if not finding.needed:
@@ -225,6 +233,13 @@ class Findings:
             # What all routes have is wrong.
             return (), ()
         return alone, tuple(variant.part for variant in right if not variant.alone)
+
+    def _keep(self, finding: Finding) -> None:
+        """Write a program that is compiled in several ways, which no single run shows."""
+        failure, root = finding.failure, finding.folder / _CATALOG
+        self._written(root, failure, {failure.result.workload: failure.program})
+        words = shlex.join([failure.result.id, *self.words, "--catalog", str(root)])
+        finding.trouble = f"no single run shows it; to compile it once more: matrix run {words} --rerun-from import"
 
     def _reduce(self, finding: Finding) -> None:
         failure = finding.failure
@@ -297,10 +312,15 @@ def key_of(result: TestResult, round: int, origin: str = "") -> str:
             where.append(origin)
         found = replace(found, details=tuple(where))
     else:
-        # Names of composed steps depend on the round.
-        details = tuple(COMPOSED_STEP.sub("", _NUMBERS.sub("", detail)) for detail in found.details)
-        found = replace(found, step=COMPOSED_STEP.sub("", found.step), details=details)
-    return _digest([found.outcome, found.stage, found.step, found.signal, found.frame, *found.details])
+        found = replace(found, details=tuple(map(_without_names, found.details)))
+    # Names of composed steps depend on the round. That of a step that is a tool ends with the workload.
+    step = COMPOSED_STEP.sub("", found.step.rpartition("/")[0] or found.step)
+    return _digest([found.outcome, found.stage, step, found.signal, found.frame, *found.details])
+
+
+def _without_names(detail: str) -> str:
+    """Return a message without what depends on the program and the round."""
+    return COMPOSED_STEP.sub("", _NUMBERS.sub("", _ORIGIN.sub("", detail)))
 
 
 def key_of_cause(finding: Finding) -> str:

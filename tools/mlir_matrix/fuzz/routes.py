@@ -32,6 +32,39 @@ PASSES: Mapping[str, Sequence[str]] = {
         "convert-elementwise-to-linalg",
         "eliminate-empty-tensors",
     ),
+    "affine": (
+        "canonicalize",
+        "cse",
+        "func.func(affine-data-copy-generate{generate-dma=false fast-mem-space=0})",
+        "func.func(affine-expand-index-ops)",
+        "func.func(affine-loop-coalescing)",
+        "func.func(affine-loop-fusion)",
+        "func.func(affine-loop-fusion{maximal})",
+        "func.func(affine-loop-invariant-code-motion)",
+        "func.func(affine-loop-normalize)",
+        "func.func(affine-loop-tile{tile-size=3})",
+        "func.func(affine-loop-tile{tile-size=8 separate})",
+        "func.func(affine-loop-unroll{unroll-factor=3})",
+        "func.func(affine-loop-unroll{unroll-factor=4 cleanup-unroll})",
+        "func.func(affine-loop-unroll-jam{unroll-jam-factor=2})",
+        "func.func(affine-parallelize)",
+        "func.func(affine-parallelize{parallel-reductions})",
+        "func.func(affine-scalrep)",
+        "func.func(affine-simplify-structures)",
+        "func.func(affine-super-vectorize{virtual-vector-size=4})",
+        "func.func(affine-super-vectorize{virtual-vector-size=8 vectorize-reductions})",
+    ),
+    "parallel": (
+        "canonicalize",
+        "cse",
+        "loop-invariant-code-motion",
+        "fold-memref-alias-ops",
+        "func.func(scf-parallel-loop-fusion)",
+        "func.func(scf-parallel-loop-specialization)",
+        "func.func(scf-parallel-loop-tiling{parallel-loop-tile-sizes=3})",
+        "func.func(scf-parallel-loop-tiling{parallel-loop-tile-sizes=8 no-min-max-bounds})",
+        "func.func(scf-parallel-for-to-nested-fors)",
+    ),
     "loops": (
         "canonicalize",
         "cse",
@@ -58,6 +91,17 @@ PASSES: Mapping[str, Sequence[str]] = {
         "topological-sort",
     ),
 }  # fmt: skip
+#: The step that gives a route loops of scf.
+_TO_SCF = "linalg-to-loops"
+#: The passes that give it loops of other kinds instead.
+TO_LOOPS = {
+    "affine": "func.func(convert-linalg-to-affine-loops)",
+    "parallel": "func.func(convert-linalg-to-parallel-loops)",
+}
+#: The pass that makes loops of scf of these.
+FROM_LOOPS = "func.func(lower-affine)"
+#: How often a route has other loops.
+_OTHER_LOOPS = 0.6
 #: With a number, the names of composed routes.
 COMPOSED = "composed"
 #: The names of their own steps.
@@ -81,6 +125,8 @@ class Route:
 
     steps: Mapping[str, Sequence[_Step]]
     opt_level: int
+    #: The kind of its loops before they are those of scf, if it is another one.
+    loops: str = ""
 
     @property
     def parts(self) -> set[str]:
@@ -92,12 +138,22 @@ class Route:
         return replace(self, steps={kind: _without(steps, left_out) for kind, steps in self.steps.items()})
 
 
-def draw_routes(catalog: Catalog, count: int, chance: random.Random, wanted: str = "") -> dict[str, Route]:
-    """Return composed pipelines by name. ``wanted``: a step that each has, if it can."""
+def draw_routes(
+    catalog: Catalog, count: int, chance: random.Random, wanted: str = "", loops: Sequence[str] = tuple(TO_LOOPS)
+) -> dict[str, Route]:
+    """Return composed pipelines by name.
+
+    ``wanted``: a step that each has, if it can. ``loops``: of which kinds loops may be before they are those of scf.
+    """
+    if wanted == _TO_SCF:
+        loops = ()
     routes = {}
     for number in range(count):
-        steps = {kind: _drawn(kind, catalog, chance, wanted) for kind in PASSES}
-        routes[f"{COMPOSED}{number}"] = Route(steps, chance.choice((0, 2, 3)))
+        steps = {kind: _drawn(kind, catalog, chance, wanted) for kind in ("linalg", "loops")}
+        other = chance.choice(loops) if loops and chance.random() < _OTHER_LOOPS else ""
+        if other:
+            steps[other] = [chance.sample(PASSES[other], chance.randint(1, _MOST_PASSES))]
+        routes[f"{COMPOSED}{number}"] = Route(steps, chance.choice((0, 2, 3)), other)
     return routes
 
 
@@ -108,11 +164,12 @@ def composed_passes(name: str) -> list[str]:
 
 def write_route(root: Path, name: str, route: Route) -> None:
     """Write a pipeline and its own steps into a catalog."""
-    before, after = (_written(root, name, kind, steps) for kind, steps in route.steps.items())
+    before, after = (_written(root, name, kind, route.steps[kind]) for kind in ("linalg", "loops"))
+    to_loops = _write_other_loops(root, f"{name}-{route.loops}0", route) if route.loops else _TO_SCF
     document = {
         "description": "Composed at random.",
         "entry": {"linalg": [], "stablehlo": ["stablehlo-to-linalg"], "tosa": ["tosa-to-linalg"]},
-        "steps": [*before, "bufferize", "linalg-to-loops", *after, "loops-to-llvm"],
+        "steps": [*before, "bufferize", to_loops, *after, "loops-to-llvm"],
         "codegen": {"opt-level": route.opt_level},
         "numerics": {"contraction": "on", "fast-math": "off", "math": "libm", "vectorized": True},
     }
@@ -169,13 +226,19 @@ def _with_sizes(name: str, step: Step, chance: random.Random) -> dict[str, Any]:
     return {"step": name, "with": {parameter: chance.choice(_TILES) for parameter in numbers}}
 
 
-def _write_step(root: Path, name: str, kind: str, passes: Sequence[str]) -> str:
-    """Write a step of passes, and return its name."""
+def _write_other_loops(root: Path, name: str, route: Route) -> str:
+    """Write the step of a route from buffers to loops of scf, by way of those of another kind, which it may leave as they are."""
+    passes = [part for step in route.steps[route.loops] for part in _parts_of(step)]
+    return _write_step(root, name, "bufferized", [TO_LOOPS[route.loops], *passes, FROM_LOOPS], gives="loops")
+
+
+def _write_step(root: Path, name: str, kind: str, passes: Sequence[str], gives: str = "") -> str:
+    """Write a step of passes on a kind, and return its name. ``gives``: the kind that they give, if it is another one."""
     document = {
         "description": f"Passes in a random order, on {kind}.",
         "environment": _ENVIRONMENT,
         "accepts": [kind],
-        "gives": kind,
+        "gives": gives or kind,
         "passes": ",".join(passes),
     }
     write_text(root / f"recipes/steps/{name}/step.yaml", json.dumps(document))

@@ -8,11 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from mlir_matrix.actions.outcomes import Outcome
+from mlir_matrix.actions.outcomes import Outcome, Stage
+from mlir_matrix.actions.runtime.child import failed_outcome
 from mlir_matrix.actions.runtime.collect import remove_folder
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.events import Listener
@@ -24,13 +26,15 @@ from mlir_matrix.fuzz.compose import Composer, Coverage
 from mlir_matrix.fuzz.profiles import ROUNDS, WORKLOADS, Profile
 from mlir_matrix.fuzz.programs import AnyProgram, write_programs
 from mlir_matrix.fuzz.resized_workloads import ResizedWorkload, draw_resized
-from mlir_matrix.fuzz.routes import COMPOSED, LOWERS_VECTORS, Route, draw_routes, write_route
+from mlir_matrix.fuzz.routes import COMPOSED, LOWERS_VECTORS, TO_LOOPS, Route, draw_routes, write_route
 from mlir_matrix.fuzz.stablehlo_text import STABLEHLO
 from mlir_matrix.fuzz.tosa_text import TOSA
 from mlir_matrix.fuzz.values import Program, merged
+from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import plan_tests, session_of
-from mlir_matrix.results.results import NOT_RUN, TestResult, raise_infrastructure_error
+from mlir_matrix.results.repeats import COMPILING, Made, note_outputs, unstable, with_repeats, without_copy
+from mlir_matrix.results.results import NOT_RUN, Run, TestResult, raise_infrastructure_error
 from mlir_matrix.results.run_plan import run_plan
 
 if TYPE_CHECKING:
@@ -50,6 +54,8 @@ _ROUND, _SINGLES, VARIANTS = "round", "singles", "variants"
 _CONVERTED = {"torch-to-tosa": TOSA, "torch-to-stablehlo": STABLEHLO}
 #: Composed routes of a round.
 ROUTES = 3
+#: One of so many programs that pass is compiled again.
+_COMPILED_AGAIN = 8
 
 
 @dataclass(frozen=True)
@@ -77,8 +83,11 @@ class Failure:
 
     @property
     def place(self) -> str:
-        """The step that fails; the cell where the result is wrong."""
-        return str(self.result.step["name"]) if self.result.step else self.result.identity.cell
+        """The step that fails; the cell where the program fails, or its result is wrong."""
+        step = self.result.step
+        if step is None or self.result.stage in (Stage.RUN, Stage.JUDGE):
+            return self.result.identity.cell
+        return str(step["name"])
 
 
 class Variant(NamedTuple):
@@ -131,7 +140,7 @@ class Fuzzer:
     def failures(self, until: Callable[[], bool]) -> Iterator[Failure]:
         """Yield each program that fails, until ``until`` returns True. Raise UsageError and InfrastructureError."""
         while not until():
-            profile = ROUNDS[self.counts.rounds % len(ROUNDS)]
+            profile = _profile_of(self.counts.rounds)
             if profile is WORKLOADS:
                 yield from self._of_workloads(profile)
             else:
@@ -153,7 +162,8 @@ class Fuzzer:
             f"{_PREFIX}r{self.counts.rounds}b{number}": programs[number * BATCH : (number + 1) * BATCH]
             for number in range(len(programs) // BATCH)
         }
-        results = self._run(_ROUND, batches, profile)
+        session, tests = self._planned(_ROUND, batches, profile)
+        results = self._results(session, tests)
         self.counts.programs += sum(len(batches[batch]) for batch in {result.workload for result in results})
         failed: dict[tuple[str, str], TestResult] = {}
         for result in results:
@@ -165,13 +175,13 @@ class Fuzzer:
             for batch in sorted({batch for batch, _ in failed})
             for number, program in enumerate(batches[batch])
         }
-        for result in self._run(_SINGLES, singles, profile, failed):
+        for result in self._singly(singles, profile, failed):
             if fails(result):
                 failed.pop((_batch_of(result.workload), result.identity.cell), None)
                 yield Failure(*singles[result.workload], result, profile, self.counts.rounds)
-        # Some batches fail only as a whole.
-        for (batch, _), result in failed.items():
-            yield Failure(merged(batches[batch]), result, profile, self.counts.rounds)
+        # Some batches fail only as a whole. Those that are compiled again are not divided.
+        for result in chain(failed.values(), self._compiled_again(session, tests, results)):
+            yield Failure(merged(batches[result.workload]), result, profile, self.counts.rounds)
 
     def _of_workloads(self, profile: Profile) -> Iterator[Failure]:
         """Yield workloads of the catalog that fail in other sizes, where they pass in their own.
@@ -224,24 +234,45 @@ class Fuzzer:
         self.counts.undecided += len(_undecided(result))
         self.counts.routes.add(result.identity.cell)
 
-    def _run(
-        self,
-        folder: str,
-        programs: Mapping[str, Sequence[Program]],
-        profile: Profile,
-        failed: Collection[tuple[str, str]] | None = None,
+    def _singly(
+        self, programs: Mapping[str, Sequence[Program]], profile: Profile, failed: Collection[tuple[str, str]]
     ) -> list[TestResult]:
-        """Run functions of some programs each, on all routes or where their batches failed; return the results."""
+        """Run each program where its batch failed; return the results."""
         if not programs:
             return []
+        session, tests = self._planned(_SINGLES, programs, profile)
+        again = [test for test in tests if (_batch_of(test.workload), test.identity.cell) in failed]
+        return self._results(session, again)
+
+    def _planned(
+        self, folder: str, programs: Mapping[str, Sequence[Program]], profile: Profile
+    ) -> tuple[Session, list[Test]]:
+        """Write functions of some programs each; return a session with them, and their tests on all routes."""
         session = self._written(folder, {name: merged(some) for name, some in programs.items()}, profile)
-        tests = [
-            test
-            for test in self._tests(session, profile)
-            if not self._is_shunned(test, programs[test.workload])
-            and (failed is None or (_batch_of(test.workload), test.identity.cell) in failed)
-        ]
-        return self._results(session, tests)
+        tests = self._tests(session, profile)
+        return session, [test for test in tests if not self._is_shunned(test, programs[test.workload])]
+
+    def _compiled_again(
+        self, session: Session, tests: Iterable[Test], results: Iterable[TestResult]
+    ) -> Iterator[TestResult]:
+        """Compile some programs that pass once more; yield those that a step compiles differently, or not at all."""
+        chance = random.Random(f"{self._seed}/{self.counts.rounds}/again")
+        passed = {result.id: result for result in results if result.outcome == Outcome.PASS}
+        right = [test for test in tests if test.id in passed]
+        plan = plan_tests(session, chance.sample(right, ceil(len(right) / _COMPILED_AGAIN)))
+        once = dict.fromkeys(plan.verdicts, 1)
+        twice = with_repeats(plan, once, once, stages=COMPILING)
+        run = self._executed(session, twice)
+        raise_infrastructure_error(run.results)
+        made: Made = {}
+        note_outputs(made, twice, run.done)
+        changing = unstable(plan, made)
+        for test, steps in changing.items():
+            yield _unstable_result(plan, passed[test], steps)
+        for result in run.results:
+            test = without_copy(result.id)
+            if fails(result) and test not in changing:
+                yield replace(result, id=test)
 
     def _written(self, folder: str, programs: Mapping[str, AnyProgram], profile: Profile) -> Session:
         """Write programs into a folder of the session, which is a catalog; return a session with it."""
@@ -257,10 +288,14 @@ class Fuzzer:
         return results
 
     def _ran(self, session: Session, tests: Iterable[Test]) -> list[TestResult]:
-        plan = plan_tests(session, tests)
+        run = self._executed(session, plan_tests(session, tests))
+        return [result for result in run.results if result.outcome not in NOT_RUN]
+
+    def _executed(self, session: Session, plan: PlannedTests) -> Run:
+        """Run a plan. Raise its interruption."""
         run = run_plan(session, plan, limits=self._limits, fail_fast=False, listener=self._listener)
         run.raise_interruption()
-        return [result for result in run.results if result.outcome not in NOT_RUN]
+        return run
 
     def _tests(self, session: Session, profile: Profile) -> list[Test]:
         found = []
@@ -299,7 +334,15 @@ class Fuzzer:
     def _routes(self, round: int) -> dict[str, Route]:
         """Return the composed routes of a round."""
         chance = random.Random(f"{self._seed}/{round}/routes")
-        drawn = draw_routes(self._session.catalog, ROUTES, chance, self._wanted.step)
+        profile = _profile_of(round)
+        loops = [*TO_LOOPS]
+        if profile is WORKLOADS:
+            # Some have operations that are not linalg's.
+            loops = []
+        elif profile.dynamic:
+            # No affine loop has a size that is read in a region.
+            loops.remove("affine")
+        drawn = draw_routes(self._session.catalog, ROUTES, chance, self._wanted.step, loops)
         avoided = {part for part, last in self._avoided.items() if last < round}
         return {name: route.without(avoided) for name, route in drawn.items()}
 
@@ -324,6 +367,26 @@ def _chosen(session: Session, globs: Sequence[str]) -> list[Test]:
     """Return tests that globs name. Results that tell nothing, and costs, are no failures of theirs."""
     tests = choose(session.catalog, globs, pins=session.pins).tests()
     return [replace(test, weak_fails="", cost=None) for test in tests]
+
+
+def _unstable_result(plan: PlannedTests, result: TestResult, steps: Sequence[str]) -> TestResult:
+    """Return the result of a test of which a step gives other bytes for the same input: a failure of the first such step."""
+    actions = [plan.graph.actions[name] for name in plan.needed_by(result.id)]
+    first = next(action for action in actions if action.label == steps[0])
+    # The passes tell steps of composed routes apart, whatever their order.
+    passes = ", ".join(sorted({*first.params.get("passes", "").split(",")}))
+    return replace(
+        result,
+        outcome=Outcome(failed_outcome(first.stage)),
+        stage=first.stage,
+        reason=" ".join([f"{steps[0]}: gives other bytes for the same input", passes]).strip(),
+        step={"name": steps[0], "action": first.id},
+        unstable=steps,
+    )
+
+
+def _profile_of(round: int) -> Profile:
+    return ROUNDS[round % len(ROUNDS)]
 
 
 def fails(result: TestResult) -> bool:

@@ -27,9 +27,10 @@ COPY = "#"
 
 #: The stages from which tests can be executed again. Judging depends only on its inputs.
 STAGES = (Stage.IMPORT, Stage.LOWER, Stage.CODEGEN, Stage.RUN)
+#: Those of compilers.
+COMPILING = (Stage.IMPORT, Stage.LOWER, Stage.CODEGEN)
 #: The outputs of actions so far, by the action without the number of a copy, and its inputs.
 Made: TypeAlias = dict[tuple[str, ...], set[tuple[str, ...]]]
-_COMPILING = (Stage.IMPORT, Stage.LOWER, Stage.CODEGEN)
 
 
 def with_repeats(
@@ -90,7 +91,7 @@ def note_outputs(made: Made, plan: PlannedTests, done: Mapping[str, Done]) -> No
     """Note the outputs of a run's steps for their inputs."""
     for name, each in done.items():
         action = plan.graph.actions[name]
-        if action.stage in _COMPILING and each.result.ok:
+        if action.stage in COMPILING and each.result.ok:
             refs = [ref for ref in action.inputs.values() if isinstance(ref, Produced)]
             read = [done[ref.action].result.outputs[ref.output] for ref in refs if ref.action in done]
             made.setdefault((without_copy(name), *read), set()).add(tuple(each.result.outputs.values()))

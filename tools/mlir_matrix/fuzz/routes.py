@@ -91,6 +91,8 @@ PASSES: Mapping[str, Sequence[str]] = {
         "topological-sort",
     ),
 }  # fmt: skip
+#: The kinds that steps of each route keep.
+_KEPT = ("linalg", "loops")
 #: The step that gives a route loops of scf.
 _TO_SCF = "linalg-to-loops"
 #: The passes that give it loops of other kinds instead.
@@ -149,7 +151,7 @@ def draw_routes(
         loops = ()
     routes = {}
     for number in range(count):
-        steps = {kind: _drawn(kind, catalog, chance, wanted) for kind in ("linalg", "loops")}
+        steps = {kind: _drawn(kind, catalog, chance, wanted) for kind in _KEPT}
         other = chance.choice(loops) if loops and chance.random() < _OTHER_LOOPS else ""
         if other:
             steps[other] = [chance.sample(PASSES[other], chance.randint(1, _MOST_PASSES))]
@@ -164,7 +166,7 @@ def composed_passes(name: str) -> list[str]:
 
 def write_route(root: Path, name: str, route: Route) -> None:
     """Write a pipeline and its own steps into a catalog."""
-    before, after = (_written(root, name, kind, route.steps[kind]) for kind in ("linalg", "loops"))
+    before, after = (_written(root, name, kind, route.steps[kind]) for kind in _KEPT)
     to_loops = _write_other_loops(root, f"{name}-{route.loops}0", route) if route.loops else _TO_SCF
     document = {
         "description": "Composed at random.",

@@ -33,7 +33,7 @@ from mlir_matrix.fuzz.values import Program, merged
 from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import plan_tests, session_of
-from mlir_matrix.results.repeats import COMPILING, Made, note_outputs, unstable, with_repeats, without_copy
+from mlir_matrix.results.repeats import COMPILING, unstable_in_run, with_repeats, without_copy
 from mlir_matrix.results.results import NOT_RUN, Run, TestResult, raise_infrastructure_error
 from mlir_matrix.results.run_plan import run_plan
 
@@ -264,9 +264,7 @@ class Fuzzer:
         twice = with_repeats(plan, once, once, stages=COMPILING)
         run = self._executed(session, twice)
         raise_infrastructure_error(run.results)
-        made: Made = {}
-        note_outputs(made, twice, run.done)
-        changing = unstable(plan, made)
+        changing = unstable_in_run(twice, run.done)
         for test, steps in changing.items():
             yield _unstable_result(plan, passed[test], steps)
         for result in run.results:

@@ -108,6 +108,13 @@ def unstable(plan: PlannedTests, made: Made) -> dict[str, list[str]]:
     return found
 
 
+def unstable_in_run(plan: PlannedTests, done: Mapping[str, Done]) -> dict[str, list[str]]:
+    """Return the steps that gave different bytes for equal inputs in one run, by test."""
+    made: Made = {}
+    note_outputs(made, plan, done)
+    return unstable(plan, made)
+
+
 def without_copy(test: str) -> str:
     """Return the identifier of a test or an action without the number of a copy."""
     return test.partition(COPY)[0]

@@ -27,7 +27,7 @@ from mlir_matrix.results.causes import causes_of
 from mlir_matrix.results.event_log import EventLog
 from mlir_matrix.results.failure_folder import KeptTests
 from mlir_matrix.results.next_command import with_next
-from mlir_matrix.results.repeats import STAGES, Made, fold, folding, note_outputs, unstable, with_repeats, without_copy
+from mlir_matrix.results.repeats import STAGES, fold, folding, unstable_in_run, with_repeats, without_copy
 from mlir_matrix.results.report.progress import shown_tests
 from mlir_matrix.results.results import Run
 from mlir_matrix.results.run_folder import RunFolder
@@ -91,9 +91,7 @@ def run_tests(request: Request, unchanged: UnchangedRuns, *, quiet: bool, about:
         warn(trouble)
     executions = run.results
     if request.times:
-        made: Made = {}
-        note_outputs(made, plan, run.done)
-        steps = unstable(plan, made)
+        steps = unstable_in_run(plan, run.done)
         run.results = [replace(each, unstable=steps.get(each.id, [])) for each in fold(run.results)]
     run.causes = causes_of(run.results)
     if run.causes:

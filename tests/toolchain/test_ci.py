@@ -15,18 +15,33 @@ MATRIX = """\
 case "$*" in
     "plan everything") echo "15092 tests to run in 53433 actions, 800 left out" ;;
     "plan "*) cat affected ;;
-    *) echo "$*" >> calls ;;
+    *) echo "$*" >> calls; exit PART ;;
 esac
 """
-TEST = "#!/bin/sh\necho test${MATRIX_PYTHON:+ with $MATRIX_PYTHON}${1:+ $*} >> calls\n"
+TEST = "#!/bin/sh\necho test${MATRIX_PYTHON:+ with $MATRIX_PYTHON}${1:+ $*} >> calls\nexit TESTS\n"
 PROGRAMS = ("bash", "cat", "chmod", "date", "dirname", "env", "mktemp", "rm", "sed", "uniq")
 
 
 def ci(
-    folder: Path, affected: str, pythons: Sequence[str] = ("python3.11",), *, lint: int = 0, **variables: str
+    folder: Path,
+    affected: str,
+    pythons: Sequence[str] = ("python3.11",),
+    *,
+    lint: int = 0,
+    part: int = 0,
+    tests: int = 0,
+    **variables: str,
 ) -> tuple[int, list[str], str]:
-    """The exit code, what was run, and stderr, where a change affects tests by this line of a plan; ``python3`` is 3.11."""
-    for name, text in (("lint", f"#!/bin/sh\nexit {lint}\n"), ("matrix", MATRIX), ("test", TEST)):
+    """The exit code, what was run, and stderr, where a change affects tests by this line of a plan; ``python3`` is 3.11.
+
+    ``lint``, ``part``, ``tests``: exit codes. These run at once; here, parts come first.
+    """
+    texts = {
+        "lint": f"#!/bin/sh\nexit {lint}\n",
+        "matrix": MATRIX.replace("PART", f"{part}"),
+        "test": TEST.replace("TESTS", f"{tests}"),
+    }
+    for name, text in texts.items():
         path = folder / "tools" / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
@@ -46,7 +61,8 @@ def ci(
     environment = {"PATH": str(path), "TMPDIR": str(folder), **variables}
     done = subprocess.run([folder / ".ci" / "run"], env=environment, capture_output=True, text=True, check=False)
     calls = folder / "calls"
-    return done.returncode, calls.read_text().splitlines() if calls.exists() else [], done.stderr
+    lines = calls.read_text().splitlines() if calls.exists() else []
+    return done.returncode, sorted(lines, key=lambda line: line.startswith("test")), done.stderr
 
 
 @pytest.mark.parametrize(
@@ -71,15 +87,18 @@ def test_a_change_runs_a_part_of_what_it_affects(tmp_path: Path, affected: str, 
 
 
 def test_a_plan_that_does_not_say_how_many_tests_run_is_an_error(tmp_path: Path) -> None:
-    code, calls, stderr = ci(tmp_path, "Nothing.\n", MATRIX_CI_BASE="main")
-    assert (code, calls) == (1, ["run everything --shard 1/755 --quiet"])
+    code, _, stderr = ci(tmp_path, "Nothing.\n", MATRIX_CI_BASE="main")
+    assert code == 1
     assert "does not say how many tests run" in stderr
 
 
-def test_what_lint_reports_ends_it(tmp_path: Path) -> None:
-    """Lint runs beside the part of everything, which still reports its result."""
-    code, calls, _ = ci(tmp_path, "", lint=1)
-    assert (code, calls) == (1, ["run everything --shard 1/755 --quiet"])
+@pytest.mark.parametrize(("lint", "part", "tests"), [(3, 0, 0), (0, 4, 0), (0, 0, 5)])
+def test_a_failure_of_lint_or_a_part_or_the_tests_is_one_of_all(
+    tmp_path: Path, lint: int, part: int, tests: int
+) -> None:
+    code, _, stderr = ci(tmp_path, "", ["python3.11", "python3.13"], lint=lint, part=part, tests=tests)
+    assert (code, stderr) == (lint + part + tests, "")
+    assert not list(tmp_path.glob("tmp.*"))
 
 
 def test_without_a_commit_to_compare_with(tmp_path: Path) -> None:

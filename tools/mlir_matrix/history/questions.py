@@ -169,17 +169,24 @@ class Questions:
         words = self.behaviours()
         with_names = results.join(tests, tests.c.key == results.c.test)
         statement = sa.select(tests.c.id, results.c.behaviour, results.c.state).select_from(with_names)
-        rows = self.rows(statement.where(results.c.run == key))
+        rows = self.tuples(statement.where(results.c.run == key))
         if len(rows) < run["tests"]:
             raise UsageError(f"{word}: its results were removed: matrix history prune")
+        # Most tests end alike.
+        ended = {
+            (behaviour, state): EndedTest(state, *words[behaviour], seen=run["last_seen"])
+            for behaviour, state in {row[1:] for row in rows}
+        }
         found: dict[str, EndedTest] = {}
         for test, behaviour, state in rows:
             if test not in found or state < found[test].state:
-                found[test] = EndedTest(state, *words[behaviour], seen=run["last_seen"])
+                found[test] = ended[behaviour, state]
         of = self.results.c
+        decided_here = sa.select(results.c.test).where(results.c.run == key, results.c.state < UNKNOWN)
+        others = sa.select(tests.c.key).where(tests.c.key.not_in(decided_here))
         ends = (
             sa.select(of.test, self.last_decided.label("last"))
-            .where(of.state < UNKNOWN, of.run <= named)
+            .where(of.test.in_(others), of.state < UNKNOWN, of.run <= named)
             .group_by(of.test)
             .subquery("ends")
         )
@@ -191,8 +198,9 @@ class Questions:
         )
         recorded = self.named({row.run for row in decided})
         for test, at, behaviour, state in decided:
-            here = test in found and found[test].here
-            if test not in found or found[test].state == UNKNOWN:
+            here = test in found
+            # A run may have several results of a test.
+            if not here or found[test].state == UNKNOWN:
                 seen = recorded[at]["last_seen"]
                 found[test] = EndedTest(state, *words[behaviour], seen=seen, here=here, kept=True)
         return run, found

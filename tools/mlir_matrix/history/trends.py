@@ -142,6 +142,10 @@ class Trends:
         """Yield the last run and the values, digits, of each test on each host."""
         hosts = {str(key): host for key, host in self._rows(sa.select(runs.c.key, runs.c.host))}
         for test, at, values in self._series(column, where, *having):
+            of_hosts = {hosts[run] for run in at}
+            if len(of_hosts) == 1:
+                yield test, of_hosts.pop(), int(at[-1]), values
+                continue
             by_host: dict[str, list[str]] = defaultdict(list)
             last: dict[str, str] = {}
             for run, value in zip(at, values, strict=True):

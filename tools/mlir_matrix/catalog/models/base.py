@@ -122,10 +122,10 @@ class Requirement(Document):
 
 
 class Conditions(Document):
-    """The conditions under which a variant applies; all must hold."""
+    """The conditions under which a part of a file applies; all must hold."""
 
     when: dict[Name, Range] = {}
-    """By component: the releases that this variant is for."""
+    """By component: the releases that this part is for."""
     carries: dict[Name, Name] = {}
     """By component: a feature that its release must have."""
 

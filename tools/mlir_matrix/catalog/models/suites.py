@@ -9,7 +9,7 @@ from pydantic import Field, StrictFloat, StrictInt, StrictStr
 
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.names import TestId
-from mlir_matrix.catalog.models.base import Document, Glob, Name, NameGlob, Text, matching
+from mlir_matrix.catalog.models.base import Conditions, Document, Glob, Name, NameGlob, Text, matching
 
 #: Literals, so that editors list them and messages name them.
 ExpectedOutcome = Literal[
@@ -246,8 +246,8 @@ class Quarantine(Document):
     quarantine: tuple[Quarantined, ...] = ()
 
 
-class KnownFinding(Document):
-    """A finding of ``matrix fuzz`` that needs no report."""
+class KnownFinding(Conditions):
+    """A finding of ``matrix fuzz`` that needs no report, in the releases for which its conditions hold."""
 
     key: Annotated[StrictStr, matching(r"^[0-9a-f]{12}$", "the key of a finding: 12 hexadecimal digits")]
     link: Text

@@ -11,6 +11,7 @@ from math import prod
 from mlir_matrix.base.names import did_you_mean, printable
 from mlir_matrix.catalog.catalog import Entry, listed
 from mlir_matrix.catalog.models.base import Conditions, Document, Requirement, Tool
+from mlir_matrix.catalog.models.suites import KnownFindings
 from mlir_matrix.catalog.models.toolchains import PATCHER, Build, Component, KnownGood, Release
 from mlir_matrix.catalog.releases import RangeError, number, parse_range
 from mlir_matrix.catalog.yaml_reader import Key
@@ -47,6 +48,14 @@ def check(checker: Checker) -> None:
             _variants(checker, workload, variants, "sources", source)
     for kind in catalog.kinds.values():
         _variants(checker, kind, kind.document.canonical, "canonical")
+    for findings in catalog.known_findings:
+        check_known_findings(checker, findings)
+
+
+def check_known_findings(checker: Checker, findings: Entry[KnownFindings]) -> None:
+    """Check the releases that findings are known in."""
+    for index, finding in enumerate(findings.document.findings):
+        _conditions(checker, findings, finding, "findings", index)
 
 
 def _component(checker: Checker, component: Entry[Component]) -> None:
@@ -194,14 +203,21 @@ def _variants(checker: Checker, entry: Entry[Document], variants: Sequence[Condi
         if not (variant.when or variant.carries):
             checker.wrong(entry, "one of the keys 'when' and 'carries' is missing", *at)
             good = False
-        for component, wanted in variant.when.items():
-            good &= _component_known(checker, entry, component, *at, "when", component)
-            good &= _range(checker, entry, wanted, *at, "when", component)
-        for component, wanted in variant.carries.items():
-            good &= _component_known(checker, entry, component, *at, "carries", component)
-            good &= _carries(checker, entry, component, wanted, *at, "carries", component)
+        good &= _conditions(checker, entry, variant, *at)
     if good and variants:
         _applicable(checker, entry, variants, *keys)
+
+
+def _conditions(checker: Checker, entry: Entry[Document], conditions: Conditions, *at: Key) -> bool:
+    """Check that conditions name components, ranges of releases, and features that some release has."""
+    good = True
+    for component, wanted in conditions.when.items():
+        good &= _component_known(checker, entry, component, *at, "when", component)
+        good &= _range(checker, entry, wanted, *at, "when", component)
+    for component, wanted in conditions.carries.items():
+        good &= _component_known(checker, entry, component, *at, "carries", component)
+        good &= _carries(checker, entry, component, wanted, *at, "carries", component)
+    return good
 
 
 def _applicable(checker: Checker, entry: Entry[Document], variants: Sequence[Conditions], *keys: Key) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mlir_matrix.environments.session import Session
-from mlir_matrix.fuzz import resized_workloads, session
+from mlir_matrix.fuzz import resized_workloads, routes, session
 from mlir_matrix.fuzz.compose import Composer, Coverage
 from mlir_matrix.fuzz.findings import Findings
 from mlir_matrix.fuzz.profiles import PROFILES
@@ -190,6 +190,53 @@ def test_workloads_of_the_catalog_in_other_sizes(
     assert found is not None
     assert found.confirmed, found.trouble
     assert found.entry()["step"] == "odd"
+
+
+#: A member of a corpus.
+MODEL = """\
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x, y):
+        return {}
+
+
+def get_inputs():
+    return [torch.randn(4, 5), torch.randn(4, 5)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_members_of_corpora_on_composed_routes(
+    current: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The first round has no programs for this route.
+    monkeypatch.setattr(session, "ROUNDS", [PROFILES[-1], session.CORPORA])
+    # Without other sizes, the step is wrong wherever it can be.
+    monkeypatch.setattr(routes, "_with_sizes", lambda name, step, chance: {"step": name})
+    catalog, wrong = Downstream(tmp_path / "catalog"), "planted-swap-operands"
+    planted.write_compiler(catalog.root, "swap-operands")
+    catalog.write("matrix/corpora/zoo/corpus.yaml", "description: X.\nsource: torch-module\nfolder: models\n")
+    # No route takes the second.
+    for name, result in {"subtracts": "x - y", "decomposes": "torch.linalg.svd(x)[1] + y[:, 0]"}.items():
+        catalog.write(f"models/{name}.py", MODEL.format(result))
+    opened = session_of([*current.catalog.roots, catalog.root], current.home)
+    limits, out = Limits(jobs=2), tmp_path / "out"
+    wanted = session.Wanted(["pytorch/composed*/x86_64"], wrong)
+    fuzzer = session.Fuzzer(opened, wanted, out, 0, limits, lambda event: None)
+    failures = list(fuzzer.failures(lambda: True))
+    assert [failure.result.id for failure in failures] == [
+        f"pytorch/composed{number}/x86_64/zoo:subtracts" for number in range(session.ROUTES)
+    ]
+    assert {failure.result.outcome for failure in failures} == {"mismatch"}
+    found = Findings(fuzzer, out, limits, 30, lambda event: None).add(failures[0])
+    assert found is not None
+    assert found.confirmed, found.trouble
+    assert (found.entry()["step"], found.entry()["draws"]) == (wrong, None)
 
 
 def test_a_step_is_fuzzed_on_all_routes_that_have_it(workspace: Workspace, tmp_path: Path) -> None:

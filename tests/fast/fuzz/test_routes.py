@@ -116,7 +116,7 @@ def test_a_key_does_not_depend_on_the_program() -> None:
         key_of(result("a", "lower-failed", reason), 0)
         for reason in (
             "s: 'memref.cast' of 'memref<2xf32>'",
-            "s: 'memref.cast' of 'memref<7x2xf32>'",
+            "s: 'memref.cast' of 'memref<7x2xi1>'",
             "s: 'scf.for' fails",
         )
     )
@@ -127,6 +127,10 @@ def test_a_key_does_not_depend_on_the_program() -> None:
         for origin in origins
     )
     assert first == second
+    types = ("vector<[4]xf32>", "vector<[16]xf16>", "vector<2x[4]xi1>", "vector<[2]xcomplex<f32>>")
+    assert len({key_of(result("a", "lower-failed", f"s: '{type}' fails"), 0) for type in types}) == 1
+    operations = ("matmul_4x4x4_f32", "matmul_4x4x4_f16")
+    assert len({key_of(result("a", "lower-failed", f"s: '{name}' fails"), 0) for name in operations}) == 2
     shapes = ("[13,16,2]", "[4]")
     first, second = (
         key_of(result("a", "lower-failed", f"s: 'torch.aten.atan' on !torch.vtensor<{shape},f64>"), 0)

@@ -30,10 +30,11 @@ if TYPE_CHECKING:
 #: What is fuzzed unless routes are named. ``composed*`` are those that the session composes.
 ROUTES = (
     "mlir/{linalg-loops,linalg-named,linalg-vectorized,composed*}/x86_64",
-    "tosa/tosa-loops/x86_64",
+    "tosa/{tosa-loops,composed*}/x86_64",
     "stablehlo/{stablehlo-loops,composed*}/x86_64",
     "stablehlo/xla-cpu/xla-cpu",
-    "pytorch/{linalg-loops,tosa-loops,stablehlo-loops}/x86_64",
+    "pytorch/{linalg-loops,tosa-loops,stablehlo-loops,composed*}/x86_64",
+    "onnx/composed*/x86_64",
     "jax/stablehlo-loops/x86_64",
 )
 #: How long a failure is reduced, at least and at most; between them, as long as a session takes.
@@ -84,9 +85,9 @@ def fuzz_command(
     """Compose programs at random, run them on routes, and reduce each failure that is unlike those before it.
 
     A ROUTE is a glob of cells; with a STEP, all routes are fuzzed that have it, or those of the globs. Programs have a reference
-    in NumPy and derived bounds, so a mismatch is a miscompile, not a difference of roundings. One round of nine runs workloads of
-    the catalogs in other sizes, if a ROUTE is one of PyTorch. A finding is reduced, run with other inputs and with other releases,
-    and written as an issue.
+    in NumPy and derived bounds, so a mismatch is a miscompile, not a difference of roundings. One round of ten runs workloads of
+    the catalogs in other sizes, if a ROUTE is one of PyTorch, and one runs members of corpora on composed routes. A finding is
+    reduced, run with other inputs and with other releases, and written as an issue.
 
     A session that is interrupted prints what it has found.
 
@@ -95,7 +96,7 @@ def fuzz_command(
     began = time.monotonic()
     wanted = _wanted(routes, current.catalog)
     words = options.words_of_run(context, fuzz_command)
-    known_findings = read_known(current.catalog, known)
+    known_findings = read_known(current, known)
     folder = (out or find_home().state / "fuzz").absolute()
     with own_folder(folder), shown(quiet=quiet) as listener:
         fuzzer = Fuzzer(current, wanted, folder, seed, limits, listener)

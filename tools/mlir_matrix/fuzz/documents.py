@@ -29,8 +29,8 @@ class FuzzFinding(TypedDict):
     """How many programs failed in this way."""
     operations: int | None
     """Of the reduced program; null if it was not reduced."""
-    draws: int
-    """With how many of three other inputs it fails, too."""
+    draws: int | None
+    """With how many of three other inputs it fails, too; null for a member of a corpus, which has no others."""
     releases: dict[str, Outcome]
     """How the reduced program ends with other releases of LLVM."""
     confirmed: bool

@@ -15,16 +15,19 @@ from mlir_matrix.base.digest import digest_value
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.events import Listener
 from mlir_matrix.base.files import write_text
-from mlir_matrix.catalog.catalog import Catalog
+from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.load import read_document
 from mlir_matrix.catalog.messages import Problems
+from mlir_matrix.catalog.models.base import Conditions
 from mlir_matrix.catalog.models.suites import KnownFindings
-from mlir_matrix.catalog.pins import read_pins
+from mlir_matrix.catalog.pins import Pins, read_pins
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session
+from mlir_matrix.expand.checks.checker import Checker
+from mlir_matrix.expand.checks.toolchains import check_known_findings
 from mlir_matrix.fuzz.documents import FuzzFinding
-from mlir_matrix.fuzz.programs import AnyProgram
-from mlir_matrix.fuzz.routes import COMPOSED, COMPOSED_STEP, composed_passes
+from mlir_matrix.fuzz.programs import AnyProgram, CorpusMember
+from mlir_matrix.fuzz.routes import COMPOSED, COMPOSED_STEP, ENVIRONMENT, composed_passes
 from mlir_matrix.fuzz.session import VARIANTS, Failure, Fuzzer, fails
 from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.request import Limits
@@ -43,8 +46,8 @@ DRAWS = 3
 #: So many failures that are alike show which operations they need.
 ENOUGH = 5
 ENTRY = "finding.json"
-#: In messages, what depends on the program: lists of numbers, the shapes of types, numbers.
-_NUMBERS = re.compile(r"\[[-\d,?… ]*\]|(?:[\d?]+x)+|(?<!\w)-?\d+")
+#: In messages, what depends on the program: shapes with the type of elements, lists of numbers, numbers.
+_NUMBERS = re.compile(r"(?<!\w)(?:(?:\[…\]|[\d?*]+)x)+(?:complex<\w+>|[a-z]\w*)?|\[[-\d,?… ]*\]|(?<!\w)-?\d+")
 #: Which operation of the program what is refused comes from.
 _ORIGIN = re.compile(r", from '[\w.]*'?$")
 #: How LLVM refuses a pass, or an option of a pass, that it does not have.
@@ -61,9 +64,9 @@ class Finding:
     key: str
     failure: Failure
     folder: Path
-    #: How many programs failed in this way, and with how many of other inputs the first one does.
+    #: How many programs failed in this way, and with how many of other inputs the first one fails. None: it has no others.
     count: int = 1
-    draws: int = 0
+    draws: int | None = 0
     #: The operations that all of those have that failed at the same place, and how many these are.
     common: frozenset[str] = frozenset()
     compared: int = 1
@@ -80,7 +83,7 @@ class Finding:
     @property
     def confirmed(self) -> bool:
         """Whether it fails in new processes, and with all inputs."""
-        return self.reduced is not None and self.reduced.verified and self.draws == DRAWS
+        return self.reduced is not None and self.reduced.verified and self.draws in (None, DRAWS)
 
     def entry(self) -> FuzzFinding:
         """Return it for a document."""
@@ -244,17 +247,24 @@ class Findings:
     def _reduce(self, finding: Finding) -> None:
         failure = finding.failure
         root = finding.folder / _CATALOG
-        name = failure.result.workload
-        others = {f"{name}d{draw}": failure.program.with_inputs(draw) for draw in range(1, DRAWS + 1)}
-        session = self._written(root, failure, {name: failure.program, **others})
-        drawn = self._run(session, [failure.result.id.replace(name, other) for other in others])
-        alike = key_of(failure.result, failure.round, failure.origin)
-        finding.draws = sum(fails(each) and key_of(each, failure.round, failure.origin) == alike for each in drawn)
+        name, program = failure.result.workload, failure.program
+        others: dict[str, AnyProgram] = {}
+        if not isinstance(program, CorpusMember):
+            others = {f"{name}d{draw}": program.with_inputs(draw) for draw in range(1, DRAWS + 1)}
+        session = self._written(root, failure, {name: program, **others})
+        finding.draws = self._alike_with(session, failure, [*others]) if others else None
         reduced = finding.folder / _REDUCED
         finding.reduced = reduce_named(
             session, failure.result.id, self.limits, self.budget_s, reduced, listener=self.listener
         )
         finding.releases = self._by_release(session, failure.result.id)
+
+    def _alike_with(self, session: Session, failure: Failure, others: Sequence[str]) -> int:
+        """Return with how many of other inputs, which other programs have, a program fails in the same way."""
+        name = failure.result.workload
+        drawn = self._run(session, [failure.result.id.replace(name, other) for other in others])
+        alike = key_of(failure.result, failure.round, failure.origin)
+        return sum(fails(each) and key_of(each, failure.round, failure.origin) == alike for each in drawn)
 
     def _written(self, root: Path, failure: Failure, programs: Mapping[str, AnyProgram]) -> Session:
         self.fuzzer.write(root, programs, failure.profile, failure.round)
@@ -301,7 +311,7 @@ def _is_installed(session: Session, plan: PlannedTests) -> bool:
 def key_of(result: TestResult, round: int, origin: str = "") -> str:
     """Return what identifies a failure: how it ends and where, without what depends on the program.
 
-    ``origin``: the workload of the catalog that has other sizes.
+    ``origin``: the workload of the catalog that it is, in other sizes, or the member of a corpus.
     """
     found = behaviour(result)
     if found.outcome in _WRONG:
@@ -343,12 +353,27 @@ def _digest(words: list[str]) -> str:
     return digest_value(words)[:12]
 
 
-def read_known(catalog: Catalog, file: Path | None) -> dict[str, str]:
-    """Return the keys of known findings with their links, of a catalog and of a file. Raise CatalogError."""
-    documents = [entry.document for entry in catalog.known_findings]
+def read_known(session: Session, file: Path | None) -> dict[str, str]:
+    """Return the keys of findings that are known in the session's releases, with their links, of its catalog and of a file.
+
+    Raise CatalogError.
+    """
+    entries = [*session.catalog.known_findings]
     if file is not None:
         problems = Problems()
         found = read_document(file, str(file), KnownFindings, problems)
+        if found is not None:
+            source, document = found
+            entries.append(
+                Entry(name=file.name, document=document, source=source, root=file.parent, folder=file.parent)
+            )
+            check_known_findings(Checker(session.catalog, problems), entries[-1])
         problems.raise_if_any()
-        documents += [found[1]] if found else []
-    return {each.key: each.link for document in documents for each in document.findings}
+    known = [each for entry in entries for each in entry.document.findings]
+    return {each.key: each.link for each in known if _is_in_use(each, session.pins)}
+
+
+def _is_in_use(conditions: Conditions, pins: Pins) -> bool:
+    """Return whether conditions hold for the releases of the composed routes' steps."""
+    used = {name: pins.release(name, ENVIRONMENT) for name in (*conditions.when, *conditions.carries)}
+    return all(conditions.holds(name, release.release, release.carries) for name, release in used.items())

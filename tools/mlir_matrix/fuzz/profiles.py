@@ -63,5 +63,7 @@ PROFILES = (
 )
 #: Of a round of workloads in other sizes, which have dtypes of their own.
 WORKLOADS = Profile(_ALL, "")
+#: Of a round of members of corpora, as they are.
+CORPORA = Profile(_ALL, "")
 #: What each round runs, in turn.
-ROUNDS = (*PROFILES[:3], WORKLOADS, *PROFILES[3:])
+ROUNDS = (*PROFILES[:3], WORKLOADS, *PROFILES[3:], CORPORA)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,25 @@ from mlir_matrix.fuzz.profiles import WRITERS
 from mlir_matrix.fuzz.resized_workloads import ResizedWorkload
 from mlir_matrix.fuzz.values import BOOL, INTEGER, MOST_SIZES, SIZES, Program, Value
 
+
+@dataclass(frozen=True)
+class CorpusMember:
+    """A program of a corpus, with its own inputs, and its own rule of what is right."""
+
+    #: Its name in the catalog.
+    origin: str
+
+    @property
+    def operations(self) -> list[str]:
+        """What tells it from others, as operations do for composed programs."""
+        return [f"member {self.origin}"]
+
+    def write(self, folder: Path) -> None:
+        """Write nothing: its files are in a catalog already."""
+
+
 #: What a round runs.
-AnyProgram = Program | ResizedWorkload
+AnyProgram = Program | ResizedWorkload | CorpusMember
 _REQUIRED = {
     "component": "llvm",
     "releases": ">=19",
@@ -32,7 +50,7 @@ def write_programs(root: Path, programs: Mapping[str, AnyProgram], sources: Sequ
     """Write a catalog with programs by name: composed ones in all sources."""
     for name, program in programs.items():
         folder = root / "matrix/workloads" / name
-        if isinstance(program, ResizedWorkload):
+        if not isinstance(program, Program):
             program.write(folder)
             continue
         write_text(folder / "workload.yaml", json.dumps(document(program, sources), indent=1))

@@ -49,6 +49,8 @@ def _trust(finding: FuzzFinding) -> str:
     size = f"reduced to {counted(finding['operations'] or 0, 'operation')}"
     if finding["confirmed"]:
         return f"{size}, and confirmed"
+    if finding["draws"] is None:
+        return f"{size}, but not confirmed"
     return f"{size}, but not confirmed: with {finding['draws']} of 3 other inputs it fails, too"
 
 

@@ -43,11 +43,6 @@ class ResizedWorkload:
         """What tells it from others, as operations do for composed programs."""
         return [f"workload {self.origin}"]
 
-    @property
-    def returned(self) -> list[str]:
-        """The names of its outputs."""
-        return [*self.document["outputs"]]
-
     def with_inputs(self, draw: int) -> ResizedWorkload:
         """Return the workload with other elements in its inputs."""
         document = copy.deepcopy(dict(self.document))

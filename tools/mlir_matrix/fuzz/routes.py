@@ -113,8 +113,16 @@ _Step = dict[str, Any] | list[str]
 _MOST_PASSES, _MOST_STEPS = 5, 3
 #: Sizes of tiles: not larger than any dimension, a divisor of none, and larger than all.
 _TILES = (1, 2, 3, 4, 5, 8, 16, 64)
-#: Its steps work in this environment, so that a composed route needs no other.
-_ENVIRONMENT = "mlir"
+#: What is drawn works in this environment.
+ENVIRONMENT = "mlir"
+#: The steps from each kind of frameworks to linalg.
+_ENTRY = {
+    "linalg": [],
+    "stablehlo": ["stablehlo-to-linalg"],
+    "tosa": ["tosa-to-linalg"],
+    "torch": ["torch-to-linalg"],
+    "torch-onnx": ["onnx-to-torch", "torch-to-linalg"],
+}
 #: Steps after which functions are less exact than those of libm.
 _INEXACT = frozenset(("math-expand", "math-polynomial"))
 #: The step without which a route has no vectors.
@@ -170,7 +178,7 @@ def write_route(root: Path, name: str, route: Route) -> None:
     to_loops = _write_other_loops(root, f"{name}-{route.loops}0", route) if route.loops else _TO_SCF
     document = {
         "description": "Composed at random.",
-        "entry": {"linalg": [], "stablehlo": ["stablehlo-to-linalg"], "tosa": ["tosa-to-linalg"]},
+        "entry": _ENTRY,
         "steps": [*before, "bufferize", to_loops, *after, "loops-to-llvm"],
         "codegen": {"opt-level": route.opt_level},
         "numerics": {"contraction": "on", "fast-math": "off", "math": "libm", "vectorized": True},
@@ -219,7 +227,7 @@ def _written(root: Path, name: str, kind: str, steps: Sequence[_Step]) -> list[A
 def _keeps(step: Step, kind: str) -> bool:
     """Return whether a step transforms IR of a kind, and needs no other environment."""
     transforms = step.stage == "lower" and (step.passes is not None or bool(step.variants))
-    return transforms and step.environment == _ENVIRONMENT and step.kinds().get(kind) == kind
+    return transforms and step.environment == ENVIRONMENT and step.kinds().get(kind) == kind
 
 
 def _with_sizes(name: str, step: Step, chance: random.Random) -> dict[str, Any]:
@@ -238,7 +246,7 @@ def _write_step(root: Path, name: str, kind: str, passes: Sequence[str], gives: 
     """Write a step of passes on a kind, and return its name. ``gives``: the kind that they give, if it is another one."""
     document = {
         "description": f"Passes in a random order, on {kind}.",
-        "environment": _ENVIRONMENT,
+        "environment": ENVIRONMENT,
         "accepts": [kind],
         "gives": gives or kind,
         "passes": ",".join(passes),

@@ -1,10 +1,10 @@
-"""The loop of ``matrix fuzz``: compose programs and run them in batches, or run workloads in other sizes; find those that fail."""
+"""The loop of ``matrix fuzz``: compose programs and run them in batches, or run what catalogs have; find those that fail."""
 
 from __future__ import annotations
 
 import random
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -19,13 +19,14 @@ from mlir_matrix.actions.runtime.collect import remove_folder
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.events import Listener
 from mlir_matrix.base.files import sole_user
+from mlir_matrix.base.names import MEMBER
 from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
 from mlir_matrix.fuzz.compose import Composer, Coverage
-from mlir_matrix.fuzz.profiles import ROUNDS, WORKLOADS, Profile
-from mlir_matrix.fuzz.programs import AnyProgram, write_programs
-from mlir_matrix.fuzz.resized_workloads import ResizedWorkload, draw_resized
+from mlir_matrix.fuzz.profiles import CORPORA, ROUNDS, WORKLOADS, Profile
+from mlir_matrix.fuzz.programs import AnyProgram, CorpusMember, write_programs
+from mlir_matrix.fuzz.resized_workloads import draw_resized
 from mlir_matrix.fuzz.routes import COMPOSED, LOWERS_VECTORS, TO_LOOPS, Route, draw_routes, write_route
 from mlir_matrix.fuzz.stablehlo_text import STABLEHLO
 from mlir_matrix.fuzz.tosa_text import TOSA
@@ -54,6 +55,8 @@ _ROUND, _SINGLES, VARIANTS = "round", "singles", "variants"
 _CONVERTED = {"torch-to-tosa": TOSA, "torch-to-stablehlo": STABLEHLO}
 #: Composed routes of a round.
 ROUTES = 3
+#: How many members of corpora a round has, and how the names of composed routes end that have nothing of what was drawn.
+_MEMBERS, _PLAIN = 48, "-plain"
 #: One of so many programs that pass is compiled again.
 _COMPILED_AGAIN = 8
 
@@ -78,8 +81,8 @@ class Failure:
 
     @property
     def origin(self) -> str:
-        """The workload of the catalog that has other sizes; empty for a composed program."""
-        return self.program.origin if isinstance(self.program, ResizedWorkload) else ""
+        """The workload of the catalog that it is; empty for a composed program."""
+        return self.program.origin
 
     @property
     def place(self) -> str:
@@ -116,7 +119,7 @@ class Counts:
 
 
 class Fuzzer:
-    """Runs composed programs, and workloads in other sizes, until a budget is used."""
+    """Runs composed programs, workloads in other sizes, and members of corpora, until a budget is used."""
 
     def __init__(
         self, session: Session, wanted: Wanted, folder: Path, seed: int, limits: Limits, listener: Listener
@@ -139,15 +142,20 @@ class Fuzzer:
 
     def failures(self, until: Callable[[], bool]) -> Iterator[Failure]:
         """Yield each program that fails, until ``until`` returns True. Raise UsageError and InfrastructureError."""
-        while not until():
+        while not (until() and self.counts.judged):
             profile = _profile_of(self.counts.rounds)
             if profile is WORKLOADS:
                 yield from self._of_workloads(profile)
+            elif profile is CORPORA:
+                yield from self._of_corpora(profile)
             else:
                 yield from self._of_programs(profile)
-            self.counts.rounds += 1
-            # The first profile has all sources.
-            if not self.counts.judged:
+            if self.counts.judged:
+                self.counts.rounds += 1
+            elif profile is not CORPORA:
+                # The first profile has all sources. Routes that take none of them may take members of corpora.
+                self.counts.rounds = len(ROUNDS) - 1
+            else:
                 step = f" and has the step {self._wanted.step}" if self._wanted.step else ""
                 raise UsageError(f"{' '.join(self._wanted.cells)}: no such route takes composed programs{step}")
 
@@ -220,6 +228,43 @@ class Fuzzer:
                 result = failed[own.id]
                 yield Failure(valid[result.workload], result, profile, self.counts.rounds)
 
+    def _of_corpora(self, profile: Profile) -> Iterator[Failure]:
+        """Yield members of corpora that fail on a composed route, where they pass on one without what is drawn."""
+        members = self._members()
+        if not members:
+            return
+        session = self._written(_ROUND, members, profile)
+        tests = self._tests(session, profile, f"{{{','.join(members)}}}")
+        composed = [test for test in tests if test.pipeline.startswith(COMPOSED) and not test.pipeline.endswith(_PLAIN)]
+        plain = {
+            test.id: "/".join((test.framework, test.pipeline + _PLAIN, test.target, test.workload)) for test in composed
+        }
+        if not plain:
+            return
+        by_plain = self._results(session, _chosen(session, sorted({*plain.values()})))
+        right = {result.id for result in by_plain if result.outcome == Outcome.PASS}
+        meant = [test for test in composed if plain[test.id] in right]
+        results = self._results(
+            session, [test for test in meant if not self._is_shunned(test, [members[test.workload]])]
+        )
+        self.counts.programs += len({result.workload for result in results})
+        for result in results:
+            member = members[result.workload]
+            self._count(result, [member])
+            if fails(result):
+                yield Failure(member, result, profile, self.counts.rounds)
+
+    def _members(self) -> dict[str, CorpusMember]:
+        """Draw members of corpora, as many of each corpus that has so many."""
+        by_corpus: dict[str, list[str]] = defaultdict(list)
+        for name, entry in self._session.catalog.workloads.items():
+            if entry.member:
+                by_corpus[name.partition(MEMBER)[0]].append(name)
+        chance = random.Random(f"{self._seed}/{self.counts.rounds}/members")
+        most = ceil(_MEMBERS / max(len(by_corpus), 1))
+        drawn = chain.from_iterable(chance.sample(names, min(most, len(names))) for names in by_corpus.values())
+        return {name: CorpusMember(name) for name in drawn}
+
     def _by_pytorch(self, session: Session) -> list[TestResult]:
         """Return the results of workloads for which PyTorch without a compiler gives what the reference says."""
         results = self._ran(session, _chosen(session, [f"{_TORCH_EAGER}/{_PREFIX}*"]))
@@ -229,7 +274,7 @@ class Fuzzer:
 
     def _count(self, result: TestResult, programs: Sequence[AnyProgram]) -> None:
         self.counts.judged += len(programs)
-        self.counts.outputs += sum(len(program.returned) for program in programs)
+        self.counts.outputs += len(result.verdict["outputs"]) if result.verdict else 0
         self.counts.weak += len(result.weak)
         self.counts.undecided += len(_undecided(result))
         self.counts.routes.add(result.identity.cell)
@@ -295,9 +340,10 @@ class Fuzzer:
         run.raise_interruption()
         return run
 
-    def _tests(self, session: Session, profile: Profile) -> list[Test]:
+    def _tests(self, session: Session, profile: Profile, workloads: str = f"{_PREFIX}*") -> list[Test]:
+        """Return the tests of workloads that a glob names on all routes that take them."""
         found = []
-        for test in _chosen(session, [f"{cell}/{_PREFIX}*" for cell in self._wanted.cells]):
+        for test in _chosen(session, [f"{cell}/{workloads}" for cell in self._wanted.cells]):
             steps = _steps_of(test)
             if self._wanted.step and self._wanted.step not in steps:
                 continue
@@ -316,6 +362,8 @@ class Fuzzer:
         write_programs(root, programs, profile.sources)
         for name, route in self._routes(round).items():
             write_route(root, name, route)
+            if profile is CORPORA:
+                write_route(root, name + _PLAIN, route.without(route.parts))
 
     def write_variants(self, root: Path, name: str, round: int) -> dict[str, Variant]:
         """Write a composed route without each of its passes and steps, with each alone, and with none; return these by route."""
@@ -334,7 +382,7 @@ class Fuzzer:
         chance = random.Random(f"{self._seed}/{round}/routes")
         profile = _profile_of(round)
         loops = [*TO_LOOPS]
-        if profile is WORKLOADS:
+        if profile in (WORKLOADS, CORPORA):
             # Some have operations that are not linalg's.
             loops = []
         elif profile.dynamic:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 
 class Form(StrEnum):
@@ -117,6 +117,8 @@ class Program:
     seed: int = 0
     #: Sizes that are ``?`` in MLIR's types: the program reads them from its first input. ``None``: there is no such input.
     dynamic: frozenset[int] | None = None
+    #: The workload of the catalog that it is made of: none.
+    origin: ClassVar[str] = ""
 
     def with_inputs(self, seed: int) -> Program:
         """Return the program with other elements in its inputs."""

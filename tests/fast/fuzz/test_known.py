@@ -1,0 +1,61 @@
+"""Findings are known in the releases that a file says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlir_matrix.base.errors import CatalogError
+from mlir_matrix.base.paths import find_home
+from mlir_matrix.catalog.pins import read_pins
+from mlir_matrix.environments.session import Session
+from mlir_matrix.fuzz.findings import read_known
+from mlir_matrix.plan.session import session_of
+
+ROOT = Path(__file__).parents[3]
+ALWAYS, BEFORE_23, OF_TORCH_MLIR = "0" * 12, "1" * 12, "2" * 12
+
+
+@pytest.fixture(scope="module")
+def own() -> Session:
+    """A session of this repository's catalog."""
+    return session_of([ROOT], find_home())
+
+
+def write(file: Path, *findings: dict[str, Any]) -> Path:
+    """Write findings into a file, and return it."""
+    whole = [{"key": ALWAYS, "link": "https://example.com", "reason": "It is wrong.", **each} for each in findings]
+    file.write_text(json.dumps({"findings": whole}))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("release", "expected"),
+    [("22", {ALWAYS, BEFORE_23}), ("23.1", {ALWAYS}), ("24.0.0+torch-mlir.20261001", {ALWAYS, OF_TORCH_MLIR})],
+)
+def test_findings_are_known_in_their_releases(own: Session, tmp_path: Path, release: str, expected: set[str]) -> None:
+    file = write(
+        tmp_path / "known.yaml",
+        {},
+        {"key": BEFORE_23, "when": {"llvm": "<23"}},
+        {"key": OF_TORCH_MLIR, "carries": {"llvm": "tm-tensor"}},
+    )
+    session = own.with_pins(read_pins(own.catalog, [f"llvm={release}"]))
+    assert {ALWAYS, BEFORE_23, OF_TORCH_MLIR} & {*read_known(session, file)} == expected
+
+
+@pytest.mark.parametrize(
+    ("conditions", "message"),
+    [
+        ({"when": {"lvm": "<23"}}, "there is no component 'lvm'; did you mean 'llvm'?"),
+        ({"when": {"llvm": "until 23"}}, "'until 23' is no range of releases"),
+        ({"carries": {"llvm": "tm-tensors"}}, "no release of llvm carries 'tm-tensors'; did you mean 'tm-tensor'?"),
+    ],
+)
+def test_conditions_that_are_wrong(own: Session, tmp_path: Path, conditions: dict[str, Any], message: str) -> None:
+    with pytest.raises(CatalogError, match=r"known.yaml:1:\d+") as raised:
+        read_known(own, write(tmp_path / "known.yaml", conditions))
+    assert message in str(raised.value)

@@ -124,6 +124,7 @@ def test_two_that_are_wrong_alone_are_known_by_either(tmp_path: Path, parts: lis
     findings.known = {first.key: "https://example.com/1"}
     finding = look(findings, {parts[0]}, {parts[1]})
     assert (finding.known, finding.trouble) == ("https://example.com/1", "")
+    assert Path(finding.entry()["folder"], "finding.json").is_file()
     # The other one is found in a later round, in which no route has the known one.
     for round in range(1, 9):
         findings.fuzzer.write_variants(tmp_path / "later", ROUTE, round)

@@ -164,9 +164,10 @@ class Findings:
     def _write(self, finding: Finding) -> None:
         """Write a finding into the folder of its key."""
         folder = self.folder / finding.key
-        if folder != finding.folder and finding.folder.exists():
-            remove_folder(str(folder))
-            finding.folder.rename(folder)
+        if folder != finding.folder:
+            if finding.folder.exists():
+                remove_folder(str(folder))
+                finding.folder.rename(folder)
             finding.folder = folder
         if finding.reduced is not None:
             finding.reduced = finding.reduced.moved(folder / _REDUCED)

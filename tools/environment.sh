@@ -72,12 +72,21 @@ make_environment() {
         say "needs CPython 3.11, 3.12, 3.13 or 3.14; no python3 or python3.N on PATH is one (or set MATRIX_PYTHON)"
         exit 3
     fi
-    reason="first use"
-    [ ! -e "$environment/complete" ] || reason="$(readlink -m -- "$python") is gone"
-    say "$reason: making the program's own environment ($("$interpreter" -V), about 15 s)"
     mkdir -p "$cache/tool" || exit 3
     new=$(mktemp -d "$cache/tool/.new-XXXXXX") || exit 3
     trap 'rm -rf "$new"' EXIT INT TERM
+    # One process makes it, and others wait: a program would miss files while another process replaces them.
+    exec 9> "$cache/tool/.lock"
+    ! command -v flock > /dev/null || flock 9
+    if [ -x "$python" ] && [ -e "$environment/complete" ]; then
+        rm -rf "$new"
+        trap - EXIT INT TERM
+        exec 9>&-
+        return
+    fi
+    reason="first use"
+    [ ! -e "$environment/complete" ] || reason="$(readlink -m -- "$python") is gone"
+    say "$reason: making the program's own environment ($("$interpreter" -V), about 15 s)"
     if ! "$interpreter" -m venv "$new" >&2; then
         say "$interpreter cannot make virtual environments; on Debian and Ubuntu: apt install python3-venv"
         exit 3
@@ -88,8 +97,8 @@ make_environment() {
         exit 3
     fi
     : > "$new/complete"
-    # Whoever is first wins; both are the same.
     rm -rf "$environment"
     mv -T "$new" "$environment" 2>/dev/null || rm -rf "$new"
     trap - EXIT INT TERM
+    exec 9>&-
 }

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,20 @@ class Checkout:
         (folder / "tools" / "requirements.txt").write_text("")
         for name in ("matrix", "environment.sh"):
             shutil.copy(REPOSITORY / "tools" / name, folder / "tools" / name)
-        for name in ("cat", "chmod", "cksum", "dirname", "grep", "mkdir", "mktemp", "mv", "readlink", "rm", "sh"):
+        for name in (
+            "cat",
+            "chmod",
+            "cksum",
+            "dirname",
+            "flock",
+            "grep",
+            "mkdir",
+            "mktemp",
+            "mv",
+            "readlink",
+            "rm",
+            "sh",
+        ):
             found = shutil.which(name)
             assert found is not None
             (self.path / name).symlink_to(found)
@@ -59,7 +73,8 @@ class Checkout:
 
     def environments(self) -> list[str]:
         """The names of the environments, without their checksums."""
-        return sorted(path.name.rpartition("-")[0] for path in (self.home / "tool").iterdir())
+        names = [path.name for path in (self.home / "tool").iterdir()]
+        return sorted(name.rpartition("-")[0] for name in names if name != ".lock")
 
 
 @pytest.fixture
@@ -85,6 +100,15 @@ def test_each_python_has_an_environment_of_its_own(checkout: Checkout, tmp_path:
     assert checkout() == (str(old), f"matrix: {new} is gone: {says}")
     assert checkout() == (str(old), "")
     assert checkout.environments() == ["requirements-python3", f"requirements-{NAME}"]
+
+
+def test_first_uses_at_the_same_time_make_one_environment(checkout: Checkout, tmp_path: Path) -> None:
+    (checkout.path / "python3").symlink_to(prefix(tmp_path / "python"))
+    with ThreadPoolExecutor() as threads:
+        done = [each.result() for each in [threads.submit(checkout) for _ in range(3)]]
+    assert len({interpreter for interpreter, _ in done}) == 1
+    assert "".join(said for _, said in done).count("first use") == 1
+    assert len(checkout.environments()) == 1
 
 
 def test_tests_run_where_compiled_python_is_damaged(tmp_path: Path) -> None:

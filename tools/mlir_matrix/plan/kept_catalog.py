@@ -1,7 +1,7 @@
 """Load and check catalogs, or take them as an earlier command has kept them while none of their files has changed.
 
 Reading and checking some 400 files of YAML would be half of the time of a short command. A kept catalog is a pickle in the
-user's own cache. Whoever can write there can already run code as this user, because the cache also has the program's compiled code.
+user's own cache. That cache also has the program's compiled code, so a pickle adds no risk.
 """
 
 from __future__ import annotations

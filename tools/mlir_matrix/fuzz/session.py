@@ -55,8 +55,10 @@ _ROUND, _SINGLES, VARIANTS = "round", "singles", "variants"
 _CONVERTED = {"torch-to-tosa": TOSA, "torch-to-stablehlo": STABLEHLO}
 #: Composed routes of a round.
 ROUTES = 3
-#: How many members of corpora a round has, and how the names of composed routes end that have nothing of what was drawn.
-_MEMBERS, _PLAIN = 48, "-plain"
+#: How many members of corpora a round has.
+_MEMBERS = 48
+#: How the names of composed routes end that have nothing of what was drawn.
+_PLAIN = "-plain"
 #: One of so many programs that pass is compiled again.
 _COMPILED_AGAIN = 8
 

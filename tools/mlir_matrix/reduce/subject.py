@@ -341,7 +341,7 @@ def _of_numbers(
     """Find what is reduced of a test whose outputs are wrong."""
     found = localize(session, test, limits, fetching=False, listener=listener)
     levels = Levels(session, test)
-    begin, module = _best_level(levels, _steps_before(found), limits)
+    begin, module = _best_level(levels, found.steps_before_suspects, limits)
     name, side, linalg = _good_side(session, test, found, levels, begin, good, limits, listener)
     behaviour = WrongNumbers(
         bad=side_of(session, levels.graph, levels.own_run(), levels.source(begin), limits),
@@ -363,15 +363,6 @@ def _of_numbers(
         good=name,
         guilty=found.suspects[0] if len(found.suspects) == 1 else "",
     )
-
-
-def _steps_before(found: Localized) -> int:
-    """Return the number of steps before the wrong one; 0 if it is not known."""
-    suspects = found.conclusion.suspects
-    first = found.first + 1
-    if len(suspects) == 1 and first <= suspects[0] <= found.first + len(found.steps):
-        return suspects[0] - first
-    return 0
 
 
 def _best_level(levels: Levels, steps: int, limits: Limits) -> tuple[int, Module]:

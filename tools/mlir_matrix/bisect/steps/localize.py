@@ -55,6 +55,14 @@ class Localized:
     def suspects(self) -> list[str]:
         return [self.parts[index].name for index in self.conclusion.suspects]
 
+    @property
+    def steps_before_suspects(self) -> int:
+        """Return the number of steps before the first suspect; 0 if that is not a step, or if there is none."""
+        if not self.conclusion.suspects:
+            return 0
+        steps = min(self.conclusion.suspects) - self.first - 1
+        return steps if 0 <= steps < len(self.steps) else 0
+
 
 class LevelPlanner:
     """Adds a failing test and its continuations to one graph."""

@@ -18,9 +18,9 @@ from mlir_matrix.catalog.models.base import FLOATS
 from mlir_matrix.expand.checks.validate import validate
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import plan_tests, select_tests
+from mlir_matrix.reduce.levels import framework_of
 from mlir_matrix.reduce.program import Interface, interface_of
 from mlir_matrix.reduce.reduced import Reduced
-from mlir_matrix.reduce.subject import framework_of
 from mlir_matrix.results.commands_script import SCRIPT, CommandScripts
 from mlir_matrix.results.results import TestResult
 from mlir_matrix.results.run_plan import run_plan

@@ -223,7 +223,10 @@ class NameGlob:
         fullmatch = re.compile(expression).fullmatch
         return lambda name: fullmatch(name) is not None
 
-    def select(self, names: Iterable[str]) -> list[str]:
+    def select(self, names: Collection[str]) -> list[str]:
+        """Return the names that it matches. ``names`` has each name once."""
+        if self.literal:
+            return [self.pattern] if self.pattern in names else []
         matches = self.matches
         return [name for name in names if matches(name)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from mlir_matrix.base.names import PatternError, did_you_mean, name_glob, printable
 from mlir_matrix.catalog.catalog import Catalog, Entry
@@ -52,7 +52,7 @@ class Checker:
             return None
         return found
 
-    def matches(self, where: Source, what: str, pattern: str, names: Iterable[str], *keys: Key) -> list[str]:
+    def matches(self, where: Source, what: str, pattern: str, names: Collection[str], *keys: Key) -> list[str]:
         """Return the names that a pattern matches; add a problem if it is not valid or matches none."""
         try:
             glob = name_glob(pattern)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from itertools import chain
 
 from mlir_matrix.base.names import did_you_mean, printable
@@ -19,7 +19,7 @@ def check(checker: Checker) -> None:
     first: dict[tuple[str, str], LocatedLayer[CostLayer]] = {}
     for layer in catalog.cost_layers:
         document, at = layer.document, ("layers", layer.index)
-        workloads: Iterable[str] = catalog.workloads
+        workloads: Collection[str] = catalog.workloads
         if layer.workload is not None:
             workloads = [layer.workload]
             if not checker.known(layer.source, "workload", layer.workload, catalog.workloads):

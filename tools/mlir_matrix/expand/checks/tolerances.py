@@ -6,7 +6,7 @@ workloads, targets, pipelines and frameworks have few distinct masks of layers, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from itertools import product
 
 from mlir_matrix.actions.expr.expression import ExpressionError
@@ -34,7 +34,7 @@ def check(checker: Checker) -> None:
 def _layer(checker: Checker, layer: LocatedLayer[Layer]) -> None:
     """Check that the names that a layer matches exist, and that its bounds are 0 or more."""
     catalog, match = checker.catalog, layer.document.match
-    workloads: Iterable[str] = catalog.workloads
+    workloads: Collection[str] = catalog.workloads
     if layer.workload is not None:
         workloads = [layer.workload]
         if not checker.known(layer.source, "workload", layer.workload, catalog.workloads):
@@ -99,7 +99,7 @@ def _bounds(checker: Checker, layer: LocatedLayer[Layer], outputs: Iterable[tupl
             wrong(key, f"'{key}' is {values[key]:g} for the {tensor.dtype} output {name}/{output}: {why}")
 
 
-def match_names(checker: Checker, layer: LocatedLayer[LayerT], key: str, names: Iterable[str]) -> list[str]:
+def match_names(checker: Checker, layer: LocatedLayer[LayerT], key: str, names: Collection[str]) -> list[str]:
     """Return the names that the patterns of a ``match`` key match; add a problem for each pattern without a match."""
     given = getattr(layer.document.match, key)
     if given is None:

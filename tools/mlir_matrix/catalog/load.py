@@ -76,35 +76,28 @@ _PARENTS: Mapping[str, frozenset[str] | None] = {
 FOLDERS = (*_PARENTS, "containers", "golden")
 
 
-def load(roots: Sequence[Path]) -> Catalog:
+def load(roots: Sequence[Path], first: Loader | None = None) -> Catalog:
     """Load the catalogs in ``roots``: this repository first, then each of the user's.
 
-    Contradictions among files are found by :func:`mlir_matrix.expand.checks.validate.validate`.
+    Contradictions among files are found by :func:`mlir_matrix.expand.checks.validate.validate`. ``first``: what has read the
+    first root, and nothing else.
 
     Raises CatalogError with a line for each thing that is wrong, at most twenty.
     """
-    loader = _Loader()
-    for index, path in enumerate(roots):
-        loader.root(path, shown="" if index == 0 else str(path))
-    loader.members()
-    loader.problems.raise_if_any()
-    found: Any = {name: dict(sorted(entries.items())) for name, entries in loader.found.items()}
-    return Catalog(
-        roots=tuple(roots),
-        layers=(*loader.general, *loader.specific),
-        cost_layers=(*loader.general_costs, *loader.specific_costs),
-        known_good=tuple(loader.known_good),
-        quarantines=tuple(loader.quarantines),
-        known_findings=tuple(loader.known_findings),
-        golden_files=tuple(loader.golden),
-        over=loader.problems.over,
-        without_data=loader.without_data,
-        containers=toolchains.Containers(**loader.containers),
-        **found,
-    )
+    loader = first or read_first(roots[0])
+    for path in roots[1:]:
+        loader.read(path, shown=str(path))
+    return loader.catalog(roots)
 
 
-class _Loader:
+def read_first(root: Path) -> Loader:
+    """Read the first catalog, whose files are shown without its folder."""
+    loader = Loader()
+    loader.read(root, shown="")
+    return loader
+
+
+class Loader:
     """Reads catalog folders; collects entries and problems."""
 
     def __init__(self) -> None:
@@ -127,7 +120,26 @@ class _Loader:
         self._roots: set[str] = set()
         self._folded: dict[tuple[str, str], Entry[Any]] = {}
 
-    def root(self, path: Path, shown: str) -> None:
+    def catalog(self, roots: Sequence[Path]) -> Catalog:
+        """Return what was read of these roots. Raise CatalogError."""
+        self._members()
+        self.problems.raise_if_any()
+        found: Any = {name: dict(sorted(entries.items())) for name, entries in self.found.items()}
+        return Catalog(
+            roots=tuple(roots),
+            layers=(*self.general, *self.specific),
+            cost_layers=(*self.general_costs, *self.specific_costs),
+            known_good=tuple(self.known_good),
+            quarantines=tuple(self.quarantines),
+            known_findings=tuple(self.known_findings),
+            golden_files=tuple(self.golden),
+            over=self.problems.over,
+            without_data=self.without_data,
+            containers=toolchains.Containers(**self.containers),
+            **found,
+        )
+
+    def read(self, path: Path, shown: str) -> None:
         """Read one catalog folder."""
         root = Root(path, shown, self.problems)
         where = shown or str(path)
@@ -171,7 +183,7 @@ class _Loader:
         self._containers(root)
         self._goldens(root)
 
-    def members(self) -> None:
+    def _members(self) -> None:
         """Add the members of corpora, and the programs of workloads in a foreign form; validation reports unknown forms."""
         forms, workloads, corpora = self.found["sources"], self.found["workloads"], self.found["corpora"]
         self._take_data()

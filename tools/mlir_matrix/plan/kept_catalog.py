@@ -1,7 +1,8 @@
 """Load and check catalogs, or take them as an earlier command has kept them while none of their files has changed.
 
-Reading and checking some 400 files of YAML would be half of the time of a short command. A kept catalog is a pickle in the
-user's own cache. That cache also has the program's compiled code, so a pickle adds no risk.
+Reading and checking some 400 files of YAML would be half of the time of a short command. Where catalogs of the user have
+changed, only the user's are read again. What is kept is a pickle in the user's own cache. That cache also has the program's
+compiled code, so a pickle adds no risk.
 """
 
 from __future__ import annotations
@@ -12,17 +13,53 @@ import pickle
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from mlir_matrix.base.digest import digest_value
 from mlir_matrix.base.fingerprint import fingerprint_of, is_covered
 from mlir_matrix.base.kept_file import KeptFile
 from mlir_matrix.base.paths import Home
 from mlir_matrix.catalog.catalog import Catalog
-from mlir_matrix.catalog.load import load
+from mlir_matrix.catalog.load import Loader, load, read_first
 from mlir_matrix.expand.checks.validate import validate
 
-#: Catalogs of a user that are kept; this repository's takes a megabyte.
-_MOST = 8
+#: Kept files of a user: of each set of catalogs, and of the first one. This repository takes a megabyte.
+_MOST = 9
+
+
+class _Kept:
+    """What an earlier command has made of folders, while none of their files has changed."""
+
+    def __init__(self, home: Home, key: Sequence[object], folders: Sequence[str]) -> None:
+        """``key`` names it, with the interpreter.
+
+        Raise OSError if a folder is missing, or has links, which a fingerprint does not cover.
+        """
+        # ascii(), because names of files need not be UTF-8.
+        name = digest_value(ascii([sys.executable, *key]))
+        self._file = KeptFile(f"{home.cache}/kept-catalogs", f"{name}.pickle", _MOST)
+        self._folders = folders
+        self._sources = fingerprint_of(folders)
+        self._state = self._sources.digest().encode()
+
+    def read(self) -> Any:
+        """Return it; None if there is none."""
+        try:
+            known, _, data = self._file.read().partition(b"\n")
+        except (OSError, ValueError):
+            return None
+        if known != self._state:
+            return None
+        found = pickle.loads(data)  # noqa: S301 - a file of this user, which is not damaged
+        with contextlib.suppress(OSError):
+            os.utime(self._file.path)
+        return found
+
+    def write(self, made: object) -> None:
+        """Keep what was made of the files, unless one may have changed meanwhile."""
+        with contextlib.suppress(OSError):
+            if self._sources.is_settled() and fingerprint_of(self._folders).digest().encode() == self._state:
+                self._file.write(self._state + b"\n" + pickle.dumps(made, pickle.HIGHEST_PROTOCOL))
 
 
 def load_catalog(roots: Sequence[Path], home: Home, *, stale_goldens: bool = False) -> Catalog:
@@ -30,43 +67,41 @@ def load_catalog(roots: Sequence[Path], home: Home, *, stale_goldens: bool = Fal
 
     ``stale_goldens``: accept stale goldens.
     """
-    folders = list(map(os.path.abspath, roots))
-    # A catalog shows its files as they are named. ascii(), because names of files need not be UTF-8.
-    name = digest_value(ascii([sys.executable, list(map(str, roots)), folders, stale_goldens]))
-    file = KeptFile(f"{home.cache}/kept-catalogs", f"{name}.pickle", _MOST)
+    # A catalog shows its files as they are named.
+    named, folders = list(map(str, roots)), list(map(os.path.abspath, roots))
     try:
-        sources = fingerprint_of(folders)
+        kept = _Kept(home, [named, folders, stale_goldens], folders)
     except OSError:
-        # A folder is missing, or has links, which a fingerprint does not cover.
-        return validate(load(roots), stale_goldens=stale_goldens)
-    state = sources.digest().encode()
-    kept = _read(file, state)
-    if kept is not None:
-        return kept
-    catalog = validate(load(roots), stale_goldens=stale_goldens)
-    with contextlib.suppress(OSError):
-        if _is_covered(catalog) and sources.is_settled() and fingerprint_of(folders).digest().encode() == state:
-            data = pickle.dumps((catalog, _looked_for(catalog)), pickle.HIGHEST_PROTOCOL)
-            file.write(state + b"\n" + data)
+        return validate(load(roots, _first(roots, home)), stale_goldens=stale_goldens)
+    found = kept.read()
+    if found is not None:
+        catalog: Catalog
+        looked_for: dict[str, bool]
+        catalog, looked_for = found
+        if looked_for == {path: os.path.isdir(path) for path in looked_for}:
+            return catalog
+    catalog = validate(load(roots, _first(roots, home)), stale_goldens=stale_goldens)
+    if _is_covered(catalog):
+        kept.write((catalog, _looked_for(catalog)))
     return catalog
 
 
-def _read(file: KeptFile, state: bytes) -> Catalog | None:
-    """Return the kept catalog of a state; None if there is none."""
+def _first(roots: Sequence[Path], home: Home) -> Loader:
+    """Return what has read the first catalog. It is kept where there are others, because those of a user change more often."""
+    root = roots[0]
+    if len(roots) == 1:
+        return read_first(root)
+    folder = os.path.abspath(root)
     try:
-        known, _, data = file.read().partition(b"\n")
-    except (OSError, ValueError):
-        return None
-    if known != state:
-        return None
-    catalog: Catalog
-    looked_for: dict[str, bool]
-    catalog, looked_for = pickle.loads(data)  # noqa: S301 - a file of this user, which is not damaged
-    if looked_for != {path: os.path.isdir(path) for path in looked_for}:
-        return None
-    with contextlib.suppress(OSError):
-        os.utime(file.path)
-    return catalog
+        kept = _Kept(home, ["first", str(root), folder], [folder])
+    except OSError:
+        return read_first(root)
+    found: Loader | None = kept.read()
+    if found is None:
+        found = read_first(root)
+        if not found.problems.found:
+            kept.write(found)
+    return found
 
 
 def _is_covered(catalog: Catalog) -> bool:

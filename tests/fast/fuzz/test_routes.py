@@ -15,11 +15,14 @@ from mlir_matrix.base.paths import find_home
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.load import load
 from mlir_matrix.expand.select import choose
+from mlir_matrix.fuzz.commands import ROUTES as DEFAULT
+from mlir_matrix.fuzz.commands import wanted_by
 from mlir_matrix.fuzz.compose import Composer, Coverage
 from mlir_matrix.fuzz.findings import key_of
 from mlir_matrix.fuzz.profiles import PROFILES
 from mlir_matrix.fuzz.programs import write_programs
 from mlir_matrix.fuzz.routes import FROM_LOOPS, LOWERS_VECTORS, PASSES, TO_LOOPS, Route, draw_routes, write_route
+from mlir_matrix.fuzz.session import Wanted
 from mlir_matrix.plan.session import session_of
 from support.recordings import result
 
@@ -44,6 +47,19 @@ def written(root: Path, routes: Mapping[str, Route]) -> dict[str, list[str]]:
         parts = [own_steps[name]["passes"].split(",") if name in own_steps else [name] for name in names]
         found[path.stem] = list(chain(*parts))
     return found
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ((), Wanted(DEFAULT)),
+        (("jax/*/*",), Wanted(("jax/*/*",))),
+        (("bufferize",), Wanted(["*/*/*"], "bufferize")),
+        (("jax/*/*", "bufferize"), Wanted(["jax/*/*"], "bufferize")),
+    ],
+)
+def test_words_choose_routes_and_a_step(own: Catalog, words: tuple[str, ...], wanted: Wanted) -> None:
+    assert wanted_by(words, own) == wanted
 
 
 @pytest.mark.parametrize("wanted", ["linalg-tile-vectorize", "math-expand"])

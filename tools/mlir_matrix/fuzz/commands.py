@@ -94,7 +94,7 @@ def fuzz_command(
     Exit code: 0 nothing new; 1 a finding that is not known; 3 the infrastructure failed.
     """
     began = time.monotonic()
-    wanted = _wanted(routes, current.catalog)
+    wanted = wanted_by(routes, current.catalog)
     words = options.words_of_run(context, fuzz_command)
     known_findings = read_known(current, known)
     folder = (out or find_home().state / "fuzz").absolute()
@@ -151,7 +151,7 @@ def _fuzz(
     return None
 
 
-def _wanted(words: Sequence[str], catalog: Catalog) -> Wanted:
+def wanted_by(words: Sequence[str], catalog: Catalog) -> Wanted:
     """Return the routes of words that are globs of cells, or one step. Raise UsageError."""
     steps = [word for word in words if "/" not in word]
     if not steps:

@@ -15,11 +15,13 @@ from typing import Any
 from mlir_matrix.containers.reaper import LABEL
 from support.daemon import Daemon
 from support.downstream import Downstream, processes, tree
-from support.hostile import GOOD, JAX, LEFT, NAME
+from support.hostile import CELLS, GOOD, JAX, LEFT, NAME
 from support.workspace import Report, Workspace, new_home, wait_until
 
 MEMORY_MB = 1024
-CELL = "jax/linalg-loops/x86_64"
+CELL = CELLS["jax"]
+#: A test of two actions, in a small image.
+SMALL = "mlir/linalg-named-canonical/ir/named"
 
 #: Where a container answers otherwise than this machine does: it has its own root, its own users and its own first process.
 ELSEWHERE = {
@@ -73,7 +75,7 @@ SLOW = "forks_without_end"
 def served(folder: Path, daemon: Daemon) -> Workspace:
     """A workspace with a daemon, once that has the images that most tests need ."""
     made = Workspace(new_home(folder / "home"), more={"DOCKER_HOST": daemon.host})
-    test = "jax/linalg-loops/x86_64/transpose"
+    test = f"{CELL}/transpose"
     for words in (("container", "build", test), ("run", test, "--executor", "docker", "--timeout", "900", "--quiet")):
         done = made(*words)
         assert done.code == 0, done.stderr + done.stdout
@@ -110,12 +112,22 @@ def check_ended(how: signal.Signals, workspace: Workspace, folder: Path, daemon:
         assert wait_until(lambda: processes(name=LEFT))
         process.send_signal(how)
         _, err = process.communicate(timeout=120)
-    assert process.returncode == (-how if how == signal.SIGKILL else 128 + how)
-    assert "Traceback" not in err
-    assert wait_until(lambda: not processes(name=LEFT))
+    check_end(process.returncode, err, how)
     if how == signal.SIGKILL:
         assert left(daemon), "nobody is there to remove it"
-        run(workspace, "mlir/linalg-loops/x86_64/transpose")
+        run(workspace, SMALL)
+    check_nothing_stays(workspace, daemon)
+
+
+def check_end(code: int, err: str, how: signal.Signals) -> None:
+    """A run has ended by a signal, and what it ran has, too."""
+    assert code == (-how if how == signal.SIGKILL else 128 + how)
+    assert "Traceback" not in err
+    assert wait_until(lambda: not processes(name=LEFT))
+
+
+def check_nothing_stays(workspace: Workspace, daemon: Daemon) -> None:
+    """There are no containers, and no folders of actions."""
     assert left(daemon) == []
     assert os.listdir(workspace.actions / "scratch") == []
 

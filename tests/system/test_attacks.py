@@ -24,7 +24,7 @@ from mlir_matrix.environments.lockfiles.wheels import lock_file, write_lock
 from support import wheelhouse
 from support.attacks import ATTACKS, GONE, PRELUDE, READ_ONLY, attacks_by
 from support.downstream import Downstream
-from support.hostile import GOOD
+from support.hostile import CELLS, GOOD
 from support.machine import WHO, interpreter_of_all
 from support.workspace import Workspace, new_home
 
@@ -181,7 +181,7 @@ def check_elsewhere(workspace: Workspace, folder: Path, executor: str) -> None:
         for word, value in (("@victim", folder / "victim"), ("@terminal", "/dev/pts/0"), ("@port", 9)):
             source = source.replace(word, str(value))
         catalog.workload(name, jax=source)
-    words = [f"jax/linalg-loops/x86_64/{name}" for name in attacks]
+    words = [f"{CELLS['jax']}/{name}" for name in attacks]
     done = workspace("run", *words, "--catalog", catalog.root, "--executor", executor, "--format", "json", "--quiet")
     failed = {test["id"]: test["reason"] for test in json.loads(done.stdout)["tests"] if test["outcome"] != "pass"}
     assert (done.code, failed) == (0, {})

@@ -257,7 +257,10 @@ def test_the_page_shows_what_happens(docker: Daemon, tmp_path: Path, monkeypatch
     shown = [block for block in blocks(REPOSITORY / "docs" / "containers.md") if block.words == ("console", "daemon")]
     assert shown
     home = new_home(tmp_path / "home")
-    for image in docker.docker("image", "ls", "--quiet", "--filter", "label=mlir-matrix.format").split():
-        docker.docker("image", "rm", "--force", image)
+    # Those that the page makes. Others are for other tests.
+    for name in NAMES:
+        label = f"label=mlir-matrix.environment={name}"
+        for image in docker.docker("image", "ls", "--quiet", "--filter", label).split():
+            docker.docker("image", "rm", "--force", image)
     for block in shown:
         perform(block, tmp_path, home, f"containers.md:{block.line}")

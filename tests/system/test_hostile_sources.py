@@ -21,15 +21,13 @@ import pytest
 
 from support.contained import BY_THE_WORKER
 from support.downstream import Downstream, processes, tree
-from support.hostile import CASES, CONTAINED, GOOD, INNOCENT_MLIR, JAX, LEFT, MLIR, REFERENCES, TORCH
+from support.hostile import CASES, CELLS, CONTAINED, GOOD, INNOCENT_MLIR, JAX, LEFT, MLIR, REFERENCES, TORCH
 from support.machine import namespaces
 from support.workspace import ENDLESS_S, ENDS_S, Report, Workspace, bazel_servers, new_home
 
 #: By executor: local has all in a few workers, Bazel each in a process of its own.
 INNOCENT = {
-    executor: [
-        f"{framework}/linalg-loops/x86_64/good_{n}" for framework in ("jax", "pytorch", "mlir") for n in range(number)
-    ]
+    executor: [f"{cell}/good_{n}" for cell in CELLS.values() for n in range(number)]
     for executor, number in (("local", 4), ("bazel", 1))
 }
 #: Of what the worker alone sees, by Bazel a few.
@@ -42,7 +40,7 @@ TRIED = {
         if test.startswith("jax/")
         if (name := test.rpartition("/")[2]) in _FEW or name not in BY_THE_WORKER
     ]
-    + [f"mlir/linalg-loops/x86_64/{name}" for name in ("m_divides", "m_memory", "m_broken")],
+    + [f"{CELLS['mlir']}/{name}" for name in ("m_divides", "m_memory", "m_broken")],
 }
 
 
@@ -199,7 +197,7 @@ def test_verdicts_about_code_are_kept_and_others_are_not(aftermath: Aftermath) -
     # What ends without a word may have been ended by the machine, what leaves a damaged folder may not have done that.
     unsure = "exit code|claims an outcome|left an outcome|reported success|damaged its folder"
     kept = [test for test in said if re.search(f"SIGSEGV|import-failed(?!.*({unsure}))", said[test])]
-    lost = [f"jax/linalg-loops/x86_64/{name}" for name in ("bomb", "kills_itself")]
+    lost = [f"{CELLS['jax']}/{name}" for name in ("bomb", "kills_itself")]
     assert len(kept) >= 8
     assert all(re.search("timed-out|SIGKILL", said[test]) for test in lost)
     again = aftermath.run_again(kept, ENDS_S)
@@ -212,7 +210,7 @@ def test_verdicts_about_code_are_kept_and_others_are_not(aftermath: Aftermath) -
 @pytest.mark.parametrize("name", ["daemon", "bomb"])
 def test_what_failures_leave_has_what_came_before(aftermath: Aftermath, name: str) -> None:
     """Whoever made it, and from whichever run it is known."""
-    folder = Path(aftermath.tests[f"jax/linalg-loops/x86_64/{name}"]["kept"])
+    folder = Path(aftermath.tests[f"{CELLS['jax']}/{name}"]["kept"])
     assert {"result.json", "repeat.sh", f"01-inputs-{name}-x.npy"} <= {path.name for path in folder.iterdir()}
 
 

@@ -52,7 +52,9 @@ def test_executors_agree(
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", daemon.host)
     home = apart(containers, tmp_path / "home").folders
-    found = run_by(home, broken, ExecutorOptions(executor="docker"), ["mlir/linalg-loops/x86_64/mlp"], ["m_divides"])
+    found = run_by(
+        home, broken, ExecutorOptions(executor="docker"), ["mlir/linalg-vectorized/x86_64/mlp"], ["m_divides"]
+    )
     check_agreement(found, local)
     assert found.executed > 10
     assert left(daemon) == []

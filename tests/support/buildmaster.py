@@ -31,6 +31,8 @@ class Master:
         self._stack = ExitStack()
         self._www, self._port = choose_port(), choose_port()
         self.workers: dict[str, subprocess.Popen[bytes]] = {}
+        #: Numbers of builders by name, once they have been asked for.
+        self._builders: dict[str, int] = {}
         self._call("buildbot", "create-master", "-q", "master")
         master = folder / "master"
         (master / "master.cfg").write_text(
@@ -96,7 +98,9 @@ class Master:
             return int(json.load(answer)["result"][0])
 
     def builder(self, name: str) -> int:
-        return next(int(each["builderid"]) for each in self.get("builders")["builders"] if each["name"] == name)
+        if name not in self._builders:
+            self._builders |= {each["name"]: int(each["builderid"]) for each in self.get("builders")["builders"]}
+        return self._builders[name]
 
     def builds(self, builder: str) -> list[Build]:
         """All builds of a builder, the first one first."""
@@ -105,7 +109,9 @@ class Master:
 
     def wait(self, builder: str, count: int) -> Build:
         """Wait for the end of a builder's build of this number."""
-        self.until(lambda: len([each for each in self.builds(builder) if each.complete]) >= count)
+        # One request each time: the master has other work to do.
+        complete = f"builders/{self.builder(builder)}/builds?complete=true"
+        self.until(lambda: len(self.get(complete)["builds"]) >= count)
         return self.builds(builder)[count - 1]
 
     def until(self, true: Callable[[], object]) -> None:

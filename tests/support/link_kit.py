@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from mlir_matrix.expand.select import choose
 from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import plan_tests
-from support.workspace import results
+from support.workspace import Workspace, new_home, results
 
 #: Bytes that may be left of former drivers.
 _MOST_KEPT = 8_000_000
@@ -34,3 +35,15 @@ def build_link_kit(current: Session) -> Path:
             remove_folder(str(folder))
             run_graph(own, Graph(actions=actions), limits=Limits(jobs=1))
     return folder
+
+
+def copy_link_kit(kit: Path, cache: Path) -> None:
+    """Make an action cache that has what kernels are linked with, and nothing else."""
+    shutil.copytree(kit, cache, ignore=shutil.ignore_patterns("scratch", "uses*", "size"))
+
+
+def home_with(link_kit: Path, folder: Path) -> Workspace:
+    """Make a home with such an action cache."""
+    home = new_home(folder)
+    copy_link_kit(link_kit, home / "actions")
+    return Workspace(home)

@@ -91,6 +91,12 @@ class Workspace:
         }
         return env | ({"MATRIX_ROOT": str(self.root)} if self.root else {}) | dict(self.more)
 
+    def with_copy(self, root: Path) -> Workspace:
+        """Return this home with a copy of the catalog that a test may change."""
+        for room in ROOMS:
+            shutil.copytree(REPOSITORY / room, root / room)
+        return Workspace(self.home, root=root)
+
     @property
     def actions(self) -> Path:
         """Where the action cache is."""

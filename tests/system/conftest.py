@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,8 +21,8 @@ from mlir_matrix.execute.eviction import evict
 from support.agreement import Came, run, write_broken
 from support.contained import apart, served
 from support.daemon import Daemon, dockerd, unsupported
-from support.link_kit import build_link_kit
-from support.workspace import REPOSITORY, ROOMS, Report, Workspace, bazel_folder, end_bazel, new_home
+from support.link_kit import build_link_kit, home_with
+from support.workspace import Report, Workspace, bazel_folder, end_bazel, new_home
 
 _libc = ctypes.CDLL(None, use_errno=True)
 #: Bytes that the lasting cache may hold: those of smoke a dozen times.
@@ -68,9 +67,7 @@ def fresh(link_kit: Path, tmp_path: Path) -> Callable[[str], Workspace]:
     """Make homes whose action cache has what kernels are linked with, and nothing else: ``fresh("first")``."""
 
     def make(name: str) -> Workspace:
-        home = new_home(tmp_path / name)
-        shutil.copytree(link_kit, home / "actions", ignore=shutil.ignore_patterns("scratch", "uses*", "size"))
-        return Workspace(home)
+        return home_with(link_kit, tmp_path / name)
 
     return make
 
@@ -90,10 +87,7 @@ def local(warm: Workspace, broken: Path) -> Came:
 @pytest.fixture
 def copied(warm: Workspace, tmp_path: Path) -> Workspace:
     """The shared home with a copy of the catalog that a test may change."""
-    root = tmp_path / "copy"
-    for room in ROOMS:
-        shutil.copytree(REPOSITORY / room, root / room)
-    return Workspace(warm.home, root=root)
+    return warm.with_copy(tmp_path / "copy")
 
 
 @pytest.fixture(scope="session")

@@ -17,8 +17,9 @@ from mlir_matrix.buildbot.state import FAILURE, RETRY, SKIPPED, SUCCESS
 from support.buildmaster import Build, Master
 from support.downstream import Downstream, processes
 from support.hostile import INNOCENT_MLIR
+from support.link_kit import home_with
 from support.machine import program
-from support.workspace import REPOSITORY, Workspace, new_home, wait_until
+from support.workspace import REPOSITORY, Workspace, wait_until
 
 CONFIG = """
 from buildbot.plugins import schedulers, steps, util
@@ -122,9 +123,9 @@ class Lab:
 
 
 @pytest.fixture(scope="module")
-def lab(c_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def lab(link_kit: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     folder = tmp_path_factory.mktemp("lab")
-    made = Lab(folder, Workspace(new_home(folder / "home")))
+    made = Lab(folder, home_with(link_kit, folder / "home"))
     with made.master:
         yield made
         assert "Traceback (most recent call last)" not in made.master.log()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,8 @@ import pytest
 
 from mlir_matrix.actions.sandbox.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.catalog.golden_files import RECORD
-from support.downstream import Downstream, tree
+from support.downstream import WORKLOAD, Downstream, tree
+from support.hostile import INNOCENT_MLIR
 from support.workspace import REPOSITORY, Finished, Workspace
 
 TEST = "mlir/linalg-loops/x86_64/wide"
@@ -90,20 +92,32 @@ class Wide(Downstream):
         return {path.name for path in (self.root / "golden/wide").iterdir()} - {"tolerances.yaml", RECORD}
 
 
+def begin(folder: Path) -> Wide:
+    catalog = Wide(folder / "catalog")
+    catalog.describe()
+    catalog.source()
+    catalog.write("golden/wide/tolerances.yaml", TOLERANCES)
+    return catalog
+
+
 @pytest.fixture
 def wide(tmp_path: Path) -> Wide:
-    made = Wide(tmp_path / "catalog")
-    made.describe()
-    made.source()
-    made.write("golden/wide/tolerances.yaml", TOLERANCES)
-    return made
+    return begin(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def made(workspace: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Wide:
+    """With its golden."""
+    first = begin(tmp_path_factory.mktemp("made"))
+    assert update(workspace, first, "--write").code == 0
+    return first
 
 
 @pytest.fixture
-def ready(wide: Wide, workspace: Workspace) -> Wide:
-    """With its golden."""
-    assert update(workspace, wide, "--write").code == 0
-    return wide
+def ready(made: Wide, tmp_path: Path) -> Wide:
+    """With its golden, to be changed."""
+    shutil.copytree(made.root, tmp_path / "catalog")
+    return Wide(tmp_path / "catalog")
 
 
 def update(workspace: Workspace, catalog: Wide, *more: str) -> Finished:
@@ -144,15 +158,16 @@ def test_a_large_golden_is_a_sketch_and_what_is_right_passes(workspace: Workspac
     ids=["one element", "one block", "one infinity"],
 )  # fmt: skip
 def test_a_wrong_kernel_fails_by_it(
-    workspace: Workspace, ready: Wide, fault: dict[str, Any], words: tuple[str, ...]
+    workspace: Workspace, ready: Wide, tmp_path: Path, fault: dict[str, Any], words: tuple[str, ...]
 ) -> None:
     ready.source(**fault)
-    test = judged(workspace, ready, 1)
+    results = tmp_path / "results.json"
+    told = workspace("run", TEST, "--catalog", ready.root, "--quiet", "--results", results)
+    (test,) = json.loads(results.read_text())["tests"]
     assert test["outcome"] == "mismatch"
     for each in words:
         assert each in test["reason"], test["reason"]
     assert test["verdict"]["outputs"][0]["sketch"]["wrong_blocks"] == 1
-    told = workspace("run", TEST, "--catalog", ready.root, "--quiet")
     assert told.code == 1
     assert words[1] in told.stdout
 
@@ -255,36 +270,45 @@ def test_a_reference_that_changed_makes_its_golden_stale(workspace: Workspace, r
     assert judged(workspace, ready, 0)["outcome"] == "pass"
 
 
-@pytest.mark.parametrize(
-    ("reference", "line", "reason"),
-    [
-        ("def reference(x, b):\n    y = x\n    return y[99999]\n", 3, "IndexError: "),
-        ("import numpy\n\ndef reference(x, b):\n    return x[1:]\n", 3, "output y: reference() returns the shape "),
-        ("\ndef reference(x, b) return x\n", 2, "SyntaxError: "),
-    ],
-    ids=["raises", "another shape", "broken"],
-)
-def test_a_broken_reference_is_an_error_of_the_catalog(
-    workspace: Workspace, ready: Wide, reference: str, line: int, reason: str
-) -> None:
-    before = tree(ready.root / "golden")
-    ready.describe(reference=reference)
-    done = update(workspace, ready, "--write")
-    place = f"{ready.root}/matrix/workloads/wide/reference.py:{line}: {reason}"
+#: A reference, the line of its fault, and how its reason begins.
+BROKEN = {
+    "raises": ("def reference(x):\n    y = x\n    return y[99999]\n", 3, "IndexError: "),
+    "shape": (
+        "import numpy\n\ndef reference(x):\n    return x[1:]\n", 3, "output y: reference() returns the shape "
+    ),
+    "syntax": ("\ndef reference(x) return x\n", 2, "SyntaxError: "),
+}  # fmt: skip
+
+
+def test_a_broken_reference_is_an_error_of_the_catalog(workspace: Workspace, tmp_path: Path) -> None:
+    catalog = Downstream(tmp_path / "catalog")
+    places = {}
+    for name, (reference, line, reason) in BROKEN.items():
+        catalog.workload(name, reference=reference, linalg=INNOCENT_MLIR)
+        places[name] = f"{catalog.root}/matrix/workloads/{name}/reference.py:{line}: {reason}"
+    before = tree(catalog.root / "golden")
+    done = workspace("golden", "update", "--write", *BROKEN, "--catalog", catalog.root)
     assert done.code == 2
-    assert done.stderr.startswith(place), done.stderr
-    assert tree(ready.root / "golden") == before
+    for place in places.values():
+        assert f"\n{place}" in f"\n{done.stderr}", done.stderr
+    assert tree(catalog.root / "golden") == before
     # Where its result is computed in each run, nothing under test has failed; an audit needs it, too.
-    ready.describe(reference=reference, document=f"{DOCUMENT}golden: computed\n", rows=20)
-    ready.source(rows=20)
-    for name in ("y.sketch.npy", RECORD):
-        (ready.root / "golden/wide" / name).unlink()
-    test = judged(workspace, ready, 2)
-    assert (test["outcome"], test["stage"], test["expected"]) == ("infra-error", "judge", False)
-    assert test["reason"].startswith(place)
-    audited = workspace("golden", "audit", TEST, "--seeds", "1", "--mutations", "output-sign", "--catalog", ready.root)
+    for name, (reference, _, _) in BROKEN.items():
+        document = f"{WORKLOAD}golden: computed\n"
+        catalog.workload(name, document=document, reference=reference, linalg=INNOCENT_MLIR)
+        for file in ("y.npy", RECORD):
+            (catalog.root / "golden" / name / file).unlink()
+    tests = f"mlir/linalg-loops/x86_64/{{{','.join(BROKEN)}}}"
+    report = workspace.run(tests, code=2, catalog=catalog.root)
+    audited = workspace(
+        "golden", "audit", tests, "--seeds", "1", "--mutations", "output-sign", "--catalog", catalog.root
+    )
     assert audited.code == 2, audited.stderr
-    assert place in audited.stdout
+    for name, place in places.items():
+        test = report.tests[f"mlir/linalg-loops/x86_64/{name}"]
+        assert (test["outcome"], test["stage"], test["expected"]) == ("infra-error", "judge", False)
+        assert test["reason"].startswith(place)
+        assert place in audited.stdout
 
 
 def test_a_golden_in_both_forms_is_refused(workspace: Workspace, ready: Wide) -> None:
@@ -319,32 +343,31 @@ def test_a_tree_that_would_be_too_large_is_not_written(workspace: Workspace, wid
 NAN = {
     "mixed": ("np.log(x - 1)", "", "returns NaN in 1 of 4 elements"),
     "said": ("np.log(x - 1)", ", nan: There is no logarithm of -1.", None),
-    "nothing else": ("x * np.nan", ", nan: There is no logarithm of -1.", "returns NaN in 4 of 4 elements"),
+    "other": ("x * np.nan", ", nan: There is no logarithm of -1.", "returns NaN in 4 of 4 elements"),
 }
 
 
-@pytest.mark.parametrize("case", NAN)
-def test_nan_is_expected_where_the_workload_says_why(workspace: Workspace, wide: Wide, case: str) -> None:
-    body, nan, refused = NAN[case]
-    document = (
-        "description: Logarithms.\ninputs:\n  x: {shape: [4], dtype: f32, formula: iota()}\n"
-        f"outputs:\n  y: {{shape: [4], dtype: f32{nan}}}\n"
-    )
-    wide.describe(document=document, reference=f"import numpy as np\n\ndef reference(x):\n    return {body}\n")
-    (wide.root / "matrix/workloads/wide/linalg.mlir").unlink()
-    wide.write(
-        "matrix/workloads/wide/jax.py", "import jax.numpy as jnp\n\ndef workload(x):\n    return jnp.log(x - 1)\n"
-    )
-    done = update(workspace, wide, "--write")
-    if refused is not None:
-        assert done.code == 2
-        assert refused in done.stderr
-        assert json.loads(update(workspace, wide, "--format", "json").stdout)["failures"][0]["workload"] == "wide"
-        assert wide.kept == set()
-        return
-    assert wide.kept == {"y.npy"}
-    test = "jax/stablehlo-loops/x86_64/wide"
-    assert workspace.run(test, catalog=wide.root).outcomes[test] == "pass"
+def test_nan_is_expected_where_the_workload_says_why(workspace: Workspace, tmp_path: Path) -> None:
+    catalog = Downstream(tmp_path / "catalog")
+    for name, (body, nan, _) in NAN.items():
+        catalog.workload(
+            name,
+            document="description: Logarithms.\ninputs:\n  x: {shape: [4], dtype: f32, formula: iota()}\n"
+            f"outputs:\n  y: {{shape: [4], dtype: f32{nan}}}\n",
+            reference=f"import numpy as np\n\ndef reference(x):\n    return {body}\n",
+            jax="import jax.numpy as jnp\n\ndef workload(x):\n    return jnp.log(x - 1)\n",
+        )
+        (catalog.root / "golden" / name / "y.npy").unlink()
+    done = workspace("golden", "update", "--write", *NAN, "--catalog", catalog.root, "--format", "json")
+    assert done.code == 2
+    refused = {name: reason for name, (_, _, reason) in NAN.items() if reason is not None}
+    assert {failure["workload"] for failure in done.document["failures"]} == refused.keys()
+    for reason in refused.values():
+        assert reason in done.stderr
+    written = {name for name in NAN if (catalog.root / "golden" / name / "y.npy").exists()}
+    assert written == {"said"}
+    test = "jax/stablehlo-loops/x86_64/said"
+    assert workspace.run(test, catalog=catalog.root).outcomes[test] == "pass"
 
 
 #: None: as on this machine. The first is this CPU; one with AVX2 at most; one that has neither AVX nor FMA.
@@ -383,10 +406,8 @@ class OtherCpu(Workspace):
         )  # fmt: skip
 
 
-#: Their references call functions of NumPy and BLAS that differ between CPUs; those of the other workloads do not.
-DIFFERING = (
-    "attention", "batch_matmul", "cbrt", "frontier_fft", "frontier_qr", "gelu", "gelu_tanh", "matmul", "mlp", "softmax", "tanh",
-)  # fmt: skip
+#: One for each function of NumPy, BLAS and the C library that differs between CPUs.
+DIFFERING = ("attention", "cbrt", "frontier_fft", "frontier_qr", "gelu", "matmul", "softmax", "tanh")
 
 
 @pytest.mark.parametrize("cpu", CPUS)
@@ -415,9 +436,10 @@ FAINT = "jax/stablehlo-loops/x86_64/faint"
 
 
 def test_a_golden_that_lets_trivial_outputs_pass_is_told_and_refused_by_suites(
-    workspace: Workspace, wide: Wide
+    workspace: Workspace, wide: Wide, tmp_path: Path
 ) -> None:
     """y = 2 x for x = 0, 1, 2, 3, within 4: the mean, 3, would do, and x itself."""
+    results = tmp_path / "results.json"
     wide.workload("faint", jax="def workload(x):\n    return x * 2\n")
     wide.write("golden/faint/tolerances.yaml", "layers:\n  - {atol: 4, rtol: 0, rationale: X.}\n")
     wide.write("matrix/suites/loose.yaml", f"description: d\ninclude: [{FAINT}]\n")
@@ -429,19 +451,26 @@ def test_a_golden_that_lets_trivial_outputs_pass_is_told_and_refused_by_suites(
     told = f"faint/y: unchanged; weak: the mean everywhere and the input x would pass, too (atol 4, rtol 0, {layer})\n"
     assert workspace("golden", "update", "faint", *catalog).stdout == told
 
-    test = workspace.run("loose", catalog=wide.root).tests[FAINT]
+    def run(tests: str, code: int) -> tuple[dict[str, Any], str]:
+        """The result, and what a person is told."""
+        done = workspace("run", tests, *catalog, "--quiet", "--results", results)
+        assert done.code == code, done.stderr
+        (test,) = json.loads(results.read_text())["tests"]
+        return test, done.stdout
+
+    test, text = run("loose", 0)
     assert (test["outcome"], test["weak"]) == ("pass", {"y": weak})
-    assert "1 test passes but is weak" in workspace("run", "loose", *catalog, "--quiet").stdout
+    assert "1 test passes but is weak" in text
     # Smoke has it, too, and wants none.
-    test = workspace.run(FAINT, code=1, catalog=wide.root).tests[FAINT]
+    test, text = run(FAINT, 1)
     assert (test["outcome"], test["expected"], test["cached"]) == ("mismatch", False, True)
     assert "the input x" in test["reason"]
     assert "matrix/suites/smoke.yaml:" in test["reason"]
-    assert "kept: " in workspace("run", FAINT, *catalog, "--quiet").stdout
+    assert "kept: " in text
 
     document = wide.root / "matrix/workloads/faint/workload.yaml"
     document.write_text(document.read_text().replace("dtype: f32}", "dtype: f32, weak: A demonstration.}"))
-    assert workspace.run(FAINT, catalog=wide.root).tests[FAINT]["outcome"] == "pass"
+    assert run(FAINT, 0)[0]["outcome"] == "pass"
     assert (
         "the workload says why that is right: A demonstration.\n"
         in workspace("golden", "update", "faint", *catalog).stdout

@@ -35,8 +35,8 @@ def test_outputs_repeat_to_the_byte(warm: Workspace, smoke: Report, fresh: Calla
     ran = sorted(test for test, outcome in smoke.outcomes.items() if outcome != "unsupported")
     workspace = fresh("second")
     # The first time was with another number.
-    assert workspace("run", "--jobs", "5", "--quiet", *random.Random(seed).sample(ran, 60)).code in (0, 1)
-    assert workspace.count() > 150
+    assert workspace("run", "--jobs", "5", "--quiet", *random.Random(seed).sample(ran, 30)).code in (0, 1)
+    assert workspace.count() > 80
     assert differences(warm, workspace) == []
 
 
@@ -79,7 +79,6 @@ def changing(copied: Workspace, prepared: Workspace, tmp_path: Path) -> Workspac
     """A catalog that may be changed, and a cache in which some of its tests have been run."""
     workspace = Workspace(copied.home, root=copied.root, cache=tmp_path / "actions")
     shutil.copytree(prepared.actions, workspace.actions)
-    assert workspace.run(*CELLS).executed == 0
     return workspace
 
 

@@ -20,6 +20,8 @@ from support.downstream import Downstream
 from support.hostile import INNOCENT_MLIR, MLIR
 from support.workspace import REPOSITORY, Report, Workspace, wait_until
 
+#: Short builds end sooner if Java compiles little.
+QUICK = ("--host_jvm_args=-XX:TieredStopAtLevel=1", "--host_jvm_args=-XX:+UseSerialGC")
 MODULE = """\
 module(name = "somebody")
 bazel_dep(name = "mlir_matrix")
@@ -69,9 +71,9 @@ class BazelWorkspace:
 
 
 @pytest.fixture(scope="module")
-def bazel(current: Any) -> list[str]:
+def bazel(current: Any, workspace: Workspace) -> list[str]:
     """The words that start the Bazel that is used here."""
-    return [*locate(current).command]
+    return [*locate(current).command, f"--output_user_root={workspace.home}/bazel/root", *QUICK]
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +90,7 @@ def bazel_workspace(
     plan = workspace("plan", "ours", "--catalog", catalog.root, "--sealed", "--format", "json")
     assert plan.code == 0, plan.stderr
     catalog.write("plan.json", plan.stdout)
-    made = BazelWorkspace(catalog, [*bazel, f"--output_user_root={workspace.home}/bazel/root"], workspace)
+    made = BazelWorkspace(catalog, bazel, workspace)
     yield made
     made("shutdown")
 
@@ -193,8 +195,9 @@ def test_the_executor_says_what_the_local_one_says(
     assert said["bazel"] == said["local"]
 
 
-def test_unchanged_tests_are_not_run_again(workspace: Workspace) -> None:
-    arguments = ("run", "mlir/linalg-loops/x86_64/transpose", "--executor", "bazel", "--format", "json", "--quiet")
+def test_unchanged_tests_are_not_run_again(workspace: Workspace, bazel_workspace: BazelWorkspace) -> None:
+    words = ("mlir/linalg-loops/x86_64/transpose", "--catalog", bazel_workspace.catalog.root, "--executor", "bazel")
+    arguments = ("run", *words, "--format", "json", "--quiet")
     workspace(*arguments)
     again = json.loads(workspace(*arguments).stdout)
     assert again["executed"] == 0
@@ -244,14 +247,13 @@ def test_options_of_bazel_are_for_bazel(workspace: Workspace) -> None:
     assert "there is no environment mlri; did you mean 'mlir'?" in done.stderr
 
 
-def test_bazel_runs_the_tests_of_a_room(bazel: list[str], workspace: Workspace) -> None:
+def test_bazel_runs_the_tests_of_a_room(bazel: list[str]) -> None:
     """Of this repository, whose targets are a room each."""
-    command = [*bazel, f"--output_user_root={workspace.home}/bazel/root"]
 
     def call(*words: str) -> str:
         settings = ("--lockfile_mode=off", "--color=no", "--curses=no")
         done = subprocess.run(
-            [*command, *words, *settings], cwd=REPOSITORY, capture_output=True, text=True, timeout=600, check=False
+            [*bazel, *words, *settings], cwd=REPOSITORY, capture_output=True, text=True, timeout=600, check=False
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout + done.stderr

@@ -19,7 +19,6 @@ from support.workspace import Report, Workspace, new_home, results, wait_until
 #: Workloads in MLIR, some in a framework: enough to kill in the middle of, short enough to do so often.
 TESTS = (
     "mlir/linalg-loops/x86_64/{a,b,c}*",
-    "mlir/linalg-named/x86_64/m*",
     "jax/linalg-loops/x86_64/mlp",
     "mlir/bufferize/ir/*",
 )
@@ -117,7 +116,7 @@ def test_killed_while_workers_start(fresh: Callable[[str], Workspace]) -> None:
     assert wait_until(lambda: not alive(others)), alive(others)
 
 
-@pytest.mark.parametrize(("point", "stop"), [(3, signal.SIGINT), (60, signal.SIGINT), (60, signal.SIGTERM)])
+@pytest.mark.parametrize(("point", "stop"), [(3, signal.SIGINT), (60, signal.SIGTERM)])
 def test_interrupted(
     fresh: Callable[[str], Workspace], undisturbed: tuple[Report, Mapping[str, Any]], point: int, stop: signal.Signals
 ) -> None:

@@ -29,6 +29,13 @@ def index(tmp_path: Path) -> Iterator[FakeIndex]:
         yield made
 
 
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeIndex]:
+    """Of which nothing is ever fetched."""
+    with open_index(tmp_path_factory.mktemp("untouched")) as made:
+        yield made
+
+
 def test_lock_wheels(index: FakeIndex) -> None:
     """The closure with its sizes, for each interpreter; the same again."""
     locks = index.catalog / "toolchains" / "locks"
@@ -277,8 +284,8 @@ def test_which_in_the_repository(tmp_path: Path) -> None:
         (("gc", "everything"), 2, "everything"),
     ],
 )
-def test_what_cannot_be_done(index: FakeIndex, arguments: tuple[str, ...], code: int, words: str) -> None:
-    done = index(*arguments, code=code)
+def test_what_cannot_be_done(untouched: FakeIndex, arguments: tuple[str, ...], code: int, words: str) -> None:
+    done = untouched(*arguments, code=code)
     assert words in done.stderr
     assert done.stdout == ""
-    assert not (index.workspace.home / "packages").exists() or index.installed() == set()
+    assert not (untouched.workspace.home / "packages").exists() or untouched.installed() == set()

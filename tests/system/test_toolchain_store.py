@@ -30,23 +30,24 @@ def index(tmp_path: Path) -> Iterator[FakeIndex]:
 
 
 @pytest.mark.parametrize(
-    ("unit", "name"), [("tool 2.0", "usr/lib/1.so"), ("tool 2.0", "opt/t/bin/say"), ("thing 1.0", "thing.py")]
+    ("unit", "names"), [("tool 2.0", ["opt/t/bin/say", "usr/lib/1.so"]), ("thing 1.0", ["thing.py"])]
 )
-def test_a_flipped_byte(index: FakeIndex, unit: str, name: str) -> None:
+def test_a_flipped_byte(index: FakeIndex, unit: str, names: list[str]) -> None:
     """Is found by reading everything, and made good without asking anybody."""
     missing = index("fetch", "both", "--dry-run", "--format", "json").document["summary"]
     assert missing == {"environments": 1, "incomplete": 1, "unavailable": 0}
     index("fetch", "both")
     assert index("verify", "both").stdout.endswith("; 0 damaged\n")
     folder = index.prefix if unit.startswith("tool") else index.site
-    good = (folder / name).read_bytes()
-    flip(folder / name)
+    good = [(folder / name).read_bytes() for name in names]
+    for name in names:
+        flip(folder / name)
     found = index("verify", "both", "--format", "json", code=3).document
-    assert found["damaged"] == [{"unit": unit, "folder": folder.name, "files": [name]}]
+    assert found["damaged"] == [{"unit": unit, "folder": folder.name, "files": names}]
     assert not folder.exists()
     asked = len(index.server.requests)
     index("fetch", "both")
-    assert (folder / name).read_bytes() == good
+    assert [(folder / name).read_bytes() for name in names] == good
     assert len(index.server.requests) == asked
     index("verify")
 

@@ -74,6 +74,12 @@ def repository(committed: Path) -> Iterator[Path]:
     git(committed, "clean", "-q", "-f", "-d")
 
 
+@pytest.fixture(scope="module")
+def unchanged(committed: Path) -> Session:
+    """What is committed."""
+    return session_of([committed], find_home())
+
+
 def git(folder: Path, *words: str) -> None:
     identity = {f"GIT_{who}_{what}": "t@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1", **identity}
@@ -234,13 +240,12 @@ def test_the_repository_of_a_revision(repository: Path, tmp_path: Path, monkeypa
         ("recipes/kinds/stablehlo.yaml", lambda test: test.framework == "jax"),
     ],
 )
-def test_users_of_a_file(repository: Path, file: str, affected: Callable[[Test], bool]) -> None:
-    session = session_of([repository], find_home())
-    tests = selected(session)
-    found = affected_by(session, tests, [repository / file])
+def test_users_of_a_file(repository: Path, unchanged: Session, file: str, affected: Callable[[Test], bool]) -> None:
+    tests = selected(unchanged)
+    found = affected_by(unchanged, tests, [repository / file])
     assert {*found.reasons} == {test.id for test in tests if affected(test)}
     assert not found.notes
-    assert affected_by(session, tests, [Path("/nowhere/x.md")]).notes == ["1 file in no catalog: /nowhere/x.md"]
+    assert affected_by(unchanged, tests, [Path("/nowhere/x.md")]).notes == ["1 file in no catalog: /nowhere/x.md"]
 
 
 def test_a_quarantine_is_an_expectation(repository: Path) -> None:

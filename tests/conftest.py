@@ -48,7 +48,7 @@ pytest_plugins = ["support.fixtures"]
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add what concerns this suite alone."""
     parser.addoption(
-        "--pairs", type=int, default=10, metavar="N", help="compose N programs (tests/system/test_pairs.py)"
+        "--pairs", type=int, default=5, metavar="N", help="compose N programs (tests/system/test_pairs.py)"
     )
     parser.addoption(
         "--record-durations", action="store_true", help="write tests/durations.json, by which groups begin"

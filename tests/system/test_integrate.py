@@ -22,7 +22,7 @@ from support.loopback import serve
 from support.machine import needs
 from support.pages import blocks
 from support.upstreams import BUILD, TOOL, Upstream, write_catalog
-from support.workspace import REPOSITORY, Workspace, wait_until
+from support.workspace import REPOSITORY, Finished, Workspace, wait_until
 
 pytestmark = needs("git")
 
@@ -75,7 +75,7 @@ def commits(upstream: Upstream, count: int, special: Mapping[int, tuple[str, Map
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """Thirty commits with a renamed option, two breaks of which one hides the other, and three carried patches."""
+    """Fifteen commits with a renamed option, two breaks of which one hides the other, and three carried patches."""
     root = tmp_path_factory.mktemp("integrate")
     upstream = Upstream(root / "upstream")
     upstream.commit("First", first(c="wrong", d="wrong"))
@@ -86,41 +86,48 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     ]
     made = Project(upstream, Downstream(root / "catalog"))
     special = {
-        7: ("Say d otherwise", {"d.part": part("d")}),
-        11: ("Stop to build", {"check": "echo 'check:1: error: no'; false\n"}),
-        12: ("Build again", {"check": "true\n"}),
-        15: ("Rename an option", {"options": "fuse-parts\nstrip\n"}),
-        20: ("Break b", {"b.part": part("b", "wrong")}),
-        25: ("Crash in b", {"b.part": "echo 'b.part:1: error: crash' >&2; exit 1\n"}),
+        3: ("Say d otherwise", {"d.part": part("d")}),
+        5: ("Stop to build", {"check": "echo 'check:1: error: no'; false\n"}),
+        6: ("Build again", {"check": "true\n"}),
+        8: ("Rename an option", {"options": "fuse-parts\nstrip\n"}),
+        11: ("Break b", {"b.part": part("b", "wrong")}),
+        13: ("Crash in b", {"b.part": "echo 'b.part:1: error: crash' >&2; exit 1\n"}),
     }
-    commits(upstream, 30, special)
+    commits(upstream, 15, special)
     write_catalog(made.catalog, upstream, PARTS, patches=dict(patches))
     made.keep()
     return made
 
 
-def test_integrate_moves_the_pin_and_says_what_became_of_patches(workspace: Workspace, project: Project) -> None:
+@pytest.fixture(scope="module")
+def integrated(workspace: Workspace, project: Project) -> Finished:
+    """The integration that has made its branch."""
+    return workspace(*project.arguments, "--reduce", "--format", "json", "--quiet")
+
+
+def test_integrate_moves_the_pin_and_says_what_became_of_patches(
+    workspace: Workspace, project: Project, integrated: Finished
+) -> None:
     ids = project.upstream.commits
-    done = workspace(*project.arguments, "--reduce", "--format", "json", "--quiet")
-    assert done.code == 1, done.stderr
-    found = done.document
-    # Commit 19 is the 21st: before it is the first one.
-    assert found["furthest"] == found["pin"] == {"commit": ids[20], "subject": "Change 19"}
+    assert integrated.code == 1, integrated.stderr
+    found = integrated.document
+    # Commit 10 is the 12th: before it is the first one.
+    assert found["furthest"] == found["pin"] == {"commit": ids[11], "subject": "Change 10"}
     culprits = {tuple(each["commit"] for each in broken["culprits"]): broken for broken in found["breaks"]}
-    assert culprits.keys() == {(ids[21],), (ids[26],)}
+    assert culprits.keys() == {(ids[12],), (ids[14],)}
     assert {each["fault"] for each in found["breaks"]} == {"upstream"}
-    assert culprits[ids[21],]["tests"] == ["mlir/tool/ir/b"]
+    assert culprits[ids[12],]["tests"] == ["mlir/tool/ir/b"]
     assert [(each["old"], each["new"], each["culprit"]["commit"]) for each in found["renames"]] == [
-        ("fold-parts", "fuse-parts", ids[16])
+        ("fold-parts", "fuse-parts", ids[9])
     ]
     states = {each["subject"]: (each["state"], each["commit"]) for each in found["patches"]}
-    assert states == {"Mend c": ("needed", ""), "Mend d": ("upstreamed", ids[8]), "Say more of a": ("unneeded", "")}
+    assert states == {"Mend c": ("needed", ""), "Mend d": ("upstreamed", ids[4]), "Say more of a": ("unneeded", "")}
     _check_branch(workspace, project, found)
     folder = Path(found["folder"])
     assert "| Mend d | upstreamed |" in (folder / "pull-request.md").read_text()
     issue = (folder / "issue-1.md").read_text()
-    assert f"Break b changed it. `{ids[20][:12]}` Change 19 does not show it." in issue
-    wrong, crash = culprits[ids[21],], culprits[ids[26],]
+    assert f"Break b changed it. `{ids[11][:12]}` Change 10 does not show it." in issue
+    wrong, crash = culprits[ids[12],], culprits[ids[14],]
     assert "its directives are for this program" in wrong["trouble"]
     assert crash["program"] in Path(crash["report"]).read_text()
     assert Path(crash["reduction"], "report.md").is_file()
@@ -128,11 +135,10 @@ def test_integrate_moves_the_pin_and_says_what_became_of_patches(workspace: Work
 
 @needs("jq")
 def test_the_workflow_pushes_the_branch_and_opens_a_pull_request(
-    workspace: Workspace, project: Project, tmp_path: Path
+    project: Project, integrated: Finished, tmp_path: Path
 ) -> None:
     """Its last step, with a repository as the remote one, and a gh that notes how it is called."""
-    done = workspace(*project.arguments, "--format", "json", "--quiet")
-    (tmp_path / "found.json").write_text(done.stdout)
+    (tmp_path / "found.json").write_text(integrated.stdout)
     (workflow,) = (
         block.text for block in blocks(REPOSITORY / "docs/integrating.md") if block.text.startswith("on: {schedule")
     )
@@ -145,7 +151,7 @@ def test_the_workflow_pushes_the_branch_and_opens_a_pull_request(
     script = step.replace("found.json", str(tmp_path / "found.json"))
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     subprocess.run(["bash", "-e", "-c", script], cwd=project.catalog.root, env=environment, check=True)
-    (branch,) = (each["name"] for each in done.document["branches"])
+    (branch,) = (each["name"] for each in integrated.document["branches"])
     pushed = subprocess.run(["git", "-C", remote, "branch", "--list"], check=True, capture_output=True, text=True)
     assert pushed.stdout.split() == [branch]
     words = called.read_text().splitlines()
@@ -223,21 +229,22 @@ def test_integrate_carries_reverts_of_culprits(workspace: Workspace, project: Pr
 
 def test_a_killed_integration_goes_on(workspace: Workspace, project: Project) -> None:
     """No commit is built twice."""
-    packages = workspace.home / "packages"
+    last, packages = project.upstream.commits[8], workspace.home / "packages"
 
     def built() -> dict[str, int]:
         return {path.name: path.stat().st_mtime_ns for path in packages.glob("tool-*")}
 
     before = built()
     # Another command is another build. Packages of earlier sessions are there.
-    arguments = (*project.arguments, "--build", f"{BUILD} # {time.time_ns()}", "--check", "--format", "json")
+    build = ("--build", f"{BUILD} # {time.time_ns()}")
+    arguments = (*project.arguments, *build, "--to", last, "--check", "--format", "json")
     with workspace.start(*arguments) as process:
         assert wait_until(lambda: len(built().keys() - before.keys()) > 1)
         process.kill()
     kept = built()
     done = workspace(*arguments)
     assert done.code == 1, done.stderr
-    assert done.document["furthest"]["subject"] == "Change 19"
+    assert done.document["furthest"]["subject"] == "Change 7"
     assert kept.items() <= built().items()
 
 

@@ -81,34 +81,24 @@ def test_by_default_there_is_no_runner(workspace: Workspace) -> None:
     assert "has only Python bindings; pin another release" in done.stderr
 
 
-def told_both_ways(workspace: Workspace, folder: Path, linalg: str, release: str) -> tuple[str, str, str]:
-    """Outcome, stage and reason of a kernel that fails, the same by linking and in memory."""
-    catalog = Downstream(folder / "catalog")
-    catalog.workload("fails", linalg=linalg)
-    report = workspace.run(
-        "mlir/linalg-loops/x86_64{,-jit}/fails", "--pin", f"llvm={release}", code=1, catalog=catalog.root
-    )
-    # The step has another name.
-    told = [
-        (test["outcome"], test["stage"], re.sub(r"^(link|compile): ", "", test["reason"]))
-        for test in report.tests.values()
-    ]
-    assert len(told) == 2
-    assert told[0] == told[1]
-    return told[0]
-
-
-def test_a_crash_is_the_kernels(
-    fresh: Callable[[str], Workspace], environments: Any, tmp_path: Path, release: str
+def test_failures_are_the_same_by_linking_and_in_memory(
+    fresh: Callable[[str], Workspace], tmp_path: Path, release: str
 ) -> None:
-    told = told_both_ways(fresh("home"), tmp_path, CRASHES, release)
-    assert told[:2] == ("crashed", "run")
-
-
-def test_what_cannot_be_compiled_fails_at_the_same_stage(
-    fresh: Callable[[str], Workspace], environments: Any, tmp_path: Path, release: str
-) -> None:
-    """With the same words, whichever way the kernel is to be run."""
-    told = told_both_ways(fresh("home"), tmp_path, UNKNOWN, release)
-    assert told[:2] == ("codegen-failed", "codegen")
-    assert "nobody, which neither the driver nor libm has" in told[2]
+    """A crash is the kernel's; what cannot be compiled fails at the same stage, with the same words."""
+    catalog = Downstream(tmp_path / "catalog")
+    catalog.workload("crashes", linalg=CRASHES)
+    catalog.workload("unknown", linalg=UNKNOWN)
+    tests = "mlir/linalg-loops/x86_64{,-jit}/{crashes,unknown}"
+    report = fresh("home").run(tests, "--pin", f"llvm={release}", code=1, catalog=catalog.root)
+    told = {
+        # The step has another name.
+        name: (test["outcome"], test["stage"], re.sub(r"^(link|compile): ", "", test["reason"]))
+        for name, test in report.tests.items()
+    }
+    assert len(told) == 4
+    for workload in ("crashes", "unknown"):
+        assert told[f"mlir/linalg-loops/x86_64/{workload}"] == told[f"mlir/linalg-loops/x86_64-jit/{workload}"]
+    assert told["mlir/linalg-loops/x86_64/crashes"][:2] == ("crashed", "run")
+    outcome, stage, reason = told["mlir/linalg-loops/x86_64/unknown"]
+    assert (outcome, stage) == ("codegen-failed", "codegen")
+    assert "nobody, which neither the driver nor libm has" in reason

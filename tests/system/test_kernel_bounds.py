@@ -22,7 +22,7 @@ from mlir_matrix.plan.request import Limits
 WORKLOADS = sorted(path.parent.name for path in Path(__file__).parents[2].glob("matrix/workloads/*/workload.yaml"))
 #: MLIR's own loops, and C where there is no program in linalg.
 COMPILED = ("mlir/linalg-loops/x86_64/*", "c/native/x86_64/{csr_matmul,csr_matvec,dot8_i16,fir_i16,frontier_*}")
-DRAWS = range(4)
+DRAWS = range(2)
 #: How many times the largest error of any real program the largest bound may be. A chain of sums is bounded by what
 #: happens where all roundings of all of them go the same way, which none does: each sum of n terms adds a factor sqrt(n).
 LOOSE = {"reduce_sum": 1e5, "transformer_block": 2e6}

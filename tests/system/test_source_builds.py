@@ -272,7 +272,7 @@ def test_an_action_runs_it(workspace: Workspace, catalog: Path, tmp_path: Path) 
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     """A history with merges, of which the commit in the middle is the culprit."""
     folder = tmp_path_factory.mktemp("history") / "number"
-    return make_history(folder, 200, mlir_files(), culprit=111, seed=3)
+    return make_history(folder, 40, mlir_files(), culprit=22, seed=3)
 
 
 @pytest.fixture(scope="module")
@@ -303,7 +303,7 @@ def test_commits_of_a_history(bisected: tuple[Session, CommitSource], made: Made
     session, source = bisected
     repository = open_repository(source.repository, session.home.cache, ["main"])
     commits = list_commits(repository, made.ids[0], "main")
-    assert len(commits.ids) == 200
+    assert len(commits.ids) == 40
     assert any(len(parents) > 1 for parents in commits.parents)
     unbuildable = min(made.unbuildable)
     before = max(set(made.parents[made.culprit]) - made.unbuildable)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.integrate.branch import by_place, patch_lines
-from mlir_matrix.integrate.changes import PinnedCommit, pin_commit
+from mlir_matrix.integrate.branch import by_place, make_branch, patch_lines, repository_of
+from mlir_matrix.integrate.changes import FileCommit, PinnedCommit, pin_commit
 from mlir_matrix.integrate.coupled import CoupledRelease
 from mlir_matrix.plan.session import open_session
 from support.downstream import Downstream
@@ -53,3 +53,18 @@ def test_pinned_commits_are_listed_where_their_components_are(tmp_path: Path, sc
     build = after.components["tool"].document.build
     assert build is not None
     assert (build.patches, bool(build.command)) == ("patches", True)
+
+
+def test_a_branch_with_the_same_files_is_taken_again(tmp_path: Path) -> None:
+    made = Upstream(tmp_path / "made")
+    made.commit("First", {"a": "x\n"})
+    repository = repository_of(made.folder)
+    assert repository is not None
+
+    def branch(text: bytes) -> str:
+        change = FileCommit(subject="Change a", body="", files={made.folder.resolve() / "a": text})
+        return make_branch(repository, "proposed", [change], tmp_path / "index").name
+
+    assert [branch(text) for text in (b"y\n", b"y\n", b"z\n", b"z\n")] == [
+        "proposed", "proposed", "proposed-2", "proposed-2"
+    ]  # fmt: skip

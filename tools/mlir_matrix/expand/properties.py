@@ -51,7 +51,7 @@ def _not_same(at: str, test: TestId, route: Route, cell: tuple[str, str, str], o
     """Return why the IR of two routes at a kind cannot be compared; empty if it can."""
     for names, each in ((test[:3], route), (cell, other)):
         if place(each, at) is None:
-            passed = word_list(dict.fromkeys((each.kind, *(step.gives for step in each.steps))))
+            passed = word_list(dict.fromkeys(each.kinds))
             return f"the route of {'/'.join(names)}/{test[3]} does not pass {at}, only {passed}"
     if reader(route, at) is None:
         return f"the artifact at {at} on the route of {'/'.join(test[:3])} is not IR, so it cannot be compared"
@@ -80,8 +80,7 @@ def _times(factors: Mapping[str, int | float]) -> str:
 
 def place(route: Route, kind: str) -> int | None:
     """Return after how many steps a route is at a kind for the last time; None if it never reaches it."""
-    kinds = [route.kind, *(step.gives for step in route.steps)]
-    return max((number for number, each in enumerate(kinds) if each == kind), default=None)
+    return max((number for number, each in enumerate(route.kinds) if each == kind), default=None)
 
 
 def reader(route: Route, kind: str) -> ResolvedStep | None:

@@ -87,6 +87,11 @@ class Route:
     judges: bool = False
 
     @property
+    def kinds(self) -> list[str]:
+        """Return the kinds from that of the framework to that of the target."""
+        return [self.kind, *(step.gives for step in self.steps)]
+
+    @property
     def ends(self) -> str:
         """Return the kind of the target's input."""
         return self.steps[-1].gives if self.steps else self.kind

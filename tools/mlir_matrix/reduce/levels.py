@@ -40,7 +40,7 @@ class Levels:
             chains = self._planner.chains
             entered = chains.enter(test)
             self._sources = [chains.lower(test, 0, entered, number) for number in range(len(route.steps) + 1)]
-            self.kinds = [route.kind, *(step.gives for step in route.steps)]
+            self.kinds = route.kinds
             self.names = ["import", *(step.name for step in route.steps)]
 
     @property
@@ -83,7 +83,7 @@ class Levels:
         """
         route = test.route
         assert route is not None
-        kinds = [route.kind, *(step.gives for step in route.steps)]
+        kinds = route.kinds
         if kinds[done] == LINALG or LINALG not in kinds[done:]:
             return None
         last = kinds.index(LINALG, done)

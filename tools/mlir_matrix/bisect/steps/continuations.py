@@ -82,7 +82,7 @@ class Continuations:
         self.parts = _parts(session, test)
         #: The index of the first part whose output a step takes.
         self.first = len(self.parts) - len(test.route.steps) - 2
-        self._kinds = [test.route.kind, *(step.gives for step in test.route.steps)]
+        self._kinds = test.route.kinds
 
     def chosen(self) -> list[Continuation]:
         """Return the continuations to ask, each at all levels that it can take."""

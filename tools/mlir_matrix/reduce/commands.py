@@ -21,7 +21,7 @@ from mlir_matrix.reduce.predicate import script_of
 from mlir_matrix.reduce.reduced import folder_of
 from mlir_matrix.reduce.report import reduced_document, reductions, shown_progress, text_lines, write_report
 from mlir_matrix.reduce.run import reduce_test
-from mlir_matrix.reduce.subject import failing_test, find_subject
+from mlir_matrix.reduce.subject import SubjectFinder, failing_test
 from mlir_matrix.reduce.tester import Progress
 from mlir_matrix.reduce.written import add_to_catalog
 
@@ -113,7 +113,9 @@ def reduce_command(
         if predicate:
             show("text", None, script_of(current, failing, result, words))
             return 0
-        subject = find_subject(current, failing, result, limits, good=passing, by=by, listener=listener)
+        subject = SubjectFinder(
+            session=current, test=failing, result=result, limits=limits, good=passing, by=by, listener=listener
+        ).find()
         reduced = reduce_test(subject, limits, budget, out or folder_of(subject), progress=progress, listener=listener)
     write_report(reduced, words)
     written = str(add_to_catalog(reduced, write)) if write else ""

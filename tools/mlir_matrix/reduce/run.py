@@ -21,7 +21,7 @@ from mlir_matrix.reduce.behaviours import NO_KERNEL, Behaviour, SameFailure, Wro
 from mlir_matrix.reduce.lines import Lines, reduce_lines, shortened
 from mlir_matrix.reduce.program import interface_of
 from mlir_matrix.reduce.reduced import LOG, REDUCED, Reduced, Size, own_folder
-from mlir_matrix.reduce.subject import Subject, failing_test, find_subject
+from mlir_matrix.reduce.subject import Subject, SubjectFinder, failing_test
 from mlir_matrix.reduce.tester import ParallelTester, Progress, WorkerThreads, worker_threads
 from mlir_matrix.reduce.written import no_reference, write_result
 from mlir_matrix.reduction.numpy_text import Untranslatable
@@ -58,7 +58,9 @@ def reduce_named(
     Raise UsageError and InfrastructureError, as the functions do that this one calls.
     """
     test, result = failing_test(session, name, limits, listener)
-    subject = find_subject(session, test, result, limits, good=good, by="behaviour", listener=listener)
+    subject = SubjectFinder(
+        session=session, test=test, result=result, limits=limits, good=good, by="behaviour", listener=listener
+    ).find()
     return reduce_test(subject, limits, budget_s, folder, progress=Progress(), listener=listener)
 
 

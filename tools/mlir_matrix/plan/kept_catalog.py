@@ -86,16 +86,19 @@ def load_catalog(roots: Sequence[Path], home: Home, *, stale_goldens: bool = Fal
     return catalog
 
 
-def _first(roots: Sequence[Path], home: Home) -> Loader:
-    """Return what has read the first catalog. It is kept where there are others, because those of a user change more often."""
+def _first(roots: Sequence[Path], home: Home) -> Loader | None:
+    """Return what has read the first of several catalogs, which is kept, because those of a user change more often.
+
+    None: it is the only one, or cannot be kept.
+    """
     root = roots[0]
     if len(roots) == 1:
-        return read_first(root)
+        return None
     folder = os.path.abspath(root)
     try:
         kept = _Kept(home, ["first", str(root), folder], [folder])
     except OSError:
-        return read_first(root)
+        return None
     found: Loader | None = kept.read()
     if found is None:
         found = read_first(root)

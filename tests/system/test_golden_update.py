@@ -452,7 +452,7 @@ def test_a_golden_that_lets_trivial_outputs_pass_is_told_and_refused_by_suites(
     assert workspace("golden", "update", "faint", *catalog).stdout == told
 
     def run(tests: str, code: int) -> tuple[dict[str, Any], str]:
-        """The result, and what a person is told."""
+        """Run the test; return its result, and what is printed."""
         done = workspace("run", tests, *catalog, "--quiet", "--results", results)
         assert done.code == code, done.stderr
         (test,) = json.loads(results.read_text())["tests"]

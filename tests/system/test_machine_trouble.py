@@ -441,8 +441,7 @@ def test_interrupted_while_installing(fresh: Fresh, catalog: Downstream, tmp_pat
     workspace = fresh("home")
     packages = tmp_path / "packages"
     packages.mkdir()
-    (workspace.home / "packages").unlink()
-    (workspace.home / "packages").symlink_to(packages)
+    take(workspace, packages)
     words = ("run", JAX, "--catalog", catalog.root, "--quiet")
     with workspace.start(*words) as first:
         assert wait_until(lambda: list(packages.glob(".new-*")))

@@ -13,7 +13,7 @@ import pytest
 
 from mlir_matrix.actions.contract import ActionFailed, MachineFailed, read_metrics
 from mlir_matrix.actions.runtime.gpu_device import GpuDevice
-from mlir_matrix.actions.runtime.gpu_program import Launch, Memref, Parameter
+from mlir_matrix.actions.runtime.gpu_program import KernelParameter, Launch, Memref
 from support.machine import needs
 
 #: Its only kernel adds the second memref of rank 1, from its offset and by its stride, to the first one: one element a block.
@@ -115,7 +115,7 @@ def launch_of(values: list[Any], arguments: list[Memref | bytes]) -> tuple[Launc
     places = [ctypes.addressof(value) for value in values]
     vector = (ctypes.c_void_p * len(places))(*places)
     parameters = [
-        Parameter(place, ctypes.sizeof(value), at in pointers)
+        KernelParameter(place, ctypes.sizeof(value), at in pointers)
         for at, (place, value) in enumerate(zip(places, values, strict=True))
     ]
     found = Launch("add", (4, 1, 1), (1, 1, 1), 0, arguments, parameters, ctypes.addressof(vector))

@@ -52,12 +52,12 @@ def transform(
             _detach(module)
         text = session.text(module)
         if contract := action.params.get("contract"):
-            kinds.hold(contract, text, Inspected(session, module))
+            kinds.hold(contract, text, InspectedModule(session, module))
     Path(action.outputs["ir"]).write_text(text, encoding="utf-8")
 
 
 @dataclass(frozen=True)
-class Inspected:
+class InspectedModule:
     """See ``kinds.Inspected``."""
 
     session: ReportingContext

@@ -62,7 +62,7 @@ def transform(
         _optimise(source, passes, target, *printing)
         return
     said = _optimise(source, passes, target, *printing, counting=True)
-    kinds.hold(contract, read_text(target, "the IR"), Inspected(source, passes, target, said))
+    kinds.hold(contract, read_text(target, "the IR"), InspectedFile(source, passes, target, said))
 
 
 def with_schedule(passes: str, schedule: str | None) -> str:
@@ -91,7 +91,7 @@ def _optimise(source: str, passes: str, target: str, *more: str, counting: bool 
 
 
 @dataclass(frozen=True)
-class Inspected:
+class InspectedFile:
     """See ``kinds.Inspected``: a file that ``mlir-opt`` wrote from a source by passes, and what it printed."""
 
     source: str
@@ -125,7 +125,7 @@ def hold_file(contract: Contract, path: str, verb: str) -> None:
         said = _optimise(path, "", text, counting=True, recorded=False)
     except ActionFailed:
         return
-    kinds.hold(contract, read_text(text, "the IR"), Inspected(path, "", text, said), verb)
+    kinds.hold(contract, read_text(text, "the IR"), InspectedFile(path, "", text, said), verb)
 
 
 def pipeline_option(passes: str, *, anchored: bool = True) -> str:

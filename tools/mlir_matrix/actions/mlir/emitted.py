@@ -49,7 +49,7 @@ def _by_bindings(contract: Contract, root: str, path: str, verb: str) -> None:
             module = session.parse(path)
         except ActionFailed:
             return
-        kinds.hold(contract, session.text(module), by_bindings.Inspected(session, module), verb)
+        kinds.hold(contract, session.text(module), by_bindings.InspectedModule(session, module), verb)
 
 
 def _by_text(contract: Contract, path: str, verb: str) -> None:

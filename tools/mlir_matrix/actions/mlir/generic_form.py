@@ -60,7 +60,7 @@ def operation(text: str) -> tuple[dict[str, str], list[str]]:
     return found, list(split(_group(rest.removeprefix(": "))[0])) if rest.startswith(": (") else []
 
 
-class Operation(NamedTuple):
+class LocatedOperation(NamedTuple):
     """An operation of a module in generic form with locations."""
 
     name: str
@@ -73,9 +73,9 @@ class Operation(NamedTuple):
     depth: int
 
 
-def operations(located: str) -> list[Operation]:
+def operations(located: str) -> list[LocatedOperation]:
     """Return all operations of a module in generic form with locations, without aliases, in the order of their first lines."""
-    found: list[Operation] = []
+    found: list[LocatedOperation] = []
     #: Those whose regions are open: the number in ``found``, and the lines of their blocks.
     opened: list[tuple[int, list[str]]] = []
     for line in located.split("\n"):
@@ -92,13 +92,13 @@ def operations(located: str) -> list[Operation]:
     return found
 
 
-def _ended(name: str, line: str, blocks: Sequence[str], depth: int) -> Operation:
+def _ended(name: str, line: str, blocks: Sequence[str], depth: int) -> LocatedOperation:
     """Return an operation from its last line, which ends ``: (T) -> T loc(…)``."""
     rest, _, location = line.rpartition(" loc(")
     place = _PLACE.search(location)
     types = "\n".join([rest.rpartition(" : (")[2], *blocks])
     file, position = (place[1], place[2]) if place else ("", "")
-    return Operation(name, types, file, position, depth)
+    return LocatedOperation(name, types, file, position, depth)
 
 
 def custom_signature(text: str) -> tuple[list[str], list[str]]:

@@ -59,7 +59,7 @@ class _Found(NamedTuple):
     """What a kind does not have: an operation, or an operation and its type."""
 
     what: str
-    operation: generic_form.Operation
+    operation: generic_form.LocatedOperation
 
 
 def hold(contract: Contract, text: str, inspected: Inspected, verb: str = "left") -> None:
@@ -166,7 +166,7 @@ def _failed(contract: Contract, sentence: str, found: Sequence[_Found], note: st
     return ActionFailed(reason, diagnostics="".join([*lines, note]))
 
 
-def _place(operation: generic_form.Operation) -> str:
+def _place(operation: generic_form.LocatedOperation) -> str:
     return f"{operation.file}:{operation.place}"
 
 

@@ -19,8 +19,8 @@ from mlir_matrix.actions.mutation.loops import (
     LOOP,
     STORE,
     Attribute,
-    Operation,
-    Value,
+    IrOperation,
+    IrValue,
     ValueType,
     accumulator,
     any_order,
@@ -63,46 +63,46 @@ class Editor:
         kind: ValueType = self.ir.IntegerType.get_signless(bits)
         return kind
 
-    def new(self, name: str, operands: Sequence[Value], result: ValueType, **attributes: Attribute) -> Value:
+    def new(self, name: str, operands: Sequence[IrValue], result: ValueType, **attributes: Attribute) -> IrValue:
         """Return the result of a new operation at the current insertion point."""
-        made: Operation = self.ir.Operation.create(name, results=[result], operands=operands, attributes=attributes)
+        made: IrOperation = self.ir.Operation.create(name, results=[result], operands=operands, attributes=attributes)
         return made.results[0]
 
-    def number(self, value: float, kind: ValueType) -> Value:
+    def number(self, value: float, kind: ValueType) -> IrValue:
         attribute = self.ir.FloatAttr if isinstance(value, float) else self.ir.IntegerAttr
         return self.new(CONSTANT, [], kind, value=attribute.get(kind, value))
 
-    def before(self, operation: Operation) -> AbstractContextManager[object]:
+    def before(self, operation: IrOperation) -> AbstractContextManager[object]:
         place: AbstractContextManager[object] = self.ir.InsertionPoint(operation)
         return place
 
-    def after(self, operation: Operation) -> AbstractContextManager[object]:
+    def after(self, operation: IrOperation) -> AbstractContextManager[object]:
         """Insert after an operation that is not the last of its block."""
         siblings = [each.operation for each in operation.block.operations]
         return self.before(siblings[siblings.index(operation) + 1])
 
 
-Finder = Callable[[Editor, Operation], list[Site]]
+Finder = Callable[[Editor, IrOperation], list[Site]]
 
 
-def drop_last_iteration(edit: Editor, module: Operation) -> list[Site]:
+def drop_last_iteration(edit: Editor, module: IrOperation) -> list[Site]:
     """End a reduction loop one iteration early."""
     return [partial(_shorten, edit, loop, 1) for loop in named(module, LOOP) if reduces(loop)]
 
 
-def skip_remainder(edit: Editor, module: Operation) -> list[Site]:
+def skip_remainder(edit: Editor, module: IrOperation) -> list[Site]:
     """Skip the remainder of a parallel loop after whole tiles, at least one iteration."""
     free = [loop for loop in named(module, LOOP) if not reduces(loop)]
     return [partial(_shorten, edit, loop, (trips(loop) or 0) % _TILE or 1) for loop in free]
 
 
-def _shorten(edit: Editor, loop: Operation, turns: int) -> None:
+def _shorten(edit: Editor, loop: IrOperation, turns: int) -> None:
     with edit.before(loop):
         skipped = edit.new("arith.muli", [loop.operands[2], edit.number(turns, edit.index)], edit.index)
         loop.operands[1] = edit.new("arith.subi", [loop.operands[1], skipped], edit.index)
 
 
-def swap_operands(edit: Editor, module: Operation) -> list[Site]:
+def swap_operands(edit: Editor, module: IrOperation) -> list[Site]:
     """Swap the operands of an operation that does not commute."""
     sites: list[Site] = []
     for each in walk(module):
@@ -114,12 +114,12 @@ def swap_operands(edit: Editor, module: Operation) -> list[Site]:
     return sites
 
 
-def _swap(operation: Operation, first: int) -> None:
+def _swap(operation: IrOperation, first: int) -> None:
     one, other = operation.operands[first], operation.operands[first + 1]
     operation.operands[first], operation.operands[first + 1] = other, one
 
 
-def round_to_bf16(edit: Editor, module: Operation) -> list[Site]:
+def round_to_bf16(edit: Editor, module: IrOperation) -> list[Site]:
     """Round a result to bf16. Accumulators have their own mutations."""
     sums = _sums(module)
     results = [each for each in walk(module) if _computes(each) and each not in sums]
@@ -128,26 +128,26 @@ def round_to_bf16(edit: Editor, module: Operation) -> list[Site]:
     return [partial(_round, edit, each, _BF16) for each in results if _mantissa(each) > _BF16]
 
 
-def _computes(operation: Operation) -> bool:
+def _computes(operation: IrOperation) -> bool:
     return operation.name in _ARITHMETIC or operation.name.startswith("math.")
 
 
-def _mantissa(operation: Operation) -> int:
+def _mantissa(operation: IrOperation) -> int:
     """Return the stored bits of the significand of a result; 0 for what is not floating point."""
     kind = str(operation.results[0].type)
     return FORMATS[kind].digits - 1 if kind in FORMATS else 0
 
 
-def narrow_accumulator(kept: int, edit: Editor, module: Operation) -> list[Site]:
+def narrow_accumulator(kept: int, edit: Editor, module: IrOperation) -> list[Site]:
     """Round the accumulator of a loop to ``kept`` bits of mantissa, with the range of its type."""
     return [partial(_round, edit, each, kept) for each in _sums(module) if _mantissa(each) > kept]
 
 
-def _sums(module: Operation) -> list[Operation]:
+def _sums(module: IrOperation) -> list[IrOperation]:
     return [each for each in named(module, "arith.addf") if accumulator(each)]
 
 
-def _round(edit: Editor, operation: Operation, kept: int) -> None:
+def _round(edit: Editor, operation: IrOperation, kept: int) -> None:
     """Round to nearest, ties to even, by operations on bits: not every target has one for bf16."""
     value = operation.results[0]
     # Of f64, f32 or f16: bf16 has no more than is kept.
@@ -163,13 +163,13 @@ def _round(edit: Editor, operation: Operation, kept: int) -> None:
     value.replace_all_uses_except(rounded, definition(word))
 
 
-def narrow_integers(edit: Editor, module: Operation) -> list[Site]:
+def narrow_integers(edit: Editor, module: IrOperation) -> list[Site]:
     """Cut the integer accumulator of a loop to half of its bits."""
     sums = [each for each in named(module, "arith.addi") if accumulator(each) and each.results[0].type != edit.index]
     return [partial(_cut, edit, each) for each in sums]
 
 
-def _cut(edit: Editor, operation: Operation) -> None:
+def _cut(edit: Editor, operation: IrOperation) -> None:
     value = operation.results[0]
     half = edit.integer(value.type.width // 2)
     with edit.after(operation):
@@ -178,7 +178,7 @@ def _cut(edit: Editor, operation: Operation) -> None:
     value.replace_all_uses_except(back, definition(low))
 
 
-def off_by_one_index(edit: Editor, module: Operation) -> list[Site]:
+def off_by_one_index(edit: Editor, module: IrOperation) -> list[Site]:
     """Load the next element along an axis, or the last one, so that nothing outside is read."""
     return [
         partial(_shift, edit, load, axis)
@@ -188,7 +188,7 @@ def off_by_one_index(edit: Editor, module: Operation) -> list[Site]:
     ]
 
 
-def _shift(edit: Editor, load: Operation, axis: int) -> None:
+def _shift(edit: Editor, load: IrOperation, axis: int) -> None:
     memref = load.operands[0]
     with edit.before(load):
         one = edit.number(1, edit.index)
@@ -198,7 +198,7 @@ def _shift(edit: Editor, load: Operation, axis: int) -> None:
         load.operands[1 + axis] = edit.new("arith.minsi", [following, last], edit.index)
 
 
-def wrong_constant(edit: Editor, module: Operation) -> list[Site]:
+def wrong_constant(edit: Editor, module: IrOperation) -> list[Site]:
     """Replace one use of a constant: 0 by 1, an extreme by 0, any other by one with a wrong digit."""
     sites: list[Site] = []
     for each in named(module, CONSTANT):
@@ -218,12 +218,12 @@ def _mistaken(value: float) -> float:
     return 0.0 if extreme else 1.0 if value == 0 else value * (1 + _DIGIT)
 
 
-def _replace(edit: Editor, user: Operation, at: int, value: float) -> None:
+def _replace(edit: Editor, user: IrOperation, at: int, value: float) -> None:
     with edit.before(user):
         user.operands[at] = edit.number(value, user.operands[at].type)
 
 
-def stale_buffer(_edit: Editor, module: Operation) -> list[Site]:
+def stale_buffer(_edit: Editor, module: IrOperation) -> list[Site]:
     """Remove the initialisation of a buffer."""
     sites: list[Site] = []
     for each in named(module, STORE, "memref.copy", "vector.transfer_write"):
@@ -233,18 +233,18 @@ def stale_buffer(_edit: Editor, module: Operation) -> list[Site]:
     return sites
 
 
-def contract(edit: Editor, module: Operation) -> list[Site]:
+def contract(edit: Editor, module: IrOperation) -> list[Site]:
     """Fuse every product with the addition that follows, so that both are rounded once."""
     pairs = [(each, at) for each in named(module, "arith.addf") if (at := _product(each)) is not None]
     return [partial(_fuse_all, edit, pairs)] if pairs else []
 
 
-def _product(addition: Operation) -> int | None:
+def _product(addition: IrOperation) -> int | None:
     made = [maker(operand) for operand in addition.operands]
     return next((at for at, each in enumerate(made) if each is not None and each.name == "arith.mulf"), None)
 
 
-def _fuse_all(edit: Editor, pairs: list[tuple[Operation, int]]) -> None:
+def _fuse_all(edit: Editor, pairs: list[tuple[IrOperation, int]]) -> None:
     for addition, at in pairs:
         product = definition(addition.operands[at])
         with edit.before(addition):
@@ -254,24 +254,24 @@ def _fuse_all(edit: Editor, pairs: list[tuple[Operation, int]]) -> None:
         addition.erase()
 
 
-def fast_math(flags: str, edit: Editor, module: Operation) -> list[Site]:
+def fast_math(flags: str, edit: Editor, module: IrOperation) -> list[Site]:
     """Give the code generator a permission: ``contract`` or ``reassoc``."""
     found = named(module, *_ARITHMETIC)
     return [partial(_permit, edit, found, flags)] if found else []
 
 
-def _permit(edit: Editor, operations: list[Operation], flags: str) -> None:
+def _permit(edit: Editor, operations: list[IrOperation], flags: str) -> None:
     for each in operations:
         each.attributes["fastmath"] = edit.ir.Attribute.parse(f"#arith.fastmath<{flags}>")
 
 
-def reverse(edit: Editor, module: Operation) -> list[Site]:
+def reverse(edit: Editor, module: IrOperation) -> list[Site]:
     """Reverse every innermost loop that only reduces."""
     found = [loop for loop in named(module, LOOP) if any_order(loop) and constant(loop.operands[2]) == 1]
     return [partial(_reverse_all, edit, found)] if found else []
 
 
-def _reverse_all(edit: Editor, loops: list[Operation]) -> None:
+def _reverse_all(edit: Editor, loops: list[IrOperation]) -> None:
     for loop in loops:
         turn = body(loop).arguments[0]
         with edit.ir.InsertionPoint.at_block_begin(body(loop)):

@@ -36,27 +36,27 @@ class Attribute(Protocol):
 class ValueUse(Protocol):
     """A use of a value, as an operand of ``owner``."""
 
-    owner: Operation
+    owner: IrOperation
     operand_number: int
 
 
-class Value(Protocol):
+class IrValue(Protocol):
     """A result of an operation, or an argument of a block."""
 
-    owner: Operation | LoopBlock
+    owner: IrOperation | LoopBlock
     type: ValueType
     uses: Sequence[ValueUse]
 
-    def replace_all_uses_with(self, new: Value, /) -> None: ...
+    def replace_all_uses_with(self, new: IrValue, /) -> None: ...
 
-    def replace_all_uses_except(self, new: Value, user: Operation, /) -> None: ...
+    def replace_all_uses_except(self, new: IrValue, user: IrOperation, /) -> None: ...
 
 
 class LoopBlock(Protocol):
     """Operations in their order, with arguments."""
 
-    arguments: Sequence[Value]
-    operations: Sequence[Operation]
+    arguments: Sequence[IrValue]
+    operations: Sequence[IrOperation]
 
 
 class Region(Protocol):
@@ -65,22 +65,22 @@ class Region(Protocol):
     blocks: Sequence[LoopBlock]
 
 
-class Operation(Protocol):
+class IrOperation(Protocol):
     """An operation of any dialect; ``operation`` is it without the class of its dialect."""
 
     name: str
-    operation: Operation
-    parent: Operation
+    operation: IrOperation
+    parent: IrOperation
     block: LoopBlock
     regions: Sequence[Region]
-    operands: MutableSequence[Value]
-    results: Sequence[Value]
+    operands: MutableSequence[IrValue]
+    results: Sequence[IrValue]
     attributes: MutableMapping[str, Attribute]
 
     def erase(self) -> None: ...
 
 
-def walk(operation: Operation) -> Iterator[Operation]:
+def walk(operation: IrOperation) -> Iterator[IrOperation]:
     """Yield every operation inside this one, in the order of the text."""
     for region in operation.regions:
         for block in region.blocks:
@@ -89,30 +89,30 @@ def walk(operation: Operation) -> Iterator[Operation]:
                 yield from walk(each.operation)
 
 
-def named(operation: Operation, *names: str) -> list[Operation]:
+def named(operation: IrOperation, *names: str) -> list[IrOperation]:
     """Return the operations inside with one of these names."""
     return [each for each in walk(operation) if each.name in names]
 
 
-def maker(value: Value) -> Operation | None:
+def maker(value: IrValue) -> IrOperation | None:
     """Return the operation that defines a value; None for an argument of a block."""
-    made: Operation | None = getattr(value.owner, "operation", None)
+    made: IrOperation | None = getattr(value.owner, "operation", None)
     return made
 
 
-def definition(value: Value) -> Operation:
+def definition(value: IrValue) -> IrOperation:
     """Return the operation that defines a value which is no argument of a block."""
     made = maker(value)
     assert made is not None
     return made
 
 
-def body(loop: Operation) -> LoopBlock:
+def body(loop: IrOperation) -> LoopBlock:
     """Return the block of an ``scf.for``: its first argument counts, the others are carried."""
     return loop.regions[0].blocks[0]
 
 
-def constant(value: Value) -> int | float | None:
+def constant(value: IrValue) -> int | float | None:
     """Return the constant that a value is; None if it is unknown."""
     made = maker(value)
     if made is None or made.name != CONSTANT:
@@ -122,7 +122,7 @@ def constant(value: Value) -> int | float | None:
     return number if isinstance(number, (int, float)) else None
 
 
-def trips(loop: Operation) -> int | None:
+def trips(loop: IrOperation) -> int | None:
     """Return the trip count of a loop; None if it is unknown before the run."""
     low, high, step = (constant(operand) for operand in list(loop.operands)[:3])
     if isinstance(low, int) and isinstance(high, int) and isinstance(step, int) and step > 0:
@@ -130,7 +130,7 @@ def trips(loop: Operation) -> int | None:
     return None
 
 
-def depends(value: Value, on: Value) -> bool:
+def depends(value: IrValue, on: IrValue) -> bool:
     """Return whether a value is computed from another: by arithmetic and loads, not by what loops carry."""
     todo, seen = [value], set[int]()
     while todo:
@@ -144,12 +144,12 @@ def depends(value: Value, on: Value) -> bool:
     return False
 
 
-def same_place(load: Operation, store: Operation) -> bool:
+def same_place(load: IrOperation, store: IrOperation) -> bool:
     """Return whether a load reads the very element that a store writes."""
     return list(load.operands) == list(store.operands)[1:]
 
 
-def reduces(loop: Operation) -> bool:
+def reduces(loop: IrOperation) -> bool:
     """Return whether a loop reduces: it carries values, or reads and writes an element independent of the iteration."""
     if len(loop.results):
         return True
@@ -162,12 +162,12 @@ def reduces(loop: Operation) -> bool:
     )
 
 
-def accumulator(operation: Operation) -> bool:
+def accumulator(operation: IrOperation) -> bool:
     """Return whether an operation updates an accumulator: one that is read and written at one place, or is carried."""
     return any(_writes_back(use.owner.operation, operation) for use in operation.results[0].uses)
 
 
-def _writes_back(user: Operation, operation: Operation) -> bool:
+def _writes_back(user: IrOperation, operation: IrOperation) -> bool:
     operands = list(operation.operands)
     if user.name == STORE and maker(user.operands[0]) == operation:
         made = [maker(operand) for operand in operands]
@@ -178,7 +178,7 @@ def _writes_back(user: Operation, operation: Operation) -> bool:
     return False
 
 
-def any_order(loop: Operation) -> bool:
+def any_order(loop: IrOperation) -> bool:
     """Return whether an innermost loop may be reversed: it only computes sums, products and extremes."""
     if named(loop, LOOP) or not reduces(loop):
         return False
@@ -192,11 +192,11 @@ def any_order(loop: Operation) -> bool:
     return not others and _steady(loop, stores) and all(_adds(value) for value in written)
 
 
-def _steady(loop: Operation, stores: Sequence[Operation]) -> bool:
+def _steady(loop: IrOperation, stores: Sequence[IrOperation]) -> bool:
     turn = body(loop).arguments[0]
     return not any(depends(index, turn) for store in stores for index in list(store.operands)[2:])
 
 
-def _adds(value: Value) -> bool:
+def _adds(value: IrValue) -> bool:
     made = maker(value)
     return made is not None and made.name in COMMUTATIVE and accumulator(made)

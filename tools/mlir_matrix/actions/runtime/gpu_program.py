@@ -57,7 +57,7 @@ class Memref(NamedTuple):
         return self.aligned, self.aligned + elements * self.element_bytes
 
 
-class Parameter(NamedTuple):
+class KernelParameter(NamedTuple):
     """A parameter of a compiled kernel. ``pointer``: its value is the address of a memref's memory."""
 
     address: int
@@ -75,7 +75,7 @@ class Launch(NamedTuple):
     #: By argument of the kernel: a memref, or the bytes of a scalar.
     arguments: list[Memref | bytes]
     #: The same as the kernel's LLVM function has them, a memref as its descriptor's words.
-    parameters: list[Parameter]
+    parameters: list[KernelParameter]
     #: The address of an array of the addresses of ``parameters``.
     vector: int
 
@@ -167,14 +167,14 @@ class GpuProgram:
         """Return a launch with its arguments, which the host passes as the words of descriptors."""
         places = iter(vector[:count])
         arguments: list[Memref | bytes] = []
-        parameters: list[Parameter] = []
+        parameters: list[KernelParameter] = []
         for written in self.signatures[kernel]:
             rank, element = _type_of(kernel, written)
             if rank is None:
-                parameters.append(Parameter(next(places), _BYTES[element]))
+                parameters.append(KernelParameter(next(places), _BYTES[element]))
                 arguments.append(ctypes.string_at(parameters[-1].address, parameters[-1].bytes))
                 continue
-            descriptor = [Parameter(next(places), 8, pointer=at < 2) for at in range(3 + 2 * rank)]
+            descriptor = [KernelParameter(next(places), 8, pointer=at < 2) for at in range(3 + 2 * rank)]
             words = [ctypes.c_int64.from_address(each.address).value for each in descriptor]
             sizes, strides = tuple(words[3 : 3 + rank]), tuple(words[3 + rank :])
             arguments.append(Memref(words[0], words[1], words[2], sizes, strides, element))

@@ -14,7 +14,7 @@ from mlir_matrix.actions.contract import Action, ActionFailed
 from mlir_matrix.actions.mlir import bindings
 from mlir_matrix.actions.mlir.bindings import ReportingContext
 from mlir_matrix.actions.mutation.ir_mutations import LIBERTIES, MISTAKES, Editor
-from mlir_matrix.actions.mutation.loops import Operation
+from mlir_matrix.actions.mutation.loops import IrOperation
 from mlir_matrix.actions.params import MutateParams
 
 preload = bindings.preload
@@ -35,13 +35,13 @@ def run(action: Action[MutateParams]) -> None:
             Path(action.outputs["sites"]).write_text(counts, encoding="utf-8")
 
 
-def sites(session: ReportingContext, module: Operation) -> dict[str, int]:
+def sites(session: ReportingContext, module: IrOperation) -> dict[str, int]:
     edit = Editor(ir=session.bindings.ir)
     counts = {name: len(find(edit, module.operation)) for name, find in _FINDERS.items()}
     return {name: count for name, count in counts.items() if count}
 
 
-def plant(session: ReportingContext, module: Operation, mutation: str, site: int) -> None:
+def plant(session: ReportingContext, module: IrOperation, mutation: str, site: int) -> None:
     """Change the module in one place."""
     if mutation not in _FINDERS:
         raise ActionFailed(f"unknown mutation {mutation!r}; expected one of {', '.join(_FINDERS)}")

@@ -187,7 +187,7 @@ def test_workloads_of_the_catalog_in_other_sizes(
     catalog.write("recipes/pipelines/odd.yaml", loops.replace("- linalg-to-loops\n", "- linalg-to-loops\n  - odd\n"))
     opened = session_of([*current.catalog.roots, catalog.root], current.home)
     limits, out = Limits(jobs=2), tmp_path / "out"
-    fuzzer = session.Fuzzer(opened, session.Wanted(["pytorch/odd/x86_64"]), out, 0, limits, ignore)
+    fuzzer = session.Fuzzer(opened, session.WantedRoutes(["pytorch/odd/x86_64"]), out, 0, limits, ignore)
     failures = list(fuzzer.failures(lambda: fuzzer.counts.rounds > 0))
     assert fuzzer.counts.judged == 2
     (failure,) = failures
@@ -232,7 +232,7 @@ def test_members_of_corpora_on_composed_routes(
         catalog.write(f"models/{name}.py", MODEL.format(result))
     opened = session_of([*current.catalog.roots, catalog.root], current.home)
     limits, out = Limits(jobs=2), tmp_path / "out"
-    wanted = session.Wanted(["pytorch/composed*/x86_64"], wrong)
+    wanted = session.WantedRoutes(["pytorch/composed*/x86_64"], wrong)
     fuzzer = session.Fuzzer(opened, wanted, out, 0, limits, ignore)
     failures = list(fuzzer.failures(lambda: True))
     assert [failure.result.id for failure in failures] == [

@@ -17,7 +17,7 @@ from mlir_matrix.execute.progress import shown
 from mlir_matrix.fuzz.compose import Composer, Coverage
 from mlir_matrix.fuzz.findings import Finding, Findings
 from mlir_matrix.fuzz.profiles import PROFILES
-from mlir_matrix.fuzz.session import ROUTES, VARIANTS, Failure, Fuzzer, Wanted
+from mlir_matrix.fuzz.session import ROUTES, VARIANTS, Failure, Fuzzer, WantedRoutes
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import session_of
 from support.recordings import result
@@ -63,7 +63,7 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 def made(folder: Path) -> Recorded:
     session = session_of([ROOT], find_home())
     with shown(quiet=True) as listener:
-        fuzzer = Fuzzer(session, Wanted(["*/*/*"]), folder, 5, Limits(jobs=1), listener)
+        fuzzer = Fuzzer(session, WantedRoutes(["*/*/*"]), folder, 5, Limits(jobs=1), listener)
         return Recorded(fuzzer, folder, Limits(jobs=1), 1.0, listener)
 
 

@@ -16,7 +16,7 @@ from mlir_matrix.fuzz.profiles import PROFILES
 from mlir_matrix.fuzz.programs import document, text_of
 from mlir_matrix.fuzz.python_text import REFERENCE
 from mlir_matrix.fuzz.structural import MOST_ELEMENTS
-from mlir_matrix.fuzz.values import BOOL, Program, Value, merged
+from mlir_matrix.fuzz.values import BOOL, Program, ProgramValue, merged
 
 DTYPES = {"f64": numpy.float64, "f32": numpy.float64, "f16": numpy.float64, "bf16": numpy.float64, "i32": numpy.int32}
 
@@ -27,7 +27,7 @@ def composed(seed: int, profile: int, count: int = 1) -> list[Program]:
     return list(islice(composer.programs((1, 8)), count))
 
 
-def elements(value: Value, chance: numpy.random.Generator) -> Any:
+def elements(value: ProgramValue, chance: numpy.random.Generator) -> Any:
     """Elements of an input, with both ends of its interval."""
     if value.type.dtype == BOOL:
         return chance.random(value.type.shape) < 0.5

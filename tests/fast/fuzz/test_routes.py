@@ -21,8 +21,16 @@ from mlir_matrix.fuzz.compose import Composer, Coverage
 from mlir_matrix.fuzz.findings import key_of
 from mlir_matrix.fuzz.profiles import PROFILES
 from mlir_matrix.fuzz.programs import write_programs
-from mlir_matrix.fuzz.routes import FROM_LOOPS, LOWERS_VECTORS, PASSES, TO_LOOPS, Route, draw_routes, write_route
-from mlir_matrix.fuzz.session import Wanted
+from mlir_matrix.fuzz.routes import (
+    FROM_LOOPS,
+    LOWERS_VECTORS,
+    PASSES,
+    TO_LOOPS,
+    ComposedRoute,
+    draw_routes,
+    write_route,
+)
+from mlir_matrix.fuzz.session import WantedRoutes
 from mlir_matrix.plan.session import session_of
 from support.recordings import result
 
@@ -36,7 +44,7 @@ def own() -> Catalog:
     return load([ROOT])
 
 
-def written(root: Path, routes: Mapping[str, Route]) -> dict[str, list[str]]:
+def written(root: Path, routes: Mapping[str, ComposedRoute]) -> dict[str, list[str]]:
     """Write routes; return the passes and steps of each in their order."""
     for name, route in routes.items():
         write_route(root, name, route)
@@ -52,13 +60,13 @@ def written(root: Path, routes: Mapping[str, Route]) -> dict[str, list[str]]:
 @pytest.mark.parametrize(
     ("words", "wanted"),
     [
-        ((), Wanted(DEFAULT)),
-        (("jax/*/*",), Wanted(("jax/*/*",))),
-        (("bufferize",), Wanted(["*/*/*"], "bufferize")),
-        (("jax/*/*", "bufferize"), Wanted(["jax/*/*"], "bufferize")),
+        ((), WantedRoutes(DEFAULT)),
+        (("jax/*/*",), WantedRoutes(("jax/*/*",))),
+        (("bufferize",), WantedRoutes(["*/*/*"], "bufferize")),
+        (("jax/*/*", "bufferize"), WantedRoutes(["jax/*/*"], "bufferize")),
     ],
 )
-def test_words_choose_routes_and_a_step(own: Catalog, words: tuple[str, ...], wanted: Wanted) -> None:
+def test_words_choose_routes_and_a_step(own: Catalog, words: tuple[str, ...], wanted: WantedRoutes) -> None:
     assert wanted_by(words, own) == wanted
 
 
@@ -107,7 +115,7 @@ def test_a_route_without_one_of_its_passes(own: Catalog, tmp_path: Path) -> None
 @pytest.mark.parametrize("kind", TO_LOOPS)
 def test_a_route_with_other_loops(tmp_path: Path, kind: str) -> None:
     """It has them also without its passes on these, so that no pass is blamed for what gives the loops."""
-    route = Route({"linalg": [], "loops": [], kind: [["cse", "canonicalize"]]}, 2, kind)
+    route = ComposedRoute({"linalg": [], "loops": [], kind: [["cse", "canonicalize"]]}, 2, kind)
     less = route.without(["cse"])
     found = written(tmp_path, {"whole": route, "less": less, "none": less.without(["canonicalize"])})
     passes = {"whole": ["cse", "canonicalize"], "less": ["canonicalize"], "none": []}

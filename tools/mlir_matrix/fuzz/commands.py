@@ -20,7 +20,7 @@ from mlir_matrix.execute.progress import shown
 from mlir_matrix.fuzz.documents import Fuzz
 from mlir_matrix.fuzz.findings import Findings, read_known
 from mlir_matrix.fuzz.report import lines
-from mlir_matrix.fuzz.session import Fuzzer, Wanted, deadline, own_folder
+from mlir_matrix.fuzz.session import Fuzzer, WantedRoutes, deadline, own_folder
 from mlir_matrix.plan.request import Limits
 
 if TYPE_CHECKING:
@@ -151,16 +151,16 @@ def _fuzz(
     return None
 
 
-def wanted_by(words: Sequence[str], catalog: Catalog) -> Wanted:
+def wanted_by(words: Sequence[str], catalog: Catalog) -> WantedRoutes:
     """Return the routes of words that are globs of cells, or one step. Raise UsageError."""
     steps = [word for word in words if "/" not in word]
     if not steps:
-        return Wanted(words or ROUTES)
+        return WantedRoutes(words or ROUTES)
     check_known("step", steps, catalog.steps)
     if len(steps) > 1:
         raise UsageError(f"{steps[0]}, {steps[1]}: expected one step")
     cells = [word for word in words if "/" in word]
-    return Wanted(cells or ["*/*/*"], steps[0])
+    return WantedRoutes(cells or ["*/*/*"], steps[0])
 
 
 def _cpu_seconds() -> float:

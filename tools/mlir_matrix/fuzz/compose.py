@@ -11,7 +11,17 @@ from itertools import pairwise
 from mlir_matrix.fuzz.elementwise import ELEMENTWISE, LARGEST, Elementwise
 from mlir_matrix.fuzz.profiles import Profile
 from mlir_matrix.fuzz.structural import MOST_ELEMENTS, SIZES, STRUCTURAL, Drawn
-from mlir_matrix.fuzz.values import BOOL, INTEGER, MOST_SIZES, Flow, Interval, Program, Statement, Type, Value
+from mlir_matrix.fuzz.values import (
+    BOOL,
+    INTEGER,
+    MOST_SIZES,
+    Flow,
+    Interval,
+    Program,
+    ProgramValue,
+    Statement,
+    TensorType,
+)
 
 #: How often the second operand is an input of its own, though there is a value of its type.
 _NEW_INPUT = 0.15
@@ -76,19 +86,19 @@ class Composer:
         program.returned = [*results[-1:], *earlier]
         return program
 
-    def _drawn_type(self) -> Type:
+    def _drawn_type(self) -> TensorType:
         while True:
             shape = tuple(self._chance.choice(SIZES) for _ in range(self._chance.randint(1, 3)))
             if (
-                made := Type(shape, INTEGER if self._chance.random() < 0.15 else self._dtype)
+                made := TensorType(shape, INTEGER if self._chance.random() < 0.15 else self._dtype)
             ).elements <= MOST_ELEMENTS:
                 return made
 
-    def _input(self, program: Program, wanted: Type) -> Value:
+    def _input(self, program: Program, wanted: TensorType) -> ProgramValue:
         ends = {BOOL: Interval(0, 1), INTEGER: Interval(-9, 9)}.get(wanted.dtype) or self._chance.choice(
             [Interval(-2, 2), Interval(0.25, 3)]
         )
-        value = Value(self._name("x"), wanted, ends, exact=True)
+        value = ProgramValue(self._name("x"), wanted, ends, exact=True)
         program.inputs.append(value)
         return value
 
@@ -96,7 +106,7 @@ class Composer:
         self._number += 1
         return f"{letter}{self._number}"
 
-    def _statement(self, program: Program, values: Sequence[Value], last: str) -> Statement | None:
+    def _statement(self, program: Program, values: Sequence[ProgramValue], last: str) -> Statement | None:
         """Return a statement with the operation that was made least after the last one; None if no operation is possible."""
         uses = self._coverage
         rarest = sorted(
@@ -109,7 +119,7 @@ class Composer:
                 # Nothing reads the inputs that were made for it.
                 del program.inputs[inputs:]
                 continue
-            result = Value(self._name("v"), drawn.type, drawn.range, drawn.exact)
+            result = ProgramValue(self._name("v"), drawn.type, drawn.range, drawn.exact)
             form = self._chance.choice(self._forms)
             return Statement(name, result, drawn.operands, drawn.attributes, form, self._flow())
         return None
@@ -119,7 +129,7 @@ class Composer:
             return Flow.STRAIGHT
         return self._chance.choice((Flow.THEN, Flow.ELSE, Flow.LOOP))
 
-    def _drawn(self, program: Program, name: str, values: Sequence[Value]) -> Drawn | None:
+    def _drawn(self, program: Program, name: str, values: Sequence[ProgramValue]) -> Drawn | None:
         if name in STRUCTURAL:
             return STRUCTURAL[name](self._chance, values)
         operation = ELEMENTWISE[name]
@@ -134,7 +144,9 @@ class Composer:
         exact = operation.exact and all(each.exact for each in operands)
         return Drawn(operands, newest.type.of_dtype(dtype), ends, exact)
 
-    def _operands(self, program: Program, operation: Elementwise, values: Sequence[Value]) -> tuple[Value, ...]:
+    def _operands(
+        self, program: Program, operation: Elementwise, values: Sequence[ProgramValue]
+    ) -> tuple[ProgramValue, ...]:
         """Return operands, one of them the newest value; empty where that is of another dtype."""
         newest = values[-1]
         if operation.operands == 3:
@@ -152,7 +164,7 @@ class Composer:
         self._chance.shuffle(pair)
         return tuple(pair)
 
-    def _other(self, program: Program, values: Sequence[Value], wanted: Type) -> Value:
+    def _other(self, program: Program, values: Sequence[ProgramValue], wanted: TensorType) -> ProgramValue:
         known = [value for value in (*program.inputs, *values) if value.type == wanted]
         # Twice the same one often gives a constant, which tells nothing.
         others = [value for value in known if value is not values[-1]]

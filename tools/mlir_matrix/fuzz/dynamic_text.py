@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from mlir_matrix.fuzz.mlir_text import Writer
+from mlir_matrix.fuzz.mlir_text import MlirWriter
 from mlir_matrix.fuzz.mlir_types import number, scalar, tensor
 from mlir_matrix.fuzz.structural import joined_axes
-from mlir_matrix.fuzz.values import BOOL, INTEGER, MOST_SIZES, SIZES, Flow, Program, Statement, Type, Value
+from mlir_matrix.fuzz.values import BOOL, INTEGER, MOST_SIZES, SIZES, Flow, Program, ProgramValue, Statement, TensorType
 
 #: What leaves an element as it is, with 0.
 _ADDITIONS = {BOOL: "arith.ori", INTEGER: "arith.addi"}
-_ALL_SIZES = Type((MOST_SIZES,), INTEGER)
+_ALL_SIZES = TensorType((MOST_SIZES,), INTEGER)
 
 
-class Dynamic(Writer):
+class Dynamic(MlirWriter):
     """Has ``?`` for the dynamic sizes of a program, which it reads from its first input."""
 
     def __init__(self, program: Program) -> None:
@@ -27,11 +27,11 @@ class Dynamic(Writer):
         """Return whether types have ``?`` for a size."""
         return size in self._dynamic
 
-    def tensor(self, type: Type) -> str:
+    def tensor(self, type: TensorType) -> str:
         """Return the type of a value in the function."""
         return tensor(type, self._dynamic)
 
-    def tensors(self, values: Iterable[Value]) -> str:
+    def tensors(self, values: Iterable[ProgramValue]) -> str:
         """Return the types of values in the function."""
         return ", ".join(self.tensor(value.type) for value in values)
 
@@ -47,12 +47,12 @@ class Dynamic(Writer):
                 names[axis] = self._read_size(size)
         return f"[{', '.join(names)}]"
 
-    def empty(self, type: Type) -> str:
+    def empty(self, type: TensorType) -> str:
         """Return the name of a tensor without elements of a certain value."""
         sizes = ", ".join(self._read_size(size) for size in type.shape if self.is_dynamic(size))
         return self.new(f"tensor.empty({sizes}) : {self.tensor(type)}")
 
-    def filled(self, type: Type, value: float | str) -> str:
+    def filled(self, type: TensorType, value: float | str) -> str:
         """Return the name of a tensor of equal elements."""
         text = value if isinstance(value, str) else number(value, type)
         constant = self.new(f"arith.constant {text} : {scalar(type)}")
@@ -89,10 +89,10 @@ class Dynamic(Writer):
             ]
         return [*lines, *slices]
 
-    def _parameter(self, value: Value) -> str:
+    def _parameter(self, value: ProgramValue) -> str:
         return f"%{value.name}" if tensor(value.type) == self.tensor(value.type) else f"%{value.name}_whole"
 
-    def returned(self, value: Value) -> str:
+    def returned(self, value: ProgramValue) -> str:
         return self.cast(super().returned(value), self.tensor(value.type), tensor(value.type))
 
     def statement(self, statement: Statement, operands: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from mlir_matrix.fuzz.dynamic_text import Dynamic
 from mlir_matrix.fuzz.elementwise import ELEMENTWISE
 from mlir_matrix.fuzz.mlir_types import extreme, number, scalar, tensor, vector
 from mlir_matrix.fuzz.structural import joined_axes
-from mlir_matrix.fuzz.values import BOOL, INTEGER, Flow, Form, Statement, Type, Value
+from mlir_matrix.fuzz.values import BOOL, INTEGER, Flow, Form, ProgramValue, Statement, TensorType
 from mlir_matrix.fuzz.vector_text import has_vector, write_vector
 
 LINALG = "linalg.mlir"
@@ -33,10 +33,10 @@ class Linalg(Dynamic):
         result = statement.result.type
         zero = self.new("arith.constant 0 : index")
 
-        def places(type: Type) -> str:
+        def places(type: TensorType) -> str:
             return f"[{', '.join([zero] * type.rank)}]"
 
-        def bounds(type: Type) -> str:
+        def bounds(type: TensorType) -> str:
             return f"{{in_bounds = [{', '.join(['true'] * type.rank)}]}}"
 
         read = []
@@ -234,7 +234,7 @@ class Linalg(Dynamic):
 
     def take(self, statement: Statement, operands: Sequence[str]) -> None:
         result, given = statement.result, statement.operands[0].type
-        places = Value("places", Type(result.type.shape[:1], INTEGER), statement.operands[0].range)
+        places = ProgramValue("places", TensorType(result.type.shape[:1], INTEGER), statement.operands[0].range)
         kind = tensor(places.type)
         constant = self.new(f"arith.constant dense<{statement.attributes['places']}> : {kind}")
         constant = self.cast(constant, kind, self.tensor(places.type))

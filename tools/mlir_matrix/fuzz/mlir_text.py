@@ -7,10 +7,10 @@ from itertools import count
 
 from mlir_matrix.fuzz.mlir_types import tensor, tensors
 from mlir_matrix.fuzz.structural import STRUCTURAL
-from mlir_matrix.fuzz.values import Program, Statement, Value
+from mlir_matrix.fuzz.values import Program, ProgramValue, Statement
 
 
-class Writer:
+class MlirWriter:
     """Writes a program's statements one after the other. A dialect has a method for each operation with a form of its own."""
 
     def __init__(self, program: Program) -> None:
@@ -39,7 +39,7 @@ class Writer:
         """Return the lines before those of the statements."""
         return []
 
-    def returned(self, value: Value) -> str:
+    def returned(self, value: ProgramValue) -> str:
         """Return the name of a value with the type that its declaration has."""
         return f"%{value.name}"
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from mlir_matrix.fuzz.elementwise import ELEMENTWISE, Elementwise
 from mlir_matrix.fuzz.linalg_text import LINALG, LINALG_NAMED, Linalg, NamedLinalg
-from mlir_matrix.fuzz.mlir_text import Writer
+from mlir_matrix.fuzz.mlir_text import MlirWriter
 from mlir_matrix.fuzz.python_text import JAX, TORCH
 from mlir_matrix.fuzz.stablehlo_text import STABLEHLO, StableHlo
 from mlir_matrix.fuzz.structural import STRUCTURAL
@@ -15,7 +15,7 @@ from mlir_matrix.fuzz.tosa_text import TOSA, Tosa
 from mlir_matrix.fuzz.values import Form
 
 #: By the file that has their text, what writes programs as MLIR.
-WRITERS: Mapping[str, type[Writer]] = {
+WRITERS: Mapping[str, type[MlirWriter]] = {
     LINALG: Linalg,
     LINALG_NAMED: NamedLinalg,
     TOSA: Tosa,

@@ -13,7 +13,7 @@ from mlir_matrix.fuzz import python_text
 from mlir_matrix.fuzz.linalg_text import LINALG, LINALG_NAMED
 from mlir_matrix.fuzz.profiles import WRITERS
 from mlir_matrix.fuzz.resized_workloads import ResizedWorkload
-from mlir_matrix.fuzz.values import BOOL, INTEGER, MOST_SIZES, SIZES, Program, Value
+from mlir_matrix.fuzz.values import BOOL, INTEGER, MOST_SIZES, SIZES, Program, ProgramValue
 
 
 @dataclass(frozen=True)
@@ -88,11 +88,11 @@ def text_of(program: Program, source: str) -> str:
     return python_text.text_of(program, source)
 
 
-def _declared(value: Value) -> dict[str, Any]:
+def _declared(value: ProgramValue) -> dict[str, Any]:
     return {"shape": list(value.type.shape), "dtype": value.type.dtype}
 
 
-def _formula(value: Value) -> str:
+def _formula(value: ProgramValue) -> str:
     low, high = value.range.low, value.range.high
     if value.type.dtype == BOOL:
         return "integers(0, 2)"

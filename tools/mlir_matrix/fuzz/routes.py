@@ -130,7 +130,7 @@ LOWERS_VECTORS = "vector-lowering"
 
 
 @dataclass(frozen=True)
-class Route:
+class ComposedRoute:
     """A composed pipeline from linalg to LLVM. ``steps``: those that were drawn, by the kind that they keep."""
 
     steps: Mapping[str, Sequence[_Step]]
@@ -143,14 +143,14 @@ class Route:
         """The passes and the steps of the catalog that were drawn."""
         return {part for steps in self.steps.values() for step in steps for part in _parts_of(step)}
 
-    def without(self, left_out: Collection[str]) -> Route:
+    def without(self, left_out: Collection[str]) -> ComposedRoute:
         """Return the route without some of its parts."""
         return replace(self, steps={kind: _without(steps, left_out) for kind, steps in self.steps.items()})
 
 
 def draw_routes(
     catalog: Catalog, count: int, chance: random.Random, wanted: str = "", loops: Sequence[str] = tuple(TO_LOOPS)
-) -> dict[str, Route]:
+) -> dict[str, ComposedRoute]:
     """Return composed pipelines by name.
 
     ``wanted``: a step that each has, if it can. ``loops``: of which kinds loops may be before they are those of scf.
@@ -163,7 +163,7 @@ def draw_routes(
         other = chance.choice(loops) if loops and chance.random() < _OTHER_LOOPS else ""
         if other:
             steps[other] = [chance.sample(PASSES[other], chance.randint(1, _MOST_PASSES))]
-        routes[f"{COMPOSED}{number}"] = Route(steps, chance.choice((0, 2, 3)), other)
+        routes[f"{COMPOSED}{number}"] = ComposedRoute(steps, chance.choice((0, 2, 3)), other)
     return routes
 
 
@@ -172,7 +172,7 @@ def composed_passes(name: str) -> list[str]:
     return [each for passes in PASSES.values() for each in passes if re.search(rf"(?<![\w-]){name}(?![\w-])", each)]
 
 
-def write_route(root: Path, name: str, route: Route) -> None:
+def write_route(root: Path, name: str, route: ComposedRoute) -> None:
     """Write a pipeline and its own steps into a catalog."""
     before, after = (_written(root, name, kind, route.steps[kind]) for kind in _KEPT)
     to_loops = _write_other_loops(root, f"{name}-{route.loops}0", route) if route.loops else _TO_SCF
@@ -236,7 +236,7 @@ def _with_sizes(name: str, step: Step, chance: random.Random) -> dict[str, Any]:
     return {"step": name, "with": {parameter: chance.choice(_TILES) for parameter in numbers}}
 
 
-def _write_other_loops(root: Path, name: str, route: Route) -> str:
+def _write_other_loops(root: Path, name: str, route: ComposedRoute) -> str:
     """Write the step of a route from buffers to loops of scf, by way of those of another kind, which it may leave as they are."""
     passes = [part for step in route.steps[route.loops] for part in _parts_of(step)]
     return _write_step(root, name, "bufferized", [TO_LOOPS[route.loops], *passes, FROM_LOOPS], gives="loops")

@@ -27,7 +27,7 @@ from mlir_matrix.fuzz.compose import Composer, Coverage
 from mlir_matrix.fuzz.profiles import CORPORA, ROUNDS, WORKLOADS, Profile
 from mlir_matrix.fuzz.programs import AnyProgram, CorpusMember, write_programs
 from mlir_matrix.fuzz.resized_workloads import draw_resized
-from mlir_matrix.fuzz.routes import COMPOSED, LOWERS_VECTORS, TO_LOOPS, Route, draw_routes, write_route
+from mlir_matrix.fuzz.routes import COMPOSED, LOWERS_VECTORS, TO_LOOPS, ComposedRoute, draw_routes, write_route
 from mlir_matrix.fuzz.stablehlo_text import STABLEHLO
 from mlir_matrix.fuzz.tosa_text import TOSA
 from mlir_matrix.fuzz.values import Program, merged
@@ -64,7 +64,7 @@ _COMPILED_AGAIN = 8
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedRoutes:
     """Which routes are fuzzed: those whose cells match one of the globs and, if it is named, that have a step."""
 
     cells: Sequence[str]
@@ -95,7 +95,7 @@ class Failure:
         return str(step["name"])
 
 
-class Variant(NamedTuple):
+class RouteVariant(NamedTuple):
     """How a route differs from a composed one: a pass or step is left out, or it is the only one; empty: there is none."""
 
     part: str
@@ -103,7 +103,7 @@ class Variant(NamedTuple):
 
 
 @dataclass
-class Counts:
+class FuzzCounts:
     """What a session has done."""
 
     programs: int = 0
@@ -124,14 +124,14 @@ class Fuzzer:
     """Runs composed programs, workloads in other sizes, and members of corpora, until a budget is used."""
 
     def __init__(
-        self, session: Session, wanted: Wanted, folder: Path, seed: int, limits: Limits, listener: Listener
+        self, session: Session, wanted: WantedRoutes, folder: Path, seed: int, limits: Limits, listener: Listener
     ) -> None:
         self._session, self._wanted, self._folder, self._seed = session, wanted, folder, seed
         self._limits, self._listener = limits, listener
         self._shunned: set[tuple[str, frozenset[str]]] = set()
         #: Passes and steps that are wrong, and the last round whose routes have them.
         self._avoided: dict[str, int] = {}
-        self.counts = Counts()
+        self.counts = FuzzCounts()
 
     def shun(self, place: str, operations: frozenset[str]) -> None:
         """Do not run programs with all these operations by a step, or in a cell, any more: how they end is known."""
@@ -367,19 +367,19 @@ class Fuzzer:
             if profile is CORPORA:
                 write_route(root, name + _PLAIN, route.without(route.parts))
 
-    def write_variants(self, root: Path, name: str, round: int) -> dict[str, Variant]:
+    def write_variants(self, root: Path, name: str, round: int) -> dict[str, RouteVariant]:
         """Write a composed route without each of its passes and steps, with each alone, and with none; return these by route."""
         route = self._routes(round)[name]
         parts = route.parts - {LOWERS_VECTORS, self._wanted.step}
-        kinds = [Variant(part, alone=False) for part in sorted(parts)]
-        kinds += [Variant(part, alone=True) for part in ("", *sorted(parts))]
+        kinds = [RouteVariant(part, alone=False) for part in sorted(parts)]
+        kinds += [RouteVariant(part, alone=True) for part in ("", *sorted(parts))]
         variants = {f"{COMPOSED}-{number}": variant for number, variant in enumerate(kinds)}
         for variant_name, variant in variants.items():
             left_out = parts - {variant.part} if variant.alone else {variant.part}
             write_route(root, variant_name, route.without(left_out))
         return variants
 
-    def _routes(self, round: int) -> dict[str, Route]:
+    def _routes(self, round: int) -> dict[str, ComposedRoute]:
         """Return the composed routes of a round."""
         chance = random.Random(f"{self._seed}/{round}/routes")
         profile = _profile_of(round)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mlir_matrix.fuzz.elementwise import ELEMENTWISE
-from mlir_matrix.fuzz.mlir_text import Writer
+from mlir_matrix.fuzz.mlir_text import MlirWriter
 from mlir_matrix.fuzz.mlir_types import extreme, number, tensor, tensors
 from mlir_matrix.fuzz.structural import sliced
-from mlir_matrix.fuzz.values import INTEGER, Statement, Type, Value
+from mlir_matrix.fuzz.values import INTEGER, ProgramValue, Statement, TensorType
 
 STABLEHLO = "stablehlo.mlir"
 
 
-class StableHlo(Writer):
+class StableHlo(MlirWriter):
     """StableHLO."""
 
     def elementwise(self, statement: Statement, operands: Sequence[str]) -> None:
@@ -28,11 +28,13 @@ class StableHlo(Writer):
             types = result
         self.write(f"%{statement.result.name} = stablehlo.{name} {', '.join(operands)} : {types}")
 
-    def _operation(self, statement: Statement, form: str, operands: Sequence[Value] = (), more: str = "") -> None:
+    def _operation(
+        self, statement: Statement, form: str, operands: Sequence[ProgramValue] = (), more: str = ""
+    ) -> None:
         types = tensors(operands or statement.operands)
         self.write(f"%{statement.result.name} = stablehlo.{form} : ({types}{more}) -> {tensor(statement.result.type)}")
 
-    def _constant(self, text: str, type: Type) -> tuple[str, str]:
+    def _constant(self, text: str, type: TensorType) -> tuple[str, str]:
         """Return the name of a scalar and its type."""
         kind = tensor(type.of_shape(()))
         return self.new(f"stablehlo.constant dense<{text}> : {kind}"), kind
@@ -115,7 +117,7 @@ class StableHlo(Writer):
 
     def take(self, statement: Statement, operands: Sequence[str]) -> None:
         given, places = statement.operands[0].type, statement.attributes["places"]
-        indices = Type((len(places), 1), INTEGER)
+        indices = TensorType((len(places), 1), INTEGER)
         rows = [[place] for place in places]
         constant = self.new(f"stablehlo.constant dense<{rows}> : {tensor(indices)}")
         numbers = (

@@ -8,7 +8,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from mlir_matrix.fuzz.values import BOOL, INTEGER, Interval, Statement, Type, Value
+from mlir_matrix.fuzz.values import BOOL, INTEGER, Interval, ProgramValue, Statement, TensorType
 
 #: Neither multiples of a vector's length nor of a tile's, and those that are, and 1.
 SIZES = (1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 33)
@@ -18,22 +18,22 @@ MOST_ELEMENTS, MOST_RANK = 2500, 4
 class Drawn(NamedTuple):
     """A statement but for its result's name."""
 
-    operands: tuple[Value, ...]
-    type: Type
+    operands: tuple[ProgramValue, ...]
+    type: TensorType
     range: Interval
     exact: bool
     attributes: Mapping[str, Any] = MappingProxyType({})
 
 
 #: Takes the values so far, the newest last; returns None where the newest does not allow it.
-Draw = Callable[[random.Random, Sequence[Value]], Drawn | None]
+Draw = Callable[[random.Random, Sequence[ProgramValue]], Drawn | None]
 
 
-def _moved(value: Value, shape: Sequence[int], **attributes: Any) -> Drawn:
+def _moved(value: ProgramValue, shape: Sequence[int], **attributes: Any) -> Drawn:
     return Drawn((value,), value.type.of_shape(tuple(shape)), value.range, value.exact, attributes)
 
 
-def _transpose(chance: random.Random, values: Sequence[Value]) -> Drawn | None:
+def _transpose(chance: random.Random, values: Sequence[ProgramValue]) -> Drawn | None:
     shape = values[-1].type.shape
     order = chance.sample(range(len(shape)), len(shape))
     if order == sorted(order):
@@ -41,7 +41,7 @@ def _transpose(chance: random.Random, values: Sequence[Value]) -> Drawn | None:
     return _moved(values[-1], [shape[axis] for axis in order], order=order)
 
 
-def _reshape(chance: random.Random, values: Sequence[Value]) -> Drawn | None:
+def _reshape(chance: random.Random, values: Sequence[ProgramValue]) -> Drawn | None:
     """Join two axes that are beside each other, or split one."""
     shape = values[-1].type.shape
     splits = [
@@ -59,7 +59,7 @@ def _reshape(chance: random.Random, values: Sequence[Value]) -> Drawn | None:
     return _moved(values[-1], chance.choice(chance.choice(found)))
 
 
-def _broadcast(chance: random.Random, values: Sequence[Value]) -> Drawn | None:
+def _broadcast(chance: random.Random, values: Sequence[ProgramValue]) -> Drawn | None:
     """Repeat along new axes and along those of size 1."""
     shape = values[-1].type.shape
     if len(shape) == MOST_RANK:
@@ -71,7 +71,7 @@ def _broadcast(chance: random.Random, values: Sequence[Value]) -> Drawn | None:
     return _moved(values[-1], wanted, axes=axes)
 
 
-def _slice(chance: random.Random, values: Sequence[Value]) -> Drawn | None:
+def _slice(chance: random.Random, values: Sequence[ProgramValue]) -> Drawn | None:
     shape = values[-1].type.shape
     starts = [chance.randrange(max(1, size // 2)) for size in shape]
     sizes = [chance.randint(1, size - start) for size, start in zip(shape, starts, strict=True)]
@@ -80,7 +80,7 @@ def _slice(chance: random.Random, values: Sequence[Value]) -> Drawn | None:
     return _moved(values[-1], sizes, starts=starts)
 
 
-def _pad(chance: random.Random, values: Sequence[Value]) -> Drawn | None:
+def _pad(chance: random.Random, values: Sequence[ProgramValue]) -> Drawn | None:
     value = values[-1]
     if not value.type.is_float:
         return None
@@ -95,11 +95,11 @@ def _pad(chance: random.Random, values: Sequence[Value]) -> Drawn | None:
     )
 
 
-def _concat(chance: random.Random, values: Sequence[Value]) -> Drawn | None:
+def _concat(chance: random.Random, values: Sequence[ProgramValue]) -> Drawn | None:
     first = values[-1]
     axis = chance.randrange(first.type.rank)
 
-    def around(value: Value) -> tuple[int, ...]:
+    def around(value: ProgramValue) -> tuple[int, ...]:
         return (*value.type.shape[:axis], *value.type.shape[axis + 1 :])
 
     others = [
@@ -118,16 +118,16 @@ def _concat(chance: random.Random, values: Sequence[Value]) -> Drawn | None:
     )
 
 
-def _reverse(chance: random.Random, values: Sequence[Value]) -> Drawn | None:
+def _reverse(chance: random.Random, values: Sequence[ProgramValue]) -> Drawn | None:
     return _moved(values[-1], values[-1].type.shape, axis=chance.randrange(values[-1].type.rank))
 
 
-def _without(value: Value, axis: int) -> Type:
+def _without(value: ProgramValue, axis: int) -> TensorType:
     shape = value.type.shape
     return value.type.of_shape((*shape[:axis], *shape[axis + 1 :]))
 
 
-def _sum(chance: random.Random, values: Sequence[Value]) -> Drawn | None:
+def _sum(chance: random.Random, values: Sequence[ProgramValue]) -> Drawn | None:
     value, axis = values[-1], chance.randrange(values[-1].type.rank)
     count = value.type.shape[axis]
     if value.type.rank == 1 or value.type.dtype == BOOL:
@@ -136,14 +136,14 @@ def _sum(chance: random.Random, values: Sequence[Value]) -> Drawn | None:
     return Drawn((value,), _without(value, axis), total, not value.type.is_float, {"axis": axis})
 
 
-def _largest(chance: random.Random, values: Sequence[Value]) -> Drawn | None:
+def _largest(chance: random.Random, values: Sequence[ProgramValue]) -> Drawn | None:
     value, axis = values[-1], chance.randrange(values[-1].type.rank)
     if value.type.rank == 1 or value.type.dtype == BOOL:
         return None
     return Drawn((value,), _without(value, axis), value.range, value.exact, {"axis": axis})
 
 
-def _matmul(chance: random.Random, values: Sequence[Value]) -> Drawn | None:
+def _matmul(chance: random.Random, values: Sequence[ProgramValue]) -> Drawn | None:
     """Multiply by any value that fits; the axes before the last two are the same."""
     first = values[-1]
     if first.type.rank not in (2, 3) or not first.type.is_float:
@@ -164,7 +164,7 @@ def _matmul(chance: random.Random, values: Sequence[Value]) -> Drawn | None:
     return Drawn((first, second), first.type.of_shape(shape), Interval(-reach, reach), exact=False)
 
 
-def _to_float(chance: random.Random, values: Sequence[Value]) -> Drawn | None:
+def _to_float(chance: random.Random, values: Sequence[ProgramValue]) -> Drawn | None:
     """Convert integers and booleans, which floating point has exactly."""
     value = values[-1]
     floats = [each for each in values if each.type.is_float]
@@ -173,21 +173,21 @@ def _to_float(chance: random.Random, values: Sequence[Value]) -> Drawn | None:
     return Drawn((value,), value.type.of_dtype(floats[0].type.dtype), value.range, exact=True)
 
 
-def _to_integer(chance: random.Random, values: Sequence[Value]) -> Drawn | None:
+def _to_integer(chance: random.Random, values: Sequence[ProgramValue]) -> Drawn | None:
     value = values[-1]
     if value.type.dtype != BOOL:
         return None
     return Drawn((value,), value.type.of_dtype(INTEGER), value.range, exact=True)
 
 
-def _take(chance: random.Random, values: Sequence[Value]) -> Drawn | None:
+def _take(chance: random.Random, values: Sequence[ProgramValue]) -> Drawn | None:
     """Take slices of the first axis, some of them twice, in any order."""
     value = values[-1]
     places = [chance.randrange(value.type.shape[0]) for _ in range(chance.choice(SIZES))]
     return _moved(value, (len(places), *value.type.shape[1:]), places=places)
 
 
-def _window(chance: random.Random, values: Sequence[Value]) -> Drawn | None:
+def _window(chance: random.Random, values: Sequence[ProgramValue]) -> Drawn | None:
     """Combine elements that are beside each other along the last axis."""
     value = values[-1]
     size, stride = chance.choice((2, 3, 5)), chance.choice((1, 2))
@@ -198,7 +198,7 @@ def _window(chance: random.Random, values: Sequence[Value]) -> Drawn | None:
     return _moved(value, shape, size=size, stride=stride)
 
 
-def _window_sum(chance: random.Random, values: Sequence[Value]) -> Drawn | None:
+def _window_sum(chance: random.Random, values: Sequence[ProgramValue]) -> Drawn | None:
     drawn = _window(chance, values)
     if drawn is None:
         return None

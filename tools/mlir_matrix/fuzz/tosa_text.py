@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mlir_matrix.fuzz.elementwise import ELEMENTWISE
-from mlir_matrix.fuzz.mlir_text import Writer
+from mlir_matrix.fuzz.mlir_text import MlirWriter
 from mlir_matrix.fuzz.mlir_types import scalar, tensor, tensors
 from mlir_matrix.fuzz.structural import before_broadcast
 from mlir_matrix.fuzz.values import BOOL, Statement
@@ -13,7 +13,7 @@ from mlir_matrix.fuzz.values import BOOL, Statement
 TOSA = "tosa.mlir"
 
 
-class Tosa(Writer):
+class Tosa(MlirWriter):
     """TOSA as its newest release has it."""
 
     def elementwise(self, statement: Statement, operands: Sequence[str]) -> None:

@@ -39,7 +39,7 @@ SIZES, MOST_SIZES = "sizes", 64
 
 
 @dataclass(frozen=True)
-class Type:
+class TensorType:
     """A tensor's shape and dtype."""
 
     shape: tuple[int, ...]
@@ -57,13 +57,13 @@ class Type:
     def is_float(self) -> bool:
         return self.dtype in FLOATS
 
-    def of_shape(self, shape: tuple[int, ...]) -> Type:
+    def of_shape(self, shape: tuple[int, ...]) -> TensorType:
         """Return a type of the same dtype."""
-        return Type(shape, self.dtype)
+        return TensorType(shape, self.dtype)
 
-    def of_dtype(self, dtype: str) -> Type:
+    def of_dtype(self, dtype: str) -> TensorType:
         """Return a type of the same shape."""
-        return Type(self.shape, dtype)
+        return TensorType(self.shape, dtype)
 
 
 @dataclass(frozen=True)
@@ -84,11 +84,11 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Value:
+class ProgramValue:
     """An input of a program, or what a statement gives."""
 
     name: str
-    type: Type
+    type: TensorType
     range: Interval
     #: Whether every program computes the same bits, so that a decision about it has one outcome.
     exact: bool = False
@@ -99,8 +99,8 @@ class Statement:
     """One operation. ``attributes`` are its own, such as an axis."""
 
     operation: str
-    result: Value
-    operands: tuple[Value, ...]
+    result: ProgramValue
+    operands: tuple[ProgramValue, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict)
     form: Form = Form.GENERIC
     flow: Flow = Flow.STRAIGHT
@@ -110,9 +110,9 @@ class Statement:
 class Program:
     """Statements in their order, and the values that are returned."""
 
-    inputs: list[Value] = field(default_factory=list)
+    inputs: list[ProgramValue] = field(default_factory=list)
     statements: list[Statement] = field(default_factory=list)
-    returned: list[Value] = field(default_factory=list)
+    returned: list[ProgramValue] = field(default_factory=list)
     #: Chooses the elements of the inputs.
     seed: int = 0
     #: Sizes that are ``?`` in MLIR's types: the program reads them from its first input. ``None``: there is no such input.

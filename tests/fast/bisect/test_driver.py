@@ -11,7 +11,7 @@ import pytest
 
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import UsageError
-from mlir_matrix.bisect.driver import Driver, Strategy
+from mlir_matrix.bisect.driver import SearchDriver, Strategy
 from mlir_matrix.bisect.observations import Observation
 from mlir_matrix.bisect.releases import Axis
 from mlir_matrix.results.signature import PASS, Signature
@@ -28,18 +28,18 @@ def drive(
     tests: Sequence[str] = ("t",),
     takes: Callable[[int], float] = lambda _: 0.1,
     **how: object,
-) -> Driver:
+) -> SearchDriver:
     strategy = Strategy(**{"scan": False, "jobs": 2, "repeats": 1, **how})  # type: ignore[arg-type]
-    driver = Driver(axis=line, prober=Simulated(tests, behaviour, takes=takes), strategy=strategy)
+    driver = SearchDriver(axis=line, prober=Simulated(tests, behaviour, takes=takes), strategy=strategy)
     driver.run()
     return driver
 
 
-def changed(driver: Driver, test: str = "t") -> list[tuple[int, int]]:
+def changed(driver: SearchDriver, test: str = "t") -> list[tuple[int, int]]:
     return [(each.change.before, each.change.after) for each in driver.changes(test)]
 
 
-def runs(driver: Driver) -> int:
+def runs(driver: SearchDriver) -> int:
     prober = driver.prober
     return sum(
         len(point.observations) for test in prober.observations.tests for point in prober.observations.points(test)
@@ -138,12 +138,12 @@ def test_a_flaky_test_is_searched_by_probabilities() -> None:
     assert right >= 18
 
 
-def seconds(driver: Driver) -> float:
+def seconds(driver: SearchDriver) -> float:
     """What all runs took."""
     return sum(seen.result.duration_s for seen in driver.prober.kept)  # type: ignore[attr-defined]
 
 
-def outcomes(driver: Driver) -> list[str]:
+def outcomes(driver: SearchDriver) -> list[str]:
     return [
         "/".join(each.result.outcome for each in point.observations) for point in driver.prober.observations.points("t")
     ]
@@ -233,7 +233,7 @@ def test_what_was_observed_is_not_probed_again() -> None:
     behaviour = words("p" * 33 + "?" * 3 + "c" * 30)
     line = axis(66, good=0, bad=65)
     whole: list[Observation] = []
-    driver = Driver(
+    driver = SearchDriver(
         axis=line, prober=Simulated("t", behaviour, whole), strategy=Strategy(scan=False, jobs=2, repeats=2)
     )
     driver.run()
@@ -242,7 +242,7 @@ def test_what_was_observed_is_not_probed_again() -> None:
         prober = Simulated("t", behaviour, later)
         for seen in whole[:count]:
             prober.observations.add(seen)
-        again = Driver(axis=line, prober=prober, strategy=Strategy(scan=False, jobs=2, repeats=2))
+        again = SearchDriver(axis=line, prober=prober, strategy=Strategy(scan=False, jobs=2, repeats=2))
         again.run()
         assert again.found["t"].answer.candidates == driver.found["t"].answer.candidates
         assert count + len(later) <= len(whole) + 2
@@ -328,7 +328,7 @@ def ended(letter: str) -> Signature:
 
 def crashes(text: str, *, scan: bool) -> list[tuple[int, int]]:
     strategy = Strategy(scan=scan, jobs=2, repeats=0 if scan else 1)
-    driver = Driver(axis=axis(len(text)), prober=Crashing(text), strategy=strategy)
+    driver = SearchDriver(axis=axis(len(text)), prober=Crashing(text), strategy=strategy)
     driver.run()
     return changed(driver)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mlir_matrix.buildbot import state
-from mlir_matrix.buildbot.state import Cell, judge, read_event, read_results, result_of
+from mlir_matrix.buildbot.state import CellOutcomes, judge, read_event, read_results, result_of
 
 
 def entry(name: str = "a", outcome: str = "pass", expected: bool = True, **more: Any) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def test_results_that_cannot_be_read(text: str) -> None:
     ],
 )
 def test_the_step_of_a_cell(entries: list[dict[str, Any]], result: int, text: str | None) -> None:
-    cell = Cell("jax/p/t", 3)
+    cell = CellOutcomes("jax/p/t", 3)
     for each in [*entries, entries[0]]:
         cell.add(each)
     assert cell.result == result
@@ -140,7 +140,7 @@ def test_a_property_lists_no_more_than_a_page_shows() -> None:
 
 
 def test_what_is_in_quarantine_warns() -> None:
-    cell = Cell("jax/p/t")
+    cell = CellOutcomes("jax/p/t")
     cell.add(entry("b"))
     cell.add(entry("a", "mismatch", expected=False, quarantine=HELD))
     assert (cell.result, cell.text) == (state.WARNINGS, "1 mismatch (in quarantine), 1 pass")

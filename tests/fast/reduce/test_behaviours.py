@@ -10,12 +10,12 @@ from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.reduce.behaviours import SameFailure, signature_of
 from mlir_matrix.reduce.documents import By
 from mlir_matrix.reduce.sides import Side
-from mlir_matrix.reduce.workers import Ended, Workers
+from mlir_matrix.reduce.workers import CandidateResult, Workers
 
 
-def ended(label: str = "loops", reason: str = "'scf.for' op expected 3 blocks", **more: str) -> Ended:
+def ended(label: str = "loops", reason: str = "'scf.for' op expected 3 blocks", **more: str) -> CandidateResult:
     outcome = {"outcome": Outcome.LOWER_FAILED, "stage": "lower", "reason": reason, "diagnostics": "", **more}
-    return Ended(outcome=outcome, label=label)
+    return CandidateResult(outcome=outcome, label=label)
 
 
 class OneSide:
@@ -31,14 +31,16 @@ class OneSide:
 class Answers:
     """Workers that give some answers, one after the other."""
 
-    def __init__(self, *answers: Ended) -> None:
+    def __init__(self, *answers: CandidateResult) -> None:
         self.answers = [*answers]
 
-    def run(self, *_arguments: object, **_more: object) -> Ended:
+    def run(self, *_arguments: object, **_more: object) -> CandidateResult:
         return self.answers.pop(0)
 
 
-def refusal(wanted: Ended, found: Ended, by: By = "behaviour", good: Ended | None = None) -> str:
+def refusal(
+    wanted: CandidateResult, found: CandidateResult, by: By = "behaviour", good: CandidateResult | None = None
+) -> str:
     behaviour = SameFailure(
         side=cast(Side, OneSide()),
         good=cast(Side, OneSide()) if good else None,
@@ -49,7 +51,7 @@ def refusal(wanted: Ended, found: Ended, by: By = "behaviour", good: Ended | Non
     return behaviour.refusal(None, "", cast(Workers, Answers(found, *([good] if good else []))))
 
 
-PASSED = Ended(outcome={"outcome": "ok", "stage": "", "reason": ""}, label="loops")
+PASSED = CandidateResult(outcome={"outcome": "ok", "stage": "", "reason": ""}, label="loops")
 
 
 def test_a_candidate_that_fails_on_the_good_side_is_refused() -> None:
@@ -73,7 +75,7 @@ def test_sizes_and_names_of_values_do_not_matter() -> None:
         PASSED,
     ],
 )
-def test_another_failure_is_refused(found: Ended) -> None:
+def test_another_failure_is_refused(found: CandidateResult) -> None:
     assert refusal(ended(), found) != ""
 
 
@@ -90,7 +92,7 @@ def test_names_of_operations_stay_and_types_do_not(one: str, other: str, same: b
 
 
 def test_a_crash_elsewhere_in_the_same_step_is_refused() -> None:
-    def crash(frame: str) -> Ended:
+    def crash(frame: str) -> CandidateResult:
         text = f"#  {frame}\n" if frame else ""
         reason = "SIGSEGV while at stage lower"
         return ended(outcome=Outcome.CRASHED, reason=reason, signal="SIGSEGV", diagnostics=text)

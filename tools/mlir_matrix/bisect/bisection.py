@@ -11,7 +11,7 @@ from typing import Literal
 from mlir_matrix.actions.outcomes import Stage
 from mlir_matrix.base.names import with_pins
 from mlir_matrix.bisect.difference import StepDifference, first_difference
-from mlir_matrix.bisect.driver import BehaviourChange, Driver, FoundChange, word
+from mlir_matrix.bisect.driver import ChangeInterval, FoundChange, SearchDriver, word
 from mlir_matrix.bisect.observations import Observation, Point
 from mlir_matrix.bisect.outputs import step_of
 from mlir_matrix.bisect.releases import Axis
@@ -31,7 +31,7 @@ _LISTED = 50
 class ExplainedChange:
     """A change of behaviour, with the first step whose output differs, and the differences of the sources."""
 
-    change: BehaviourChange[frozenset[Signature]]
+    change: ChangeInterval[frozenset[Signature]]
     difference: StepDifference | None
     #: A page with the commits between the releases; empty if their sources are not known.
     commits: str
@@ -113,7 +113,9 @@ class Repeat:
     bisect: Sequence[str] = ()
 
 
-def explain(catalog: Catalog, driver: Driver, read: Callable[[str], bytes], repeat: Repeat) -> Iterator[Bisection]:
+def explain(
+    catalog: Catalog, driver: SearchDriver, read: Callable[[str], bytes], repeat: Repeat
+) -> Iterator[Bisection]:
     """Return the result of each test."""
     observations, axis, done = driver.prober.observations, driver.axis, driver.prober.done
     found = {test: driver.changes(test) for test in observations.tests}
@@ -199,7 +201,7 @@ def _again(axis: Axis, chosen: Observation, repeat: Repeat) -> list[str]:
     return [*repeat.run, name]
 
 
-def _sources(catalog: Catalog, axis: Axis, change: BehaviourChange[frozenset[Signature]]) -> tuple[str, str] | None:
+def _sources(catalog: Catalog, axis: Axis, change: ChangeInterval[frozenset[Signature]]) -> tuple[str, str] | None:
     """Return the commits of two releases, if these are known."""
     if axis.noun != "release":
         return None
@@ -208,7 +210,7 @@ def _sources(catalog: Catalog, axis: Axis, change: BehaviourChange[frozenset[Sig
     return (before, after) if before and after else None
 
 
-def _commits(catalog: Catalog, axis: Axis, change: BehaviourChange[frozenset[Signature]]) -> str:
+def _commits(catalog: Catalog, axis: Axis, change: ChangeInterval[frozenset[Signature]]) -> str:
     """Return the page that compares the sources of two releases, if these are on GitHub."""
     found = _sources(catalog, axis, change)
     link = (catalog.components[axis.component].document.link or "") if found else ""
@@ -216,7 +218,7 @@ def _commits(catalog: Catalog, axis: Axis, change: BehaviourChange[frozenset[Sig
 
 
 def _descend(
-    catalog: Catalog, axis: Axis, test: str, change: BehaviourChange[frozenset[Signature]], repeat: Repeat
+    catalog: Catalog, axis: Axis, test: str, change: ChangeInterval[frozenset[Signature]], repeat: Repeat
 ) -> list[str]:
     found = _sources(catalog, axis, change)
     if found is None or not catalog.components[axis.component].document.build:

@@ -17,7 +17,7 @@ from mlir_matrix.bisect.observations import Observation, Observations, Point
 from mlir_matrix.bisect.prober import Prober
 from mlir_matrix.bisect.releases import Axis
 from mlir_matrix.bisect.search.history import History, LinearHistory, history
-from mlir_matrix.bisect.search.search import Answer, ContradictionError, ProbeVerdict, Search
+from mlir_matrix.bisect.search.search import ContradictionError, ProbeVerdict, Search, SearchAnswer
 from mlir_matrix.results.signature import Signature, alike
 
 #: The most points of an axis that is scanned and not searched.
@@ -58,19 +58,19 @@ class SearchResult:
 
     old: Signature
     new: Signature
-    answer: Answer
+    answer: SearchAnswer
 
 
 @dataclass(frozen=True, kw_only=True)
 class FoundChange:
     """A change, and the points that may have made it."""
 
-    change: BehaviourChange[frozenset[Signature]]
-    answer: Answer
+    change: ChangeInterval[frozenset[Signature]]
+    answer: SearchAnswer
 
 
 @dataclass(kw_only=True)
-class Driver:
+class SearchDriver:
     """Probes an axis for all tests."""
 
     axis: Axis
@@ -129,7 +129,7 @@ class Driver:
         known = {point.index: point.known for point in points}
         every = changes([known.get(index) for index in range(len(self.axis))], alike)
         return [
-            FoundChange(change=each, answer=Answer((*each.between, each.after), 1.0))
+            FoundChange(change=each, answer=SearchAnswer((*each.between, each.after), 1.0))
             for each in every
             if self.strategy.find in ("change", word(each.was, each.becomes))
         ]
@@ -365,9 +365,9 @@ class Driver:
         return ""
 
 
-def change_between(before: Point, after: Point) -> BehaviourChange[frozenset[Signature]]:
+def change_between(before: Point, after: Point) -> ChangeInterval[frozenset[Signature]]:
     """Return the change from one point to another."""
-    return BehaviourChange(
+    return ChangeInterval(
         before=before.index, after=after.index, was=before.known or frozenset(), becomes=after.known or frozenset()
     )
 
@@ -400,7 +400,7 @@ Behaviour = TypeVar("Behaviour")
 
 
 @dataclass(frozen=True, kw_only=True)
-class BehaviourChange(Generic[Behaviour]):
+class ChangeInterval(Generic[Behaviour]):
     """Two neighbours among the known points that behave differently."""
 
     #: The last point before, and the first one after.
@@ -417,12 +417,12 @@ class BehaviourChange(Generic[Behaviour]):
 
 def changes(
     behaviours: Sequence[Behaviour | None], alike: Callable[[Behaviour, Behaviour], bool] = operator.eq
-) -> list[BehaviourChange[Behaviour]]:
+) -> list[ChangeInterval[Behaviour]]:
     """Return every change along an axis. None is a point with an unknown result.
 
     ``alike`` need not be transitive: a point that is like those before and after a change may have either behaviour.
     """
-    found: list[BehaviourChange[Behaviour]] = []
+    found: list[ChangeInterval[Behaviour]] = []
     #: The behaviours since the last change.
     since: list[tuple[int, Behaviour]] = []
     for after, becomes in enumerate(behaviours):
@@ -431,7 +431,7 @@ def changes(
         others = [(point, was) for point, was in since if not alike(was, becomes)]
         if others:
             before, was = others[-1]
-            found.append(BehaviourChange(before=before, after=after, was=was, becomes=becomes))
+            found.append(ChangeInterval(before=before, after=after, was=was, becomes=becomes))
             since = []
         since.append((after, becomes))
     return found

@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from mlir_matrix.base.errors import UsageError
-from mlir_matrix.bisect.driver import Driver, FoundChange, change_between, verdict
+from mlir_matrix.bisect.driver import FoundChange, SearchDriver, change_between, verdict
 from mlir_matrix.bisect.releases import Axis, as_glob
 from mlir_matrix.bisect.search.pin_sets import MOST, PinSets, PinSetsAnswer
-from mlir_matrix.bisect.search.search import Answer
+from mlir_matrix.bisect.search.search import SearchAnswer
 from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.select import choose
 from mlir_matrix.plan.session import plan_tests
@@ -71,7 +71,7 @@ def used_components(session: Session, names: Sequence[str], pins: MovedPins) -> 
 
 
 @dataclass(kw_only=True)
-class PinDriver(Driver):
+class PinDriver(SearchDriver):
     """Probes sets of pins until each test has the smallest ones that make it bad."""
 
     pins: MovedPins
@@ -128,4 +128,4 @@ class PinDriver(Driver):
         points = [self.pins.point(each) for each in self.answers[test].guilty] if test in self.answers else []
         observed = [self.prober.observations.at(test, point) for point in (0, *points)]
         good, *bad = [each for each in observed if each]
-        return [FoundChange(change=change_between(good, each), answer=Answer([each.index], 1.0)) for each in bad]
+        return [FoundChange(change=change_between(good, each), answer=SearchAnswer([each.index], 1.0)) for each in bad]

@@ -17,7 +17,7 @@ from mlir_matrix.base.files import unwritable, write_file
 from mlir_matrix.base.paths import launcher
 from mlir_matrix.bisect.axes import Ground
 from mlir_matrix.bisect.bisection import Bisection, Repeat, explain
-from mlir_matrix.bisect.driver import SHORT, Driver, Find, Strategy
+from mlir_matrix.bisect.driver import SHORT, Find, SearchDriver, Strategy
 from mlir_matrix.bisect.log import LAST, Log, Past, bisections
 from mlir_matrix.bisect.observations import Observation, Observations
 from mlir_matrix.bisect.pin_driver import PinDriver
@@ -152,7 +152,7 @@ class BisectionRun:
             limits=self._how.limits,
             keep=self._keep,
         )
-        driver = Driver(axis=axis, prober=prober, strategy=strategy)
+        driver = SearchDriver(axis=axis, prober=prober, strategy=strategy)
         if self._ground.pins:
             driver = PinDriver(axis=axis, prober=prober, strategy=strategy, pins=self._ground.pins)
         try:
@@ -167,7 +167,7 @@ class BisectionRun:
             for each in found
         ]
 
-    def _drive(self, driver: Driver) -> list[Bisection]:
+    def _drive(self, driver: SearchDriver) -> list[Bisection]:
         write = self._events.listener()
         with shown_on_axis(driver, quiet=self._how.quiet or self._how.interactive) as display:
 

@@ -12,7 +12,7 @@ from buildbot.util import identifiers
 
 from mlir_matrix.base.names import TestId
 from mlir_matrix.base.text import abridged, harmless
-from mlir_matrix.buildbot.state import RETRY, Cell, Entry
+from mlir_matrix.buildbot.state import RETRY, CellOutcomes, Entry
 from mlir_matrix.results.report.failure_text import failure_text, headline
 
 #: Seconds between changes of the text of a running step.
@@ -24,7 +24,7 @@ _MOST_LOGS = 50
 class CellStep:
     """A step that shows a cell: its text, its result, and a log for each test with an unexpected outcome."""
 
-    def __init__(self, parent: BuildStep, cell: Cell) -> None:
+    def __init__(self, parent: BuildStep, cell: CellOutcomes) -> None:
         self._parent = parent
         self._data = parent.master.data.updates
         self.cell = cell

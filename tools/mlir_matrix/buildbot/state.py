@@ -94,7 +94,7 @@ def check_cause(cause: object, known: Set[str]) -> None:
 
 
 @dataclass
-class Cell:
+class CellOutcomes:
     """The outcomes of a cell so far."""
 
     name: str

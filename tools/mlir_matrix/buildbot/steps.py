@@ -25,7 +25,7 @@ from mlir_matrix.buildbot.state import (
     RETRY,
     SUCCESS,
     BuildVerdict,
-    Cell,
+    CellOutcomes,
     Entry,
     fails,
     judge,
@@ -206,7 +206,7 @@ class MatrixRun(_MatrixStep):
 
     async def _step(self, name: str, tests: int = 0, at: int | None = None) -> CellStep:
         if name not in self._steps:
-            self._steps[name] = CellStep(self, Cell(name, tests))
+            self._steps[name] = CellStep(self, CellOutcomes(name, tests))
             await self._steps[name].start(at)
         return self._steps[name]
 

@@ -13,8 +13,8 @@ from mlir_matrix.base.digest import digest_value
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.reduce.documents import By
 from mlir_matrix.reduce.program import Interface, KernelSignature, interface_of, named_inputs
-from mlir_matrix.reduce.sides import CANDIDATE, DRAWS, REFERENCE, VERDICT, Bounds, Side, other, result
-from mlir_matrix.reduce.workers import Ended, Workers
+from mlir_matrix.reduce.sides import CANDIDATE, DRAWS, REFERENCE, VERDICT, DisagreementBounds, Side, other, result
+from mlir_matrix.reduce.workers import CandidateResult, Workers
 from mlir_matrix.reduction.numpy_text import Untranslatable, numpy_text
 from mlir_matrix.reduction.search import Candidate
 from mlir_matrix.reduction.tree import ParseError, parse
@@ -42,7 +42,7 @@ class Predicate(Protocol):
         """
 
 
-def signature_of(ended: Ended) -> Signature:
+def signature_of(ended: CandidateResult) -> Signature:
     """Return the signature of a failed candidate, without sizes of types, which a reduction changes."""
     outcome = ended.outcome
     word = Outcome(outcome["outcome"])
@@ -129,7 +129,7 @@ class SameFailure:
         """Return the behaviour with another pipeline in an action."""
         return replace(self, side=self.side.with_passes(action, passes))
 
-    def observe(self, candidate: Candidate | None, text: str, workers: Workers) -> Ended | None:
+    def observe(self, candidate: Candidate | None, text: str, workers: Workers) -> CandidateResult | None:
         """Return what becomes of a candidate; None if it has to run, and no kernel can have its ``@main``.
 
         Raise InfrastructureError.
@@ -138,7 +138,7 @@ class SameFailure:
 
     def _run(
         self, side: Side, candidate: Candidate | None, text: str, workers: Workers, timeout_s: float
-    ) -> Ended | None:
+    ) -> CandidateResult | None:
         interface = interface_of(candidate, self.kernel) if self.kernel and candidate else None
         if side.runs and interface is None:
             return None
@@ -158,7 +158,7 @@ class WrongNumbers:
     #: Where no reference can be made from the IR itself: lowers it to linalg by steps that are right, and prints that.
     linalg: Side | None
     #: Where no reference can be made at all.
-    bounds: Bounds
+    bounds: DisagreementBounds
     timeout_s: float
 
     @property
@@ -244,7 +244,7 @@ class WrongNumbers:
         more: Mapping[str, bytes],
         workers: Workers,
         draws: Sequence[int] = DRAWS,
-    ) -> Ended:
+    ) -> CandidateResult:
         files = {**side.files, **more, CANDIDATE: side.text(candidate.module, text).encode()}
         judge = side.judges(interface, draws=draws, reference=REFERENCE in more, bounds=self.bounds)
         requests = [*side.requests(interface, draws=draws), judge]
@@ -254,7 +254,7 @@ class WrongNumbers:
 Behaviour = SameFailure | WrongNumbers
 
 
-def _refusal(ended: Ended, *, wrong: bool) -> str:
+def _refusal(ended: CandidateResult, *, wrong: bool) -> str:
     """Return why a judged candidate is not as wanted: wrong on the bad side, right on the good one."""
     if not ended.ok:
         return f"{ended.label}: {ended.outcome['outcome']}: {ended.outcome['reason']}"
@@ -266,7 +266,7 @@ def _refusal(ended: Ended, *, wrong: bool) -> str:
     return ""
 
 
-def _of_the_code(ended: Ended) -> Ended:
+def _of_the_code(ended: CandidateResult) -> CandidateResult:
     """Return what became of a candidate. Raise InfrastructureError if this machine could not run it."""
     if ended.outcome["outcome"] == Outcome.INFRA_ERROR:
         raise InfrastructureError(f"a candidate could not run: {ended.outcome['reason']}")

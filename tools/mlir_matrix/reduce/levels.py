@@ -13,7 +13,7 @@ from mlir_matrix.plan.graph import Graph, Input, PlannedAction, Produced, add_pr
 from mlir_matrix.plan.planner import Planner
 from mlir_matrix.plan.programs import is_prepared
 from mlir_matrix.plan.request import Limits
-from mlir_matrix.reduce.sides import Bounds, Side, side_of
+from mlir_matrix.reduce.sides import DisagreementBounds, Side, side_of
 from mlir_matrix.reduction.numpy_text import Untranslatable, numpy_text
 from mlir_matrix.reduction.tree import Module, ParseError, parse
 
@@ -96,7 +96,7 @@ class Levels:
         """Return the action that calls the kernel of this test."""
         return self._planner.chains.run(self._test, self._sources[-1])
 
-    def bounds(self) -> Bounds:
+    def bounds(self) -> DisagreementBounds:
         """Return twice the largest bounds of the outputs."""
         if is_prepared(self._session.catalog, self._session.catalog.workloads[self._test.workload]):
             found = list(self._planner.judging_program(self._test)["bounds"].values())
@@ -104,7 +104,7 @@ class Levels:
             found = [each for each in self._planner.judging(self._test)["outputs"] if "atol" in each]
         atol = max((float(each["atol"]) for each in found), default=0.0)
         rtol = max((float(each["rtol"]) for each in found), default=0.0)
-        return Bounds(atol=2 * atol, rtol=2 * rtol)
+        return DisagreementBounds(atol=2 * atol, rtol=2 * rtol)
 
     def text(self, number: int) -> str:
         """Return the IR of a level as it is. Raise UsageError if it is not text, or InfrastructureError."""

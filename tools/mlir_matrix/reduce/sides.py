@@ -23,7 +23,7 @@ from mlir_matrix.plan.graph import File, Graph, Input, PlannedAction, Produced, 
 from mlir_matrix.plan.parameters import seed_of_draw
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.reduce.program import Interface
-from mlir_matrix.reduce.workers import Request, Workers, composed
+from mlir_matrix.reduce.workers import ActionRequest, Workers, composed
 from mlir_matrix.reduction.tree import Module, copy_of, text_of, walk
 
 #: Where the candidate is in its folder, and what judges its results.
@@ -36,7 +36,7 @@ _OLDER_NAMES = {"operandSegmentSizes": "operand_segment_sizes", "resultSegmentSi
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bounds:
+class DisagreementBounds:
     """What outputs are held to where no reference is known: twice the bounds of the test."""
 
     atol: float
@@ -66,7 +66,7 @@ class Side:
         if self.runs:
             used.append(("disagree", self.numpy))
         requests = [
-            Request(label="", tool=tool, stage="", environment=environment, params={}, inputs={}, outputs={})
+            ActionRequest(label="", tool=tool, stage="", environment=environment, params={}, inputs={}, outputs={})
             for tool, environment in used
         ]
         return composed(requests)[0][0]
@@ -95,7 +95,7 @@ class Side:
     def printed(self, text: str, workers: Workers) -> str:
         """Return IR as the release prints it that takes candidates; empty if it cannot."""
         taker = self.actions[0]
-        printing = Request(
+        printing = ActionRequest(
             label="print",
             tool="reprint",
             stage=Stage.LOWER,
@@ -121,9 +121,9 @@ class Side:
 
     def requests(
         self, interface: Interface | None, *, draws: Sequence[int] = DRAWS, held: bool = False
-    ) -> list[Request]:
+    ) -> list[ActionRequest]:
         """Return the requests of a candidate. ``interface``: of one whose kernel runs. ``held``: against the contracts of kinds."""
-        found: list[Request] = []
+        found: list[ActionRequest] = []
         for action in self.actions:
             if action.stage == Stage.RUN and interface is not None:
                 found += self._runs(action, interface, draws)
@@ -132,8 +132,8 @@ class Side:
         return found if held else _joined(found)
 
     def judges(
-        self, interface: Interface, *, draws: Sequence[int] = DRAWS, reference: bool, bounds: Bounds | None
-    ) -> Request:
+        self, interface: Interface, *, draws: Sequence[int] = DRAWS, reference: bool, bounds: DisagreementBounds | None
+    ) -> ActionRequest:
         """Return the request that judges the results of draws."""
         inputs = {"source": REFERENCE} if reference else {}
         for draw in draws:
@@ -145,7 +145,7 @@ class Side:
         params = {"inputs": inputs_params, "outputs": list(interface.results), "draws": len(draws)}
         if bounds is not None:
             params |= {"atol": bounds.atol, "rtol": bounds.rtol}
-        return Request(
+        return ActionRequest(
             label="disagree",
             tool="disagree",
             stage=Stage.JUDGE,
@@ -155,9 +155,9 @@ class Side:
             outputs={"verdict": VERDICT},
         )
 
-    def _request(self, action: PlannedAction, *, held: bool) -> Request:
+    def _request(self, action: PlannedAction, *, held: bool) -> ActionRequest:
         params = action.params if held else {name: value for name, value in action.params.items() if name != "contract"}
-        return Request(
+        return ActionRequest(
             label=action.label,
             tool=action.tool,
             stage=action.stage,
@@ -167,7 +167,7 @@ class Side:
             outputs={name: self.paths[Produced(action.id, name)] for name in action.outputs},
         )
 
-    def _runs(self, action: PlannedAction, interface: Interface, draws: Sequence[int]) -> list[Request]:
+    def _runs(self, action: PlannedAction, interface: Interface, draws: Sequence[int]) -> list[ActionRequest]:
         """Return the requests that make inputs and call the kernel, for each draw."""
         kernel = {name: self.paths[ref] for name, ref in action.inputs.items() if ref in self.paths}
         arguments = [{**each, "dynamic": []} for each in interface.inputs]
@@ -176,7 +176,7 @@ class Side:
         for draw in draws:
             made = [{**each, "seed": seed_of_draw(each["seed"], draw)} for each in interface.inputs]
             paths = {each["name"]: _argument(each["name"], draw) for each in interface.inputs}
-            inputs = Request(
+            inputs = ActionRequest(
                 label="inputs",
                 tool="inputs",
                 stage=Stage.RUN,
@@ -185,7 +185,7 @@ class Side:
                 inputs={},
                 outputs=paths,
             )
-            call = Request(
+            call = ActionRequest(
                 label=action.label,
                 tool=action.tool,
                 stage=action.stage,
@@ -274,12 +274,12 @@ def _unoptimised(action: PlannedAction) -> PlannedAction:
     return replace(action, params={**action.params, "parameters": {**parameters, "opt-level": 0}})
 
 
-def _joined(requests: Sequence[Request]) -> list[Request]:
+def _joined(requests: Sequence[ActionRequest]) -> list[ActionRequest]:
     """Join steps of passes that follow each other in one environment: to start a compiler takes longer than its passes.
 
     The last step stays alone, because a failure is that of a step.
     """
-    found: list[Request] = []
+    found: list[ActionRequest] = []
     for each in requests:
         before = found[-1] if found else None
         if before and each is not requests[-1] and _continues(before, each):
@@ -290,18 +290,18 @@ def _joined(requests: Sequence[Request]) -> list[Request]:
     return found
 
 
-def _continues(before: Request, after: Request) -> bool:
+def _continues(before: ActionRequest, after: ActionRequest) -> bool:
     """Return whether a request runs more passes on what the one before gives, in the same compiler."""
     is_next = after.inputs.get("ir") == before.outputs.get("ir")
     return is_next and _is_plain(before) and _is_plain(after) and _but_passes(before) == _but_passes(after)
 
 
-def _is_plain(request: Request) -> bool:
+def _is_plain(request: ActionRequest) -> bool:
     """Return whether a request runs passes alone, without a schedule or patterns."""
     return request.tool == "passes" and request.inputs.keys() == {"ir"}
 
 
-def _but_passes(request: Request) -> tuple[str, dict[str, object]]:
+def _but_passes(request: ActionRequest) -> tuple[str, dict[str, object]]:
     params = {name: value for name, value in request.params.items() if name != "passes"}
     return request.environment.digest, params
 

@@ -57,7 +57,7 @@ class Progress:
         return f"{counted(self.operations, 'operation')} left; {counted(self.tested, 'candidate')} tested{rate}"
 
 
-class Tried:
+class TestedCandidate:
     """A candidate as it is tested."""
 
     def __init__(self, candidate: Candidate | None, text: str, formulas: Mapping[str, str]) -> None:
@@ -97,16 +97,16 @@ class ParallelTester:
     def first(self, candidates: Iterable[Candidate]) -> Candidate | None:
         """Return the first candidate that shows the behaviour; None if none does, or time is up. Raise InfrastructureError."""
         return self._first(
-            candidates, lambda candidate: Tried(candidate, text_of(candidate.module), candidate.formulas)
+            candidates, lambda candidate: TestedCandidate(candidate, text_of(candidate.module), candidate.formulas)
         )
 
     def first_text(self, candidates: Iterable[Lines]) -> Lines | None:
         """Return the first text that shows the behaviour, as ``first``."""
-        return self._first(candidates, lambda lines: Tried(None, lines.text, {}))
+        return self._first(candidates, lambda lines: TestedCandidate(None, lines.text, {}))
 
-    def _first(self, candidates: Iterable[T], tried_as: Callable[[T], Tried]) -> T | None:
+    def _first(self, candidates: Iterable[T], tried_as: Callable[[T], TestedCandidate]) -> T | None:
         rest = iter(candidates)
-        waiting: deque[tuple[T, Tried, Future[str]]] = deque()
+        waiting: deque[tuple[T, TestedCandidate, Future[str]]] = deque()
         while True:
             while len(waiting) < self._pool.size and not self.stopped:
                 candidate = next(rest, None)
@@ -128,20 +128,20 @@ class ParallelTester:
                 self._keep(waiting)
                 return candidate
 
-    def _submit(self, tried: Tried) -> Future[str]:
+    def _submit(self, tried: TestedCandidate) -> Future[str]:
         if tried.key in self._known:
             done: Future[str] = Future()
             done.set_result(self._known[tried.key])
             return done
         return self._pool.submit(lambda workers: self._behaviour.refusal(tried.candidate, tried.text, workers))
 
-    def _keep(self, waiting: Iterable[tuple[T, Tried, Future[str]]]) -> None:
+    def _keep(self, waiting: Iterable[tuple[T, TestedCandidate, Future[str]]]) -> None:
         """Note what was found ahead of time. What has not begun is not needed any more."""
         for candidate, tried, future in waiting:
             if not future.cancel() and future.done() and future.exception() is None:
                 self._note(candidate.edit, tried, future.result())
 
-    def _note(self, edit: str, tried: Tried, refusal: str) -> None:
+    def _note(self, edit: str, tried: TestedCandidate, refusal: str) -> None:
         if tried.key in self._known:
             return
         self._progress.tested += 1

@@ -32,7 +32,7 @@ _STAGE = "lower"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class ActionRequest:
     """An action of a candidate; its paths are those of the candidate's folder."""
 
     label: str
@@ -49,7 +49,7 @@ class Request:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ended:
+class CandidateResult:
     """What became of the actions of a candidate."""
 
     #: As an action leaves it: ``outcome``, ``stage``, ``reason``, ``diagnostics``, and ``signal``.
@@ -64,12 +64,12 @@ class Ended:
         return self.outcome["outcome"] == "ok"
 
 
-def composed(requests: Sequence[Request]) -> list[tuple[ResolvedEnvironment, list[Request]]]:
+def composed(requests: Sequence[ActionRequest]) -> list[tuple[ResolvedEnvironment, list[ActionRequest]]]:
     """Return the requests in groups for one process each, with an environment that has the packages of all in it.
 
     Two environments of compilers are never in one process: their bindings would collide.
     """
-    groups: list[tuple[ResolvedEnvironment, list[Request]]] = []
+    groups: list[tuple[ResolvedEnvironment, list[ActionRequest]]] = []
     for each in requests:
         if groups:
             environment, members = groups[-1]
@@ -111,12 +111,12 @@ class Workers:
 
     def run(
         self,
-        requests: Sequence[Request],
+        requests: Sequence[ActionRequest],
         files: Mapping[str, bytes],
         *,
         wanted: Sequence[str] = (),
         timeout_s: float | None = None,
-    ) -> Ended:
+    ) -> CandidateResult:
         """Run actions in a folder with these files. ``wanted``: paths of outputs to return. Raise InfrastructureError."""
         try:
             folder = make_folder(self._scratch)
@@ -130,14 +130,14 @@ class Workers:
     def _run_in(
         self,
         folder: str,
-        requests: Sequence[Request],
+        requests: Sequence[ActionRequest],
         files: Mapping[str, bytes],
         wanted: Sequence[str],
         timeout_s: float,
-    ) -> Ended:
+    ) -> CandidateResult:
         for path, data in files.items():
             Path(folder, path).write_bytes(data)
-        ended = Ended(outcome={"outcome": "ok", "stage": "", "reason": ""}, label="")
+        ended = CandidateResult(outcome={"outcome": "ok", "stage": "", "reason": ""}, label="")
         for environment, group in composed(requests):
             ended = self._run_group(environment, group, folder, timeout_s)
             if not ended.ok:
@@ -145,8 +145,8 @@ class Workers:
         return replace(ended, files={path: Path(folder, path).read_bytes() for path in wanted})
 
     def _run_group(
-        self, environment: ResolvedEnvironment, group: Sequence[Request], folder: str, timeout_s: float
-    ) -> Ended:
+        self, environment: ResolvedEnvironment, group: Sequence[ActionRequest], folder: str, timeout_s: float
+    ) -> CandidateResult:
         last = group[-1]
         request = {
             "tool": "fused",
@@ -172,7 +172,7 @@ class Workers:
         except DamagedFolderError as error:
             outcome = error.outcome
         at = group[max(begun.stat().st_size - 1, 0)]
-        return Ended(outcome=_at_stage(outcome, at.stage), label=at.label)
+        return CandidateResult(outcome=_at_stage(outcome, at.stage), label=at.label)
 
     def _answer(self, worker: WorkerProcess, folder: str, timeout_s: float) -> str:
         """Have a worker execute the request in a folder. Return why the machine could not; empty if it did."""
@@ -187,7 +187,7 @@ class Workers:
         except BrokenPipeError:
             return worker.last_output() or "its worker has ended"
 
-    def _worker(self, environment: ResolvedEnvironment, group: Sequence[Request]) -> WorkerProcess:
+    def _worker(self, environment: ResolvedEnvironment, group: Sequence[ActionRequest]) -> WorkerProcess:
         found = self._workers.get(environment.digest)
         if found is None:
             preload = Preload({"fused", *(each.tool for each in group)}, set())

@@ -18,7 +18,7 @@ from rich.text import Text
 from mlir_matrix.actions.outcomes import Outcome, Stage
 from mlir_matrix.bisect.bisection import Bisection, ExplainedChange
 from mlir_matrix.bisect.difference import StepDifference
-from mlir_matrix.bisect.driver import BehaviourChange, changes
+from mlir_matrix.bisect.driver import ChangeInterval, changes
 from mlir_matrix.bisect.observations import Observation, Point
 from mlir_matrix.bisect.releases import Axis
 from mlir_matrix.bisect.report.document import Reported, bisection_document
@@ -273,7 +273,7 @@ def test_flaky_tests_are_named(points: list[str], parents: Any, culprit: int, ex
     names = tuple(f"1{at}.0" for at in range(len(points)))
     after = next(at for at, letters in enumerate(points) if "B" in letters and at >= culprit)
     was, becomes = (observed[at].known or frozenset() for at in (0, after))
-    change = BehaviourChange(before=0, after=after, was=was, becomes=becomes)
+    change = ChangeInterval(before=0, after=after, was=was, becomes=becomes)
     bisection = Bisection(
         test=TEST,
         axis=Axis(component="llvm", names=names, parents=parents),

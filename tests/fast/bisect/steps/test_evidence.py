@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from mlir_matrix.bisect.steps.evidence import Answer, Observation, Part, conclude
+from mlir_matrix.bisect.steps.evidence import Answer, LevelObservation, Part, conclude
 from mlir_matrix.bisect.steps.localize import Localized
 from mlir_matrix.bisect.steps.report import verdict
 
@@ -22,18 +22,18 @@ def part(name: str, release: str = "24") -> Part:
 PARTS = [part(name) for name in ("program", "fuse", "loops", "object", "target")]
 
 
-def seen(continuation: str, level: int, answer: Answer, *parts: Part) -> Observation:
-    return Observation(
+def seen(continuation: str, level: int, answer: Answer, *parts: Part) -> LevelObservation:
+    return LevelObservation(
         continuation=continuation, level=level, parts=(*parts, part("runner", continuation)), answer=answer
     )
 
 
-def own(release: str, level: int, answer: Answer) -> Observation:
+def own(release: str, level: int, answer: Answer) -> LevelObservation:
     """Return the answer of the rest of the test's own pipeline in another release."""
     return seen(release, level, answer, *(part(each.name, release) for each in PARTS[level + 1 : -1]))
 
 
-def names(*observations: Observation) -> list[str]:
+def names(*observations: LevelObservation) -> list[str]:
     return [PARTS[index].name for index in conclude(PARTS, observations).suspects]
 
 
@@ -96,7 +96,7 @@ def test_where_capable_continuations_contradict_each_other_both_answers_are_give
 
 
 def test_where_each_part_is_right_somewhere_no_part_is_named() -> None:
-    through_target = Observation(continuation="jit", level=1, parts=(part("jit"), PARTS[-1]), answer=RIGHT)
+    through_target = LevelObservation(continuation="jit", level=1, parts=(part("jit"), PARTS[-1]), answer=RIGHT)
     found = conclude(PARTS, [through_target, seen("runner", 3, RIGHT)])
     assert (found.suspects, found.contested, found.certain) == ((), (), False)
     localized = SimpleNamespace(conclusion=found, parts=PARTS, first=0, steps=PARTS[1:-1])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mlir_matrix.base.events import Listener
 from mlir_matrix.base.text import harmless
-from mlir_matrix.bisect.driver import Driver
+from mlir_matrix.bisect.driver import SearchDriver
 from mlir_matrix.bisect.observations import Point
 from mlir_matrix.execute.progress import shown
 from mlir_matrix.results.report.progress import LiveTests, PlainTests
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _WIDTH, _TESTS = 60, 6
 
 
-def shown_on_axis(driver: Driver, *, quiet: bool) -> AbstractContextManager[Listener]:
+def shown_on_axis(driver: SearchDriver, *, quiet: bool) -> AbstractContextManager[Listener]:
     """Show the progress of a bisection on stderr: its axes on a terminal, else a line for each observation."""
     return shown(quiet=quiet, live=lambda: _AxisProgress(driver), plain=_PlainAxisProgress)
 
@@ -39,7 +39,7 @@ class _PlainAxisProgress(PlainTests):
 class _AxisProgress(LiveTests):
     """Shows the axis of each test above what is running."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: SearchDriver) -> None:
         self._driver = driver
         super().__init__()
 

@@ -47,7 +47,7 @@ class ContradictionError(UsageError):
 
 
 @dataclass(frozen=True)
-class Answer:
+class SearchAnswer:
     """The points that can be the culprit, the most likely first, and the probability that one of them is."""
 
     candidates: Sequence[int]
@@ -142,7 +142,7 @@ class Search(Generic[Points]):
             return self._verify(best.members, count)
         return self._learn(count)
 
-    def answer(self) -> Answer:
+    def answer(self) -> SearchAnswer:
         """Return the smallest set of candidates that has the confidence; of a certain answer, all that remain."""
         posterior = self.posterior()
         best = max(self._parts, key=lambda part: part.share)
@@ -150,14 +150,14 @@ class Search(Generic[Points]):
         if certain or best.share >= self._enough:
             chosen = [point for point in self.history.listed(certain or best.members) if posterior[point]]
             chosen.sort(key=lambda point: -posterior[point])
-            return Answer(chosen, min(1.0, sum(posterior[point] for point in chosen)))
+            return SearchAnswer(chosen, min(1.0, sum(posterior[point] for point in chosen)))
         chosen, sum_of_chosen = [], 0.0
         for point in sorted(range(len(posterior)), key=lambda point: -posterior[point]):
             if sum_of_chosen >= self.confidence or not posterior[point]:
                 break
             chosen.append(point)
             sum_of_chosen += posterior[point]
-        return Answer(chosen, min(1.0, sum_of_chosen))
+        return SearchAnswer(chosen, min(1.0, sum_of_chosen))
 
     def posterior(self) -> list[float]:
         """Return for each point the probability that it is the culprit."""

@@ -39,7 +39,7 @@ class Part:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Observation:
+class LevelObservation:
     """The answer of a continuation at a level."""
 
     continuation: str
@@ -77,7 +77,7 @@ class Conclusion:
         return len(self.suspects) == 1 and not (self.weakly or self.contested)
 
 
-def conclude(parts: Sequence[Part], observations: Sequence[Observation]) -> Conclusion:
+def conclude(parts: Sequence[Part], observations: Sequence[LevelObservation]) -> Conclusion:
     """Return the parts that no observation clears. ``parts``: those of the test up to where it fails.
 
     Where continuations contradict each other, a part is a suspect if either side suspects it: IR whose behaviour is undefined
@@ -97,10 +97,10 @@ def conclude(parts: Sequence[Part], observations: Sequence[Observation]) -> Conc
                 if seen in able or (seen.answer == Answer.RIGHT and seen.level < first_wrong)
             ]
         )
-    clearing: dict[int, list[Observation]] = {}
+    clearing: dict[int, list[LevelObservation]] = {}
     suspects = set[int]()
     for side in sides:
-        own: dict[int, list[Observation]] = {}
+        own: dict[int, list[LevelObservation]] = {}
         for seen in side:
             for index in _cleared(parts, seen, able=seen in able):
                 own.setdefault(index, []).append(seen)
@@ -116,7 +116,7 @@ def conclude(parts: Sequence[Part], observations: Sequence[Observation]) -> Conc
     )
 
 
-def _was_right(seen: Observation, observations: Iterable[Observation]) -> bool:
+def _was_right(seen: LevelObservation, observations: Iterable[LevelObservation]) -> bool:
     """Return whether a continuation was right from an earlier level, so that its parts can take this program."""
     own = {part.identity for part in seen.parts}
     return any(
@@ -126,7 +126,7 @@ def _was_right(seen: Observation, observations: Iterable[Observation]) -> bool:
     )  # fmt: skip
 
 
-def _cleared(parts: Sequence[Part], seen: Observation, *, able: bool) -> Iterator[int]:
+def _cleared(parts: Sequence[Part], seen: LevelObservation, *, able: bool) -> Iterator[int]:
     """Yield the parts that cannot be wrong if an observation is true; ``able``: the continuation was right before."""
     if seen.answer == Answer.RIGHT:
         yield from range(min(seen.level + 1, len(parts)))
@@ -141,7 +141,7 @@ def _cleared(parts: Sequence[Part], seen: Observation, *, able: bool) -> Iterato
                 yield index
 
 
-def _suffice(clearing: Sequence[Observation]) -> bool:
+def _suffice(clearing: Sequence[LevelObservation]) -> bool:
     """Return whether observations that clear a part come from two independent continuations.
 
     A continuation that is wrong as the test is agrees with the test's own parts, which are the second one.
@@ -151,7 +151,7 @@ def _suffice(clearing: Sequence[Observation]) -> bool:
     return any(_independent(*pair) for pair in combinations(clearing, 2))
 
 
-def _independent(one: Observation, other: Observation) -> bool:
+def _independent(one: LevelObservation, other: LevelObservation) -> bool:
     """Return whether two continuations have no part in common but the target; of those that are right, no first part.
 
     Only what takes a wrong level could make it right again.

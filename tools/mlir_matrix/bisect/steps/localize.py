@@ -12,7 +12,7 @@ from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.events import Listener, ignore
 from mlir_matrix.base.names import split_pins
 from mlir_matrix.bisect.steps.continuations import Continuation, Continuations
-from mlir_matrix.bisect.steps.evidence import Answer, Conclusion, Observation, Part, conclude
+from mlir_matrix.bisect.steps.evidence import Answer, Conclusion, LevelObservation, Part, conclude
 from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.routes import RouteStep
@@ -26,7 +26,7 @@ from mlir_matrix.results.run_plan import run_plan
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
+class ContinuationResult:
     """The result of a continuation at a level."""
 
     continuation: Continuation
@@ -43,7 +43,7 @@ class Localized:
     parts: Sequence[Part]
     #: The index of the part whose output the first step takes.
     first: int
-    cells: Sequence[Cell]
+    cells: Sequence[ContinuationResult]
     conclusion: Conclusion
 
     @property
@@ -171,7 +171,7 @@ def _ask(session: Session, test: Test, limits: Limits, *, fetching: bool, listen
         raise InfrastructureError(f"{test.id}: {own.outcome}: {own.reason}")
     parts = known.parts[: _failing(levels, known, own) + 1]
     cells = [
-        Cell(
+        ContinuationResult(
             continuation=each,
             answer=answer_of(own, results[each.test.id], results[alike(each.test.id)]),
             result=results[each.test.id],
@@ -180,7 +180,7 @@ def _ask(session: Session, test: Test, limits: Limits, *, fetching: bool, listen
         if each.level < len(parts) - 1
     ]
     observations = [
-        Observation(
+        LevelObservation(
             continuation=each.continuation.name,
             level=each.continuation.level,
             parts=each.continuation.parts,

@@ -18,7 +18,7 @@ from mlir_matrix.base.paths import launcher
 from mlir_matrix.base.text import harmless, shortened
 from mlir_matrix.bisect.steps.documents import LevelAnswer, LocatedTest, SteppedBisections, TestedLevel
 from mlir_matrix.bisect.steps.evidence import WRONG, Answer
-from mlir_matrix.bisect.steps.localize import Cell, Localized
+from mlir_matrix.bisect.steps.localize import ContinuationResult, Localized
 from mlir_matrix.bisect.steps.passes import PATTERNS, FoundPass
 from mlir_matrix.expand.routes import alternatives, word_list
 from mlir_matrix.results.report.markdown import code, escaped, fenced, write_with_page
@@ -92,7 +92,7 @@ def _letters(found: Localized) -> dict[str, str]:
     return dict(zip(names, ascii_uppercase, strict=False))
 
 
-def _rows(found: Localized, names: Iterable[str]) -> Iterator[tuple[str, list[Cell | None]]]:
+def _rows(found: Localized, names: Iterable[str]) -> Iterator[tuple[str, list[ContinuationResult | None]]]:
     """Yield each level that some continuations take, with the answer of each."""
     at = {(cell.continuation.name, cell.continuation.level): cell for cell in found.cells}
     for level in range(len(found.parts) - 1):
@@ -133,7 +133,7 @@ def text_lines(report: Report) -> Iterator[str | Text]:
     yield f"report: {escape(str(report.path))}"
 
 
-def _cell(cell: Cell | None) -> str:
+def _cell(cell: ContinuationResult | None) -> str:
     return f"[{_COLOURS[cell.answer]}]{_word(cell.answer)}[/]" if cell else "[dim]–[/]"
 
 
@@ -241,7 +241,7 @@ def _document(report: Report) -> LocatedTest:
     return document
 
 
-def _answer(cell: Cell) -> LevelAnswer:
+def _answer(cell: ContinuationResult) -> LevelAnswer:
     result = cell.result
     return {
         "continuation": cell.continuation.name,

@@ -15,7 +15,7 @@ import yaml
 
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.environments.installed.integrity import damaged_files
-from mlir_matrix.environments.source.store import Store
+from mlir_matrix.environments.source.store import BuildStore
 from support.downstream import Downstream, tree
 from support.hostile import INNOCENT_MLIR
 from support.loopback import serve
@@ -270,7 +270,7 @@ def test_built_commits_are_shared_by_a_store(workspace: Workspace, project: Proj
     again = workspace("toolchain", "push", "tool", "--to", store, "--catalog", project.catalog.root, "--format", "json")
     assert again.document["summary"]["transferred"] == 0
     with serve(store) as server:
-        there = Store(server.address)
+        there = BuildStore(server.address)
         assert there.builds() == sorted(names)
         there.pull(names[0], tmp_path / "packages")
         assert tree(tmp_path / "packages" / names[0]).keys() == tree(packages / names[0]).keys()

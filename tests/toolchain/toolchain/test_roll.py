@@ -26,10 +26,10 @@ from mlir_matrix.schema.export import adapter
 from mlir_matrix.toolchain.find import find_release
 from mlir_matrix.toolchain.report import roll_document, roll_lines
 from mlir_matrix.toolchain.roll import (
-    Break,
-    Findings,
+    BrokenTest,
     Roll,
     Trial,
+    TrialFindings,
     causes,
     edited,
     expectations_patches,
@@ -119,7 +119,7 @@ def test_the_newest_that_is_green(tmp_path: Path) -> None:
     run = Runs(lambda pins, test: "lower-failed" if (pins["tool"], test) == ("3.0", TWO) else "pass")
     found = rolled(opened(tmp_path, "1.0", "2.0", "3.0"), run)
     assert [(trial.release, trial.green) for trial in found.trials] == [("3.0", False), ("2.0", True)]
-    assert found.trials[0].findings.broken == (Break(id=TWO, outcome="lower-failed", reason="it is lower-failed"),)
+    assert found.trials[0].findings.broken == (BrokenTest(id=TWO, outcome="lower-failed", reason="it is lower-failed"),)
     assert (found.pins, found.exit_code) == ({"tool": "2.0"}, 0)
 
 
@@ -192,11 +192,11 @@ def test_broken_tests_are_grouped_by_cause() -> None:
     """One action, or one step in one way; a comparison has no action, and its reason has numbers of its own."""
     crash = {"outcome": "crashed", "reason": "r"}
     broken = [
-        Break(id="a", **crash, action="lower-1", behaviour="crashed at lower"),
-        Break(id="b", outcome="mismatch", reason="y: 3 wrong", behaviour="mismatch, y"),
-        Break(id="c", **crash, action="lower-2", behaviour="crashed at lower"),
-        Break(id="d", **crash, action="lower-2", behaviour="crashed at lower, otherwise"),
-        Break(id="e", outcome="unsupported", reason="no variant"),
+        BrokenTest(id="a", **crash, action="lower-1", behaviour="crashed at lower"),
+        BrokenTest(id="b", outcome="mismatch", reason="y: 3 wrong", behaviour="mismatch, y"),
+        BrokenTest(id="c", **crash, action="lower-2", behaviour="crashed at lower"),
+        BrokenTest(id="d", **crash, action="lower-2", behaviour="crashed at lower, otherwise"),
+        BrokenTest(id="e", outcome="unsupported", reason="no variant"),
     ]
     assert [[each.id for each in group] for group in causes(broken)] == [["a", "c", "d"], ["b"], ["e"]]
     trial = Trial(
@@ -206,7 +206,7 @@ def test_broken_tests_are_grouped_by_cause() -> None:
         moved={},
         kept={},
         affected=tuple("abcde"),
-        findings=Findings(broken=tuple(broken)),
+        findings=TrialFindings(broken=tuple(broken)),
     )
     lines = list(roll_lines(Roll(trials=[trial]), "smoke"))
     assert lines[1:4] == ["  crashed a: r", "    likewise c, d", "  mismatch b: y: 3 wrong"]

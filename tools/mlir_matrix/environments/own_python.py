@@ -21,7 +21,7 @@ from mlir_matrix.base.errors import UsageError
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component
 from mlir_matrix.environments.fetch.artifacts import Artifacts
-from mlir_matrix.environments.fetch.download import Wanted, adopt
+from mlir_matrix.environments.fetch.download import WantedFile, adopt
 from mlir_matrix.environments.interpreter import SUPPORTED, version_of
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.machine import HOST
@@ -118,7 +118,7 @@ def find_wheel(
         shown = ", ".join(sorted(map(str, wheel_tags)))
         raise UsageError(f"{where}: it is a wheel for {shown}; this machine takes {_PYTHONS} on {HOST.platform}")
     sha256 = digest_of(os.path.realpath(pinned))
-    adopt(Wanted(name=pinned, sha256=sha256), Path(pinned), Artifacts(artifacts))
+    adopt(WantedFile(name=pinned, sha256=sha256), Path(pinned), Artifacts(artifacts))
     return OwnWheel(
         component=entry.name,
         release=f"{version.base_version}{OWN_MARK}{digest_value([entry.name, sha256])[:8]}",

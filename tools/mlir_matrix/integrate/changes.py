@@ -17,7 +17,7 @@ from mlir_matrix.golden.costs import CellCosts, edited_files
 from mlir_matrix.golden.documents import NewCost
 from mlir_matrix.integrate.carried import Patch
 from mlir_matrix.integrate.coupled import CoupledRelease
-from mlir_matrix.integrate.patched_trees import Applied
+from mlir_matrix.integrate.patched_trees import AppliedPatches
 from mlir_matrix.integrate.verdicts import PatchVerdict
 from mlir_matrix.toolchain.edits import added, plain, replaced, values, values_of
 from mlir_matrix.toolchain.roll import by_root, edited
@@ -122,7 +122,7 @@ def together(subject: str, parts: Sequence[FileCommit]) -> FileCommit:
     return FileCommit(subject=subject, body=body, files=files)
 
 
-def carried_files(folder: Path, verdicts: Sequence[PatchVerdict], applied: Applied) -> Iterator[FileCommit]:
+def carried_files(folder: Path, verdicts: Sequence[PatchVerdict], applied: AppliedPatches) -> Iterator[FileCommit]:
     """Yield how the files of carried patches follow a new base: those that are gone, those with another text, new reverts."""
     before = {each.patch.name: each.patch.text for each in verdicts}
     for each in verdicts:
@@ -144,7 +144,10 @@ def carried_files(folder: Path, verdicts: Sequence[PatchVerdict], applied: Appli
 
 
 def unneeded_files(
-    folder: Path, unneeded: Sequence[Patch], carried: Sequence[Patch], apply: Callable[[Sequence[Patch]], Applied]
+    folder: Path,
+    unneeded: Sequence[Patch],
+    carried: Sequence[Patch],
+    apply: Callable[[Sequence[Patch]], AppliedPatches],
 ) -> Iterator[FileCommit]:
     """Yield a change for each patch that nothing needs: apart from the others, so that it can be kept.
 

@@ -25,7 +25,7 @@ from mlir_matrix.cli import options
 from mlir_matrix.cli.output import note, show, warn
 from mlir_matrix.cli.verbs import verb
 from mlir_matrix.environments.source.repository import Repository, open_repository
-from mlir_matrix.environments.source.store import Store
+from mlir_matrix.environments.source.store import BuildStore
 from mlir_matrix.execute.progress import shown
 from mlir_matrix.integrate.branch import by_place, make_branch, patch_lines, repository_of
 from mlir_matrix.integrate.carried import Patch, patches_of_branch, read_patches
@@ -187,7 +187,7 @@ def integrate_command(how: IntegrateOptions, current: Session, limits: Limits, f
             names=[how.suite],
             limits=limits,
             listener=listener,
-            store=Store(how.store) if how.store else None,
+            store=BuildStore(how.store) if how.store else None,
             tell=tell,
             is_late=lambda: time.monotonic() - began > how.budget,
         )

@@ -33,7 +33,7 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
-class Applied:
+class AppliedPatches:
     """Patches at a commit."""
 
     #: The git tree with all of them.
@@ -51,7 +51,7 @@ class PatchedTrees:
     repository: Repository
     objects: Path
 
-    def apply(self, commit: str, patches: Sequence[Patch]) -> Applied:
+    def apply(self, commit: str, patches: Sequence[Patch]) -> AppliedPatches:
         """Apply patches in order, each on what those before it gave. Raise GitError."""
         tree = self.repository.git("rev-parse", f"{commit}^{{tree}}").strip()
         applied, left_out = list[Patch](), dict[str, LeftOut]()
@@ -64,7 +64,7 @@ class PatchedTrees:
                 left_out[patch.name] = LeftOut(is_there=True)
             else:
                 left_out[patch.name] = LeftOut(is_there=False, where=self.conflicts(tree, patch))
-        return Applied(tree, tuple(applied), left_out)
+        return AppliedPatches(tree, tuple(applied), left_out)
 
     def _apply_one(self, tree: str, patch: Patch) -> tuple[str, bytes | None]:
         """Return the tree with a patch, and the diff if it is another one than the patch's (empty: it is not).

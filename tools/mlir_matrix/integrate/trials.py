@@ -20,13 +20,13 @@ from mlir_matrix.environments.installer import install_all
 from mlir_matrix.environments.session import Session
 from mlir_matrix.environments.source.build import failure_note
 from mlir_matrix.environments.source.command_lines import Places
-from mlir_matrix.environments.source.store import Store, push
+from mlir_matrix.environments.source.store import BuildStore, push
 from mlir_matrix.expand.costs import CostResolver, with_costs
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.golden.costs import CellCosts, compare_costs
 from mlir_matrix.integrate.carried import Patch
 from mlir_matrix.integrate.coupled import CoupledPins, CoupledRelease
-from mlir_matrix.integrate.patched_trees import Applied, LeftOut, PatchedTrees
+from mlir_matrix.integrate.patched_trees import AppliedPatches, LeftOut, PatchedTrees
 from mlir_matrix.integrate.walk import LateError, Probed
 from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.request import Limits
@@ -46,7 +46,7 @@ _MOST_REPEATED = 16
 class Tried:
     """What a commit with patches shows."""
 
-    applied: Applied
+    applied: AppliedPatches
     #: The release that it is, and the folder of what was built.
     release: str
     prefix: Path
@@ -83,7 +83,7 @@ class Trials:
     #: Returns True if the time is over. The first commit is built even then.
     is_late: Callable[[], bool]
     #: Where builds are taken from, and kept if it is a folder.
-    store: Store | None = None
+    store: BuildStore | None = None
     #: By commit, and the digest of the patches' texts: the same bytes are one build.
     tried: dict[tuple[str, str], Tried] = field(default_factory=dict)
     #: The tests that can run at the first commit that is tried.
@@ -139,13 +139,13 @@ class Trials:
         tried, _ = self._build(commit, self.trees.apply(commit, patches))
         return not tried.unbuildable
 
-    def _try(self, commit: str, applied: Applied) -> Tried:
+    def _try(self, commit: str, applied: AppliedPatches) -> Tried:
         tried, session = self._build(commit, applied)
         if tried.unbuildable:
             return tried
         return self._run(session, select_tests(session, self.names), tried)
 
-    def _build(self, commit: str, applied: Applied) -> tuple[Tried, Session]:
+    def _build(self, commit: str, applied: AppliedPatches) -> tuple[Tried, Session]:
         """Build a commit with patches; return what is known of it, and the session in which it is pinned."""
         try:
             session, release, pins = self.session_at(commit, applied.patches)

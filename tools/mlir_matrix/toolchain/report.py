@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         VanishingPin,
         VerifiedToolchain,
     )
-    from mlir_matrix.toolchain.roll import Break, Roll
+    from mlir_matrix.toolchain.roll import BrokenTest, Roll
 
 #: Broken tests that are listed by name.
 _NAMED_TESTS = 10
@@ -126,7 +126,7 @@ def roll_document(found: Roll, suite: str, patches: Iterable[tuple[Path, str]]) 
     }  # fmt: skip
 
 
-def _causes_document(broken: Sequence[Break]) -> list[RollCause]:
+def _causes_document(broken: Sequence[BrokenTest]) -> list[RollCause]:
     from mlir_matrix.toolchain.roll import causes  # imports the planner
 
     return [
@@ -166,7 +166,7 @@ def _with(pins: Mapping[str, str]) -> str:
     return f", together with {listed}" if listed else ""
 
 
-def _broken_lines(broken: Sequence[Break], affected_by: Callable[[str], str] | None = None) -> Iterator[str]:
+def _broken_lines(broken: Sequence[BrokenTest], affected_by: Callable[[str], str] | None = None) -> Iterator[str]:
     from mlir_matrix.toolchain.roll import causes  # imports the planner
 
     groups = causes(broken)

@@ -39,7 +39,7 @@ Run = Callable[[Session, PlannedTests], Sequence[TestResult]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Break:
+class BrokenTest:
     """A test with an unexpected outcome."""
 
     id: str
@@ -50,10 +50,10 @@ class Break:
     behaviour: str = field(default="", compare=False)
 
 
-def causes(broken: Iterable[Break]) -> list[list[Break]]:
+def causes(broken: Iterable[BrokenTest]) -> list[list[BrokenTest]]:
     """Return broken tests by their causes, the most frequent first: one action failed, or one step failed alike."""
-    groups: list[list[Break]] = []
-    known: dict[tuple[str, str], list[Break]] = {}
+    groups: list[list[BrokenTest]] = []
+    known: dict[tuple[str, str], list[BrokenTest]] = {}
     for each in broken:
         keys = [key for key in (("action", each.action), ("behaviour", each.behaviour or each.reason)) if key[1]]
         group = next((known[key] for key in keys if key in known), None)
@@ -66,10 +66,10 @@ def causes(broken: Iterable[Break]) -> list[list[Break]]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Findings:
+class TrialFindings:
     """The broken tests of a run, or the reason why not all tests could run."""
 
-    broken: tuple[Break, ...] = ()
+    broken: tuple[BrokenTest, ...] = ()
     #: The machine could not run everything; no test is broken.
     reason: str = ""
     #: What the tests that ran made.
@@ -93,7 +93,7 @@ class Trial:
     kept: Mapping[str, str]
     #: Tests that the release affects.
     affected: tuple[str, ...]
-    findings: Findings
+    findings: TrialFindings
     #: The change of the suite's expectations with which the release is taken, although it breaks tests.
     accepted: FileChange | None = None
 
@@ -110,7 +110,7 @@ class Roll:
     #: The green releases, by component.
     pins: dict[str, str] = field(default_factory=dict)
     #: The results of the whole suite under all green releases; it runs only if there are any.
-    together: Findings = Findings()
+    together: TrialFindings = TrialFindings()
     #: The record of the suite for the known-good file, if all outcomes are as expected.
     passed: Passed | None = None
 
@@ -156,7 +156,7 @@ def roll(
             affected = after.differs_from(before)
             trial = Trial(
                 component=name, pinned=pins[name], release=release.release, moved=moved, kept=dict(found.pins),
-                affected=affected, findings=_try(before, after, affected, run) if affected else Findings(),
+                affected=affected, findings=_try(before, after, affected, run) if affected else TrialFindings(),
             )  # fmt: skip
             if (
                 accept
@@ -287,23 +287,25 @@ class _Stand:
         )
 
 
-def _try(before: _Stand, after: _Stand, affected: Sequence[str], run: Run) -> Findings:
+def _try(before: _Stand, after: _Stand, affected: Sequence[str], run: Run) -> TrialFindings:
     lost = [test for test in map(after.tests.__getitem__, affected) if test.outcome and test.id in before.plan.verdicts]
     if lost:
         # A test that cannot run any more is broken; no package is needed to know that.
-        return Findings(broken=tuple(Break(id=test.id, outcome=str(test.outcome), reason=test.reason) for test in lost))
+        return TrialFindings(
+            broken=tuple(BrokenTest(id=test.id, outcome=str(test.outcome), reason=test.reason) for test in lost)
+        )
     plan = plan_tests(after.session, (after.tests[identifier] for identifier in affected))
     references = (action.environment for action in plan.graph.actions.values())
     for environment in after.session.environments(references).values():
         if isinstance(environment, UnavailableEnvironment):
-            return Findings(reason=environment.reason)
+            return TrialFindings(reason=environment.reason)
     return judged(run(after.session, plan), affected)
 
 
-def judged(results: Sequence[TestResult], wanted: Iterable[str]) -> Findings:
+def judged(results: Sequence[TestResult], wanted: Iterable[str]) -> TrialFindings:
     """Return the findings of a run of the tests ``wanted``. A failure of the machine is neither broken nor green."""
     broken = tuple(
-        Break(
+        BrokenTest(
             id=result.id,
             outcome=result.outcome,
             reason=result.reason,
@@ -314,14 +316,14 @@ def judged(results: Sequence[TestResult], wanted: Iterable[str]) -> Findings:
         if not result.expected and result.outcome != Outcome.INFRA_ERROR
     )
     if broken:
-        return Findings(broken=broken, results=results)
+        return TrialFindings(broken=broken, results=results)
     hindered = [result for result in results if result.outcome in (Outcome.INFRA_ERROR, Outcome.SKIPPED)]
     if hindered:
         count = sum(result.outcome == hindered[0].outcome for result in hindered)
-        return Findings(reason=f"{count} of its tests: {hindered[0].outcome}: {hindered[0].reason}")
+        return TrialFindings(reason=f"{count} of its tests: {hindered[0].outcome}: {hindered[0].reason}")
     if not {result.id for result in results}.issuperset(wanted):
-        return Findings(reason="the run did not finish")
-    return Findings()
+        return TrialFindings(reason="the run did not finish")
+    return TrialFindings()
 
 
 def with_pins(session: Session, pins: Mapping[str, str]) -> Session:

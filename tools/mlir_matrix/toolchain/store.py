@@ -14,7 +14,7 @@ from mlir_matrix.base.text import counted, megabytes
 from mlir_matrix.cli import options
 from mlir_matrix.cli.output import show
 from mlir_matrix.cli.verbs import verb
-from mlir_matrix.environments.source.store import Sizes, Store, builds_of, push
+from mlir_matrix.environments.source.store import BuildStore, Sizes, builds_of, push
 from mlir_matrix.toolchain.documents import TransferredBuild, TransferredBuilds
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def pull_command(names: tuple[str, ...], store: str, form: str, current: Session
 
     Their programs will run here: name only a store that you trust.
     """
-    there = Store(store)
+    there = BuildStore(store)
     found = _wanted(current, names, there.builds(), store)
     _transfer("pulled", found, lambda name: there.pull(name, current.home.packages), form)
 

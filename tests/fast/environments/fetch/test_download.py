@@ -17,7 +17,7 @@ import pytest
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.files import Cancelled
 from mlir_matrix.environments.fetch.artifacts import Artifacts
-from mlir_matrix.environments.fetch.download import AccessError, NotFoundError, Wanted, adopt, download
+from mlir_matrix.environments.fetch.download import AccessError, NotFoundError, WantedFile, adopt, download
 from mlir_matrix.environments.fetch.http import Routes, Transport
 from support.loopback import Behaviour, serve
 from support.machine import start_python
@@ -44,11 +44,11 @@ def store(tmp_path: Path) -> Artifacts:
     return Artifacts(tmp_path / "artifacts")
 
 
-def wanted(*addresses: str, data: bytes = DATA, size: int | None = len(DATA)) -> Wanted:
-    return Wanted(name="thing 1.0", sha256=hashlib.sha256(data).hexdigest(), size=size, addresses=addresses)
+def wanted(*addresses: str, data: bytes = DATA, size: int | None = len(DATA)) -> WantedFile:
+    return WantedFile(name="thing 1.0", sha256=hashlib.sha256(data).hexdigest(), size=size, addresses=addresses)
 
 
-def get(wanted: Wanted, store: Artifacts) -> Path:
+def get(wanted: WantedFile, store: Artifacts) -> Path:
     return download(wanted, store, pause=0.01)
 
 
@@ -146,7 +146,7 @@ def test_part_longer_than_the_file_is_downloaded_again(server: Behaviour, store:
 def test_file_with_another_hash_is_refused(server: Behaviour, store: Artifacts) -> None:
     """The message has both; nothing is kept; asking again would not change it."""
     thing = wanted(f"{server.address}/f", data=b"another")
-    thing = Wanted(name=thing.name, sha256=thing.sha256, size=len(DATA), addresses=thing.addresses)
+    thing = WantedFile(name=thing.name, sha256=thing.sha256, size=len(DATA), addresses=thing.addresses)
     with pytest.raises(InfrastructureError, match=r"thing 1\.0 .*another hash than in the lock file") as caught:
         get(thing, store)
     assert thing.sha256 in str(caught.value)
@@ -301,13 +301,13 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from mlir_matrix.environments.fetch.artifacts import Artifacts
-from mlir_matrix.environments.fetch.download import Wanted, download
+from mlir_matrix.environments.fetch.download import WantedFile, download
 folder, sha256, size, address, limit = sys.argv[1:]
 if int(limit):
     import resource
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), resource.RLIM_INFINITY))
 try:
-    download(Wanted(name="thing 1.0", sha256=sha256, size=int(size), addresses=(address,)), Artifacts(Path(folder)))
+    download(WantedFile(name="thing 1.0", sha256=sha256, size=int(size), addresses=(address,)), Artifacts(Path(folder)))
 except Exception as error:
     print(type(error).__name__, error)
 """

@@ -168,7 +168,7 @@ def test_what_is_loaded_is_loaded_as_people_load_it(tmp_path: Path, prefix: Pref
     described = environment_prefix.Prefix(
         loader="lib64/ld-linux-x86-64.so.2",
         libraries=("opt/lib", "usr/lib"),
-        programs={"it": environment_prefix.Program(path="opt/bin/it", loaded=True)},
+        programs={"it": environment_prefix.PrefixProgram(path="opt/bin/it", loaded=True)},
     )
     value = {
         "loader": described.loader,

@@ -28,7 +28,7 @@ from mlir_matrix.environments.install import debian
 from mlir_matrix.environments.install.debian import provide
 from mlir_matrix.environments.install.debian_archive import BadArchive
 from mlir_matrix.environments.installed.integrity import damaged_files, remove
-from mlir_matrix.environments.installed.prefix import Prefix, Program, command, read_prefix, script, wrapper
+from mlir_matrix.environments.installed.prefix import Prefix, PrefixProgram, command, read_prefix, script, wrapper
 from mlir_matrix.environments.lockfiles.debian import DebianRelease
 from mlir_matrix.environments.machine import HOST
 from support.debs import SCRIPT, Member, Mirror, control_text, elf, folder, link, release
@@ -415,8 +415,10 @@ def test_names_for_a_shell(stage: Stage) -> None:
 
 
 LOADED = Prefix(
-    loader="lib64/ld.so", libraries=("usr/lib/t/lib", "lib/x y"), programs={"opt": Program(path="usr/lib/t/bin/opt", loaded=True)}
-)  # fmt: skip
+    loader="lib64/ld.so",
+    libraries=("usr/lib/t/lib", "lib/x y"),
+    programs={"opt": PrefixProgram(path="usr/lib/t/bin/opt", loaded=True)},
+)
 
 
 def test_by_the_loader(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.environments.install.patch_bazel import finish
-from mlir_matrix.environments.installed.prefix import Prefix, Program
+from mlir_matrix.environments.installed.prefix import Prefix, PrefixProgram
 
-PREFIX = Prefix(loader="lib64/ld", libraries=(), programs={"bazel": Program(path="usr/bin/bazel", loaded=False)})
+PREFIX = Prefix(loader="lib64/ld", libraries=(), programs={"bazel": PrefixProgram(path="usr/bin/bazel", loaded=False)})
 CLASSPATH = "usr/share/bazel/bazel_classpath_debian_depends.txt"
 
 
@@ -54,7 +54,7 @@ def test_the_launcher(root: Path) -> None:
     (root / "usr/lib/jvm/java-9/bin/java").touch()
     prefix, _ = finish(root, str(root), PREFIX)
     program = prefix.programs["bazel"]
-    assert program == Program(path=".matrix/bazel/bazel", loaded=False)
+    assert program == PrefixProgram(path=".matrix/bazel/bazel", loaded=False)
     done = subprocess.run([root / program.path, "build", "a b"], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
         f"{root}/usr/bin/bazel", "--nosystem_rc", f"--bazelrc={root}/.matrix/bazel/bazelrc",

@@ -18,7 +18,7 @@ from mlir_matrix.base.events import PackageProgress
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.installed import prefix as prefix_module
 from mlir_matrix.environments.installed.integrity import damaged_files
-from mlir_matrix.environments.installed.prefix import Prefix, Program, command, read_prefix, save_prefix
+from mlir_matrix.environments.installed.prefix import Prefix, PrefixProgram, command, read_prefix, save_prefix
 from mlir_matrix.environments.installer import Installer
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.resolve import ResolvedEnvironment
@@ -330,7 +330,7 @@ def test_what_a_killed_build_left_is_swept(home: Path, repository: Repository) -
 def with_compiler(home: Path, loader: str) -> tuple[SourceBuild, Path]:
     """A build by the compiler of a prefix that runs by ``loader``."""
     prefix = home / "packages" / "dev-1-aaaaaaaaaaaa"
-    programs = {name: Program(path=f"usr/bin/{name}", loaded=True) for name in ("g++-14", "cc1plus", "as", "ld")}
+    programs = {name: PrefixProgram(path=f"usr/bin/{name}", loaded=True) for name in ("g++-14", "cc1plus", "as", "ld")}
     save_prefix(prefix, Prefix(loader=loader, libraries=("usr/lib/x86_64-linux-gnu",), programs=programs))
     return build(home, "a" * 40, compiler=Compiler(c="gcc-14", cxx="g++-14", folder=prefix.name)), prefix
 

@@ -47,7 +47,7 @@ class AccessError(InfrastructureError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class WantedFile:
     """A file to download: its label, hash and size, and its URLs in the order of preference."""
 
     name: str
@@ -67,7 +67,7 @@ class _Failed(Exception):
 
 
 def download(
-    wanted: Wanted,
+    wanted: WantedFile,
     store: Artifacts,
     *,
     transport: Transport | None = None,
@@ -92,12 +92,12 @@ def download(
             own.close()
 
 
-def adopt(wanted: Wanted, source: Path, store: Artifacts, *, cancelled: threading.Event | None = None) -> Path:
+def adopt(wanted: WantedFile, source: Path, store: Artifacts, *, cancelled: threading.Event | None = None) -> Path:
     """Copy a local file into the store, with the checks of a download."""
     return download(replace(wanted, addresses=(source.absolute().as_uri(),)), store, cancelled=cancelled)
 
 
-def kept(wanted: Wanted, store: Artifacts, *, cancelled: threading.Event | None = None) -> Path | None:
+def kept(wanted: WantedFile, store: Artifacts, *, cancelled: threading.Event | None = None) -> Path | None:
     """Return the file from this store or from others, or None. A damaged file is set aside."""
     while (found := store.find(wanted.sha256, wanted.size, wanted.file)) is not None:
         if found != store.path(wanted.sha256):
@@ -109,7 +109,7 @@ def kept(wanted: Wanted, store: Artifacts, *, cancelled: threading.Event | None 
 
 
 @contextmanager
-def _part(store: Artifacts, wanted: Wanted, cancelled: threading.Event | None) -> Iterator[FileIO | None]:
+def _part(store: Artifacts, wanted: WantedFile, cancelled: threading.Event | None) -> Iterator[FileIO | None]:
     """Lock and open the unfinished file; yield None if another process has finished it."""
     path = store.part(wanted.sha256)
     while not store.has(wanted.sha256, wanted.size):
@@ -125,7 +125,7 @@ def _part(store: Artifacts, wanted: Wanted, cancelled: threading.Event | None) -
 
 @dataclass(kw_only=True)
 class _Download:
-    wanted: Wanted
+    wanted: WantedFile
     store: Artifacts
     transport: Transport
     progress: Progress

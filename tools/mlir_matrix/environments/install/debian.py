@@ -23,7 +23,7 @@ from mlir_matrix.base.files import Cancelled, beside, locked, unwritable
 from mlir_matrix.base.names import printable
 from mlir_matrix.environments.fetch.apt_sources import OVERRIDE, find_mirrors, routes, settings
 from mlir_matrix.environments.fetch.artifacts import Artifacts
-from mlir_matrix.environments.fetch.download import AccessError, NotFoundError, Wanted, download, kept
+from mlir_matrix.environments.fetch.download import AccessError, NotFoundError, WantedFile, download, kept
 from mlir_matrix.environments.fetch.http import Routes, Transport, shown
 from mlir_matrix.environments.fetch.workshop import Workshop
 from mlir_matrix.environments.install.debian_archive import BadArchive, read_control
@@ -192,12 +192,12 @@ class _Provision:
     def _fetch(self, package: DebianPackage) -> Path:
         """Return the path of a package in the store, with the right hash."""
         name, file = f"{self.lock.label}: {package.label}", posixpath.basename(package.path)
-        wanted = Wanted(name=name, sha256=package.sha256, size=package.size, file=file)
+        wanted = WantedFile(name=name, sha256=package.sha256, size=package.size, file=file)
         found = kept(wanted, self.artifacts, cancelled=self.stop) or self._download(package, wanted)
         self._progress(package, package.size, 0)
         return found
 
-    def _download(self, package: DebianPackage, wanted: Wanted) -> Path:
+    def _download(self, package: DebianPackage, wanted: WantedFile) -> Path:
         with self.guard:
             if self.bases is None:
                 self.bases = tuple(self.mirrors())

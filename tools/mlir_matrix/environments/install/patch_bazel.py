@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.catalog.releases import number
-from mlir_matrix.environments.installed.prefix import OURS, Prefix, Program
+from mlir_matrix.environments.installed.prefix import OURS, Prefix, PrefixProgram
 
 _BASE = "usr/share/bazel"
 #: The list of the server's jars that are in other packages.
@@ -57,7 +57,7 @@ def finish(root: Path, place: str, prefix: Prefix) -> tuple[Prefix, set[str]]:
     _write(root, "bazelrc", "".join(f"{line}\n" for line in _rc(place)))
     _write(root, "bazel", _launcher(place, prefix.programs["bazel"].path, java))
     (root / _OURS / "bazel").chmod(0o755)
-    programs = {**prefix.programs, "bazel": Program(path=f"{_OURS}/bazel", loaded=False)}
+    programs = {**prefix.programs, "bazel": PrefixProgram(path=f"{_OURS}/bazel", loaded=False)}
     return replace(prefix, programs=programs), {_CLASSPATH}
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from mlir_matrix.base.errors import DiskFullError, InfrastructureError
 from mlir_matrix.base.events import PackageProgress
 from mlir_matrix.base.files import beside, locked, unwritable
-from mlir_matrix.environments.fetch.download import AccessError, NotFoundError, Wanted, adopt, download, kept
+from mlir_matrix.environments.fetch.download import AccessError, NotFoundError, WantedFile, adopt, download, kept
 from mlir_matrix.environments.fetch.pip import address_of, conflict_in, options_for
 from mlir_matrix.environments.fetch.workshop import Pip, Workshop
 from mlir_matrix.environments.install.wheel_archive import unpack_wheel
@@ -53,11 +53,11 @@ def provide_wheel(package: WheelPackage, interpreter: Interpreter, destination: 
         os.replace(scratch, destination)
 
 
-def _wanted(package: WheelPackage, value: str, *addresses: str) -> Wanted:
+def _wanted(package: WheelPackage, value: str, *addresses: str) -> WantedFile:
     # With several hashes, the size in the lock file is that of the first build.
     size = package.size if len(package.hashes) == 1 else None
     file = f"{package.name}-{package.version}-"
-    return Wanted(name=package.label, sha256=value, size=size, file=file, addresses=addresses)
+    return WantedFile(name=package.label, sha256=value, size=size, file=file, addresses=addresses)
 
 
 def _fetch(package: WheelPackage, interpreter: Interpreter, destination: Path, workshop: Workshop) -> Path:

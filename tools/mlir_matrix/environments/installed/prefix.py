@@ -27,7 +27,7 @@ _BIN = f"{OURS}/bin"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Program:
+class PrefixProgram:
     """A program of a prefix. ``loaded``: it needs the prefix's loader; others are static, scripts or patched."""
 
     path: str
@@ -40,7 +40,7 @@ class Prefix:
 
     loader: str
     libraries: tuple[str, ...]
-    programs: Mapping[str, Program]
+    programs: Mapping[str, PrefixProgram]
     #: Without a loader: the machine's files that the programs need.
     needed: tuple[str, ...] = ()
 
@@ -79,7 +79,7 @@ def read_prefix(folder: Path) -> Prefix:
     """Read how to run the programs of a prefix. Raise InfrastructureError if that file is damaged."""
     try:
         value = json.loads((folder / _FILE).read_bytes())
-        programs = {name: Program(**program) for name, program in value["programs"].items()}
+        programs = {name: PrefixProgram(**program) for name, program in value["programs"].items()}
         needed = tuple(value.get("needed", ()))
         return Prefix(loader=value["loader"], libraries=tuple(value["libraries"]), programs=programs, needed=needed)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -132,7 +132,7 @@ exec {path} "$@"
 """
 
 
-def find_programs(root: Path, folders: Sequence[str]) -> Iterator[tuple[str, Program]]:
+def find_programs(root: Path, folders: Sequence[str]) -> Iterator[tuple[str, PrefixProgram]]:
     """Yield the programs in some folders of a prefix by name; the first one of each name."""
     seen: set[str] = set()
     for folder in folders:
@@ -142,7 +142,7 @@ def find_programs(root: Path, folders: Sequence[str]) -> Iterator[tuple[str, Pro
                 seen.add(path.name)
                 elf = read_elf(path)
                 loaded = elf is not None and elf.interpreted
-                yield path.name, Program(path=f"{folder}/{path.name}", loaded=loaded)
+                yield path.name, PrefixProgram(path=f"{folder}/{path.name}", loaded=loaded)
 
 
 def _libraries(root: Path, folders: Iterable[str]) -> Iterator[str]:

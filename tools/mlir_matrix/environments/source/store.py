@@ -140,7 +140,7 @@ def builds_of(names: Iterable[str], component: str, digits: str = "") -> list[st
     return [name for name in names if wanted.fullmatch(name)]
 
 
-class Store:
+class BuildStore:
     """A store that is read: a folder, or a folder of a web server."""
 
     def __init__(self, address: str) -> None:

@@ -9,19 +9,19 @@ import pytest
 from click.testing import CliRunner
 
 from mlir_matrix.cost import audit, commands
-from mlir_matrix.cost.audit import Series, audit_document, recorded, replay
+from mlir_matrix.cost.audit import TimeSeries, audit_document, recorded, replay
 
 
-def series(load: str, ratio: float, *, length: int = 80) -> Series:
+def series(load: str, ratio: float, *, length: int = 80) -> TimeSeries:
     """Times of processes in the order A B B A."""
     rng = random.Random(1)
     slower = (1.0, ratio, ratio, 1.0)
     times = [round(10_000 * slower[at % 4] * rng.lognormvariate(0, 0.002)) for at in range(length)]
-    return Series(test="t", load=load, ratio=ratio, times=times)
+    return TimeSeries(test="t", load=load, ratio=ratio, times=times)
 
 
 def test_pairs_are_of_neighbours_and_swap_sides_two_places_further() -> None:
-    found = Series(test="t", load="quiet", ratio=1.03, times=[10, 21, 22, 11, 12, 24, 23, 13])
+    found = TimeSeries(test="t", load="quiet", ratio=1.03, times=[10, 21, 22, 11, 12, 24, 23, 13])
     assert list(found.pairs(0)) == [(10, 21), (12, 23)]
     # The next pair would be around the end.
     assert list(found.pairs(2)) == [(22, 11)]
@@ -44,7 +44,7 @@ def test_what_is_missed_or_wrong_does_not_hold() -> None:
     assert hidden[1].words["same"] > 0
     assert not audit_document(hidden, 1)["summary"]["holds"]
     # Equal by their label alone.
-    labelled = Series(test="t", load="quiet", ratio=1.0, times=series("quiet", 1.05, length=400).times)
+    labelled = TimeSeries(test="t", load="quiet", ratio=1.0, times=series("quiet", 1.05, length=400).times)
     (wrong,) = replay([labelled], 100, 1)
     assert wrong.false > 0
     assert wrong.confirmed > 0

@@ -12,7 +12,7 @@ from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.cost.documents import ComparedTest
 from mlir_matrix.cost.run import _compared
 from mlir_matrix.cost.sampling import Timed
-from mlir_matrix.cost.sides import Side, SideTest
+from mlir_matrix.cost.sides import CostSide, SideTest
 from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.costs import CostResolver
 from mlir_matrix.expand.select import choose
@@ -40,7 +40,7 @@ def judge(current: Session) -> Any:
     """Compares a test with another one, with the bounds of this repository."""
     tests = {test.id: test for test in choose(current.catalog, [TEST], pins=current.pins).tests()}
     bounds = CostResolver(current.catalog)
-    of_side = cast("Side", SimpleNamespace(tests=tests, bounds=bounds))
+    of_side = cast("CostSide", SimpleNamespace(tests=tests, bounds=bounds))
 
     def compare(test: SideTest, other: SideTest | None, decision: Decision | str | None = None) -> ComparedTest:
         return _compared(of_side, test, other, decision)

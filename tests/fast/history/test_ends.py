@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from mlir_matrix.history import ends
 from mlir_matrix.history.checked import BAD, check
-from mlir_matrix.history.ends import Ends
+from mlir_matrix.history.ends import LastResults
 from mlir_matrix.history.questions import Questions
 from mlir_matrix.history.store import Store, runs, tests
 from support.recordings import TIMES, recording, result
@@ -36,7 +36,7 @@ def test_last_results(store: Store, few: int, monkeypatch: pytest.MonkeyPatch) -
         questions = Questions(store, connection)
         keys = [row.key for row in questions.rows(sa.select(runs.c.key).order_by(runs.c.key))]
         names = dict(questions.rows(sa.select(tests.c.key, tests.c.id)))
-        found = Ends(questions)
+        found = LastResults(questions)
         of_all = found.of_all({"all": keys, "none": []})
         assert {names[test]: end.outcome for test, end in of_all["all"].items()} == last
         assert of_all["none"] == {}
@@ -55,6 +55,9 @@ def test_a_bad_result_of_a_run_counts(store: Store) -> None:
     with store.reading() as connection:
         questions = Questions(store, connection)
         (key,) = (row.key for row in questions.rows(sa.select(runs.c.key)))
-        for found in (Ends(questions).of_all({"": [key]}), Ends(questions).decided({"": [key]}, {"": [1]})):
+        for found in (
+            LastResults(questions).of_all({"": [key]}),
+            LastResults(questions).decided({"": [key]}, {"": [1]}),
+        ):
             (end,) = found[""].values()
             assert (end.state, end.outcome, end.cause) == (BAD, "crashed", None)

@@ -14,14 +14,14 @@ from mlir_matrix.explain.explanation import explain, route_json
 from mlir_matrix.plan.session import plan_tests
 from mlir_matrix.site.catalog_part import catalog_part
 from mlir_matrix.site.documents import SiteRoute
-from mlir_matrix.site.places import Clone, Places, page_of_remote
+from mlir_matrix.site.places import CatalogPlaces, Clone, page_of_remote
 from mlir_matrix.site.routes import named_tests, routes_of
 
 _UNKNOWN = Clone("", "", frozenset())
 
 
-def _places(session: Session, clone: Clone = _UNKNOWN) -> Places:
-    return Places(session.catalog, dict.fromkeys(session.catalog.roots, clone))
+def _places(session: Session, clone: Clone = _UNKNOWN) -> CatalogPlaces:
+    return CatalogPlaces(session.catalog, dict.fromkeys(session.catalog.roots, clone))
 
 
 def _routes(session: Session, *tests: str) -> dict[str, SiteRoute]:
@@ -88,8 +88,8 @@ def test_parts_have_what_gives_and_takes_them(current: Session) -> None:
 
 def test_positions_are_relative_to_their_catalog(current: Session) -> None:
     catalog = replace(current.catalog, roots=(*current.catalog.roots, Path("/home/me/acme")))
-    assert Places(catalog).relative("/home/me/acme/recipes/a.yaml:3:1") == "recipes/a.yaml:3:1"
-    assert Places(catalog).relative("/home/me/acmes/a.yaml:3:1") == "/home/me/acmes/a.yaml:3:1"
+    assert CatalogPlaces(catalog).relative("/home/me/acme/recipes/a.yaml:3:1") == "recipes/a.yaml:3:1"
+    assert CatalogPlaces(catalog).relative("/home/me/acmes/a.yaml:3:1") == "/home/me/acmes/a.yaml:3:1"
 
 
 def test_an_entry_is_shown_by_its_code_host(current: Session) -> None:

@@ -13,7 +13,7 @@ import pytest
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.paths import Home
 from mlir_matrix.execute.action_cache import ActionCache
-from mlir_matrix.history.sides import Side
+from mlir_matrix.history.sides import HistorySide
 from mlir_matrix.site.documents import SiteSeries
 from mlir_matrix.site.evidence import evidence_of
 from mlir_matrix.site.publish import Publication, publishing
@@ -46,7 +46,7 @@ class Machine:
 
     def evidence(self, site: Publication, *levels: tuple[str, str], test: str = TEST, **more: Any) -> Any:
         given: dict[str, Any] = {"role": "bad", "host": os.uname().nodename, "outcome": Outcome.MISMATCH, **more}
-        side = Side(series=0, run="r" * 32, started=TIMES[0], levels=levels, **given)
+        side = HistorySide(series=0, run="r" * 32, started=TIMES[0], levels=levels, **given)
         found = evidence_of({test: [side]}, SERIES, self.home, site)
         return json.loads(json.dumps(found[test]))
 

@@ -19,7 +19,7 @@ from itertools import islice
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.cost.documents import AuditedComparisons, CostAudit
 from mlir_matrix.cost.measure import MOST_PAIRS, Pairs, Sample, first_decision, measure, measure_all
-from mlir_matrix.cost.sampling import Timed, Wanted, sample_all
+from mlir_matrix.cost.sampling import Timed, WantedSamples, sample_all
 from mlir_matrix.environments.session import Session
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.statistics.decision import Decision
@@ -36,7 +36,7 @@ _QUIET = "quiet"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Series:
+class TimeSeries:
     """Times of fresh processes of one kernel, one after the other: all equal, or A B B A … in which B is slower."""
 
     test: str
@@ -82,7 +82,7 @@ class Tally:
         }  # fmt: skip
 
 
-def recorded() -> list[Series]:
+def recorded() -> list[TimeSeries]:
     """Read the recorded times."""
     text = (files("mlir_matrix.cost") / "recorded_timings.txt").read_text(encoding="utf-8")
     found = []
@@ -90,11 +90,11 @@ def recorded() -> list[Series]:
         if not line.startswith("#"):
             test, load, _, ratio, _, *above = line.split()
             times = [10_000 + int(each, 36) for each in above]
-            found.append(Series(test=test, load=load, ratio=float(ratio), times=times))
+            found.append(TimeSeries(test=test, load=load, ratio=float(ratio), times=times))
     return found
 
 
-def replay(series: Sequence[Series], comparisons: int, seed: int) -> list[Tally]:
+def replay(series: Sequence[TimeSeries], comparisons: int, seed: int) -> list[Tally]:
     """Compare equal programs so often, by series and places that the seed chooses, and all planted slowdowns."""
     equal = [(each, at) for each in series if each.ratio == 1 for at in range(len(each.times))]
     chosen = random.Random(seed).sample(equal, min(comparisons, len(equal)))
@@ -133,7 +133,7 @@ def compare_live(
         asked = {}
         for at, pairs in wanted.items():
             program = programs[at % len(programs)]
-            asked[at] = Wanted(first=program, second=program, pairs=pairs)
+            asked[at] = WantedSamples(first=program, second=program, pairs=pairs)
         return sample_all(session, asked, limits)
 
     busy = subprocess.Popen([sys.executable, "-I", "-S", "-c", "while True: pass"])

@@ -24,8 +24,8 @@ from mlir_matrix.cost.documents import (
     WorkOfTest,
 )
 from mlir_matrix.cost.measure import Pairs, measure_all
-from mlir_matrix.cost.sampling import Timed, Wanted, sample_all
-from mlir_matrix.cost.sides import Side, SideTest, run_side, tests_named
+from mlir_matrix.cost.sampling import Timed, WantedSamples, sample_all
+from mlir_matrix.cost.sides import CostSide, SideTest, run_side, tests_named
 from mlir_matrix.cost.work import share_of_peak
 from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.expansion import Test
@@ -52,7 +52,7 @@ class Timing:
     progress: Callable[[int], None]
 
 
-def costs_of_side(side: Side, timing: Timing) -> CostsDocument:
+def costs_of_side(side: CostSide, timing: Timing) -> CostsDocument:
     """Return the costs of all tests of a side that ran."""
     ran = side.ran()
     times = _times(side, ran, timing)
@@ -66,10 +66,10 @@ def costs_of_side(side: Side, timing: Timing) -> CostsDocument:
     }
 
 
-def _times(side: Side, tests: Sequence[SideTest], timing: Timing) -> dict[str, KernelTime | str]:
+def _times(side: CostSide, tests: Sequence[SideTest], timing: Timing) -> dict[str, KernelTime | str]:
     """Return the time of each program that can be timed, or why it cannot; tests may have equal programs."""
     programs = {
-        each.program: Wanted(first=each.timed, second=None, pairs=_SAMPLES)
+        each.program: WantedSamples(first=each.timed, second=None, pairs=_SAMPLES)
         for each in tests
         if each.outcome == Outcome.PASS and isinstance(each.timed, Timed)
     }
@@ -96,7 +96,7 @@ def _costs_of(test: SideTest, time: KernelTime | str | None) -> TestCosts:
     return found
 
 
-def _with_work(side: Side, test: TestCosts, peaks: Peaks | None) -> TestCosts:
+def _with_work(side: CostSide, test: TestCosts, peaks: Peaks | None) -> TestCosts:
     """Add what a call has to do at least to a test with a time, and how much of the machine's peak it reaches."""
     time = test["costs"].get("time") if "costs" in test else None
     if time is None:
@@ -170,7 +170,7 @@ def _differ(test: SideTest, other: SideTest | None) -> bool:
     return other is not None and bool(test.program and other.program) and test.program != other.program
 
 
-def _other_of(test: str, other: Other, others: Side | None) -> SideTest | None:
+def _other_of(test: str, other: Other, others: CostSide | None) -> SideTest | None:
     """Return the test that stands against a test: one that ran, or a recorded one."""
     if others is not None:
         return others.tested(other.test(test))
@@ -178,7 +178,7 @@ def _other_of(test: str, other: Other, others: Side | None) -> SideTest | None:
 
 
 def _decisions(
-    side: Side, tests: Sequence[SideTest], others: Mapping[str, SideTest | None], timing: Timing
+    side: CostSide, tests: Sequence[SideTest], others: Mapping[str, SideTest | None], timing: Timing
 ) -> dict[str, Decision | str]:
     """Time all tests that differ from their other side and can be timed; those with equal programs once."""
     programs: dict[tuple[str, str], tuple[Timed, Timed]] = {}
@@ -196,7 +196,8 @@ def _decisions(
 
     def samples(wanted: Mapping[tuple[str, str], int]) -> Mapping[tuple[str, str], Pairs | str]:
         asked = {
-            key: Wanted(first=programs[key][0], second=programs[key][1], pairs=pairs) for key, pairs in wanted.items()
+            key: WantedSamples(first=programs[key][0], second=programs[key][1], pairs=pairs)
+            for key, pairs in wanted.items()
         }
         return sample_all(side.session, asked, timing.limits)
 
@@ -204,7 +205,7 @@ def _decisions(
     return {name: found[key] for name, key in keys.items()}
 
 
-def _compared(side: Side, test: SideTest, other: SideTest | None, decision: Decision | str | None) -> ComparedTest:
+def _compared(side: CostSide, test: SideTest, other: SideTest | None, decision: Decision | str | None) -> ComparedTest:
     """Compare a test with its other side: by its program, else by exact costs and the decision on its time."""
     found: ComparedTest = {"id": test.id, "other": other.id if other else "", "word": "not compared"}
     if reason := _incomparable(test, other):
@@ -261,7 +262,7 @@ def _shared(before: Mapping[str, Number], now: Mapping[str, Number]) -> list[str
     return [name for name in names if name != "vector_share" and not name.startswith("cycles_")]
 
 
-def _changed(side: Side, test: SideTest, values: Mapping[str, tuple[Number, Number]]) -> dict[str, ChangedCost]:
+def _changed(side: CostSide, test: SideTest, values: Mapping[str, tuple[Number, Number]]) -> dict[str, ChangedCost]:
     """Return the exact costs that differ, by name and before and now; the bounds are those of goldens."""
     found: dict[str, ChangedCost] = {}
     for name, (before, now) in values.items():

@@ -56,7 +56,7 @@ class Timed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class WantedSamples:
     """Samples of two programs in turn, or of one: with ``second`` None each number of the first stands twice."""
 
     first: Timed
@@ -79,14 +79,14 @@ def sample(
 
     Raise UsageError if a program fails or does not time itself, InfrastructureError.
     """
-    (found,) = sample_all(session, {0: Wanted(first=first, second=second, pairs=pairs)}, limits).values()
+    (found,) = sample_all(session, {0: WantedSamples(first=first, second=second, pairs=pairs)}, limits).values()
     if isinstance(found, str):
         raise UsageError(found)
     return found
 
 
 def sample_all(
-    session: Session, wanted: Mapping[K, Wanted], limits: Limits
+    session: Session, wanted: Mapping[K, WantedSamples], limits: Limits
 ) -> dict[K, list[tuple[float, float]] | str]:
     """Return the samples of several comparisons, one after the other, or why a program cannot be timed.
 

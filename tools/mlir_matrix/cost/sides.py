@@ -51,7 +51,7 @@ class SideTest:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Side:
+class CostSide:
     """Tests that ran in one session, with their costs."""
 
     session: Session
@@ -104,7 +104,7 @@ class Side:
             settings += [planned.timed.params, {name: self._digest(ref) for name, ref in own.items()}]
         return digest_value(settings)
 
-    def counted(self, tests: Collection[str], limits: Limits, *, quiet: bool) -> Side:
+    def counted(self, tests: Collection[str], limits: Limits, *, quiet: bool) -> CostSide:
         """Count the costs of some of the tests, and return the side with them. Raise the interruption of the run, if any."""
         if not tests:
             return self
@@ -148,14 +148,16 @@ def tests_named(session: Session, names: Sequence[str]) -> list[Test]:
     return list(granted(session.catalog, known, (), x86_level, HOST.name))
 
 
-def run_side(session: Session, tests: Sequence[Test], limits: Limits, *, quiet: bool, counting: bool = True) -> Side:
-    """Run tests with all of their exact costs. Without ``counting`` only run them to their verdicts; what :meth:`Side.counted`
+def run_side(
+    session: Session, tests: Sequence[Test], limits: Limits, *, quiet: bool, counting: bool = True
+) -> CostSide:
+    """Run tests with all of their exact costs. Without ``counting`` only run them to their verdicts; what :meth:`CostSide.counted`
     counts then are costs that can be better or worse. Raise the interruption of the run, if any.
     """
     plan = plan_tests(session, with_costs(tests, detailed=counting))
     executed = plan if counting else replace(plan, costs={}).only(plan.tests)
     run = run_all(session, executed, LOCAL, limits, quiet=quiet)
-    return Side(
+    return CostSide(
         session=session,
         plan=plan,
         run=run,

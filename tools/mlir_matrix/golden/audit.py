@@ -58,7 +58,7 @@ _MISS = ("output", "index", "error", "bound", "atol", "rtol", "layer", "draw")
 
 
 @dataclass(kw_only=True)
-class Tally:
+class MutationTally:
     """The results of one mutation in one test; ``by_runner`` counts mutants that were caught because they failed to run."""
 
     test: str
@@ -84,7 +84,7 @@ class Tally:
         }
 
 
-def counts(tallies: Iterable[Tally]) -> AuditCounts:
+def counts(tallies: Iterable[MutationTally]) -> AuditCounts:
     """Return the totals of some tallies."""
     all_of = list(tallies)
     planted, mattered, caught, by_runner = (sum(getattr(tally, name) for tally in all_of) for name in _COUNTS)
@@ -103,7 +103,7 @@ class AuditFindings:
     """The results of an audit. Entries of the lists are ready for JSON."""
 
     seeds: int
-    tallies: dict[tuple[str, str], Tally] = field(default_factory=dict)
+    tallies: dict[tuple[str, str], MutationTally] = field(default_factory=dict)
     draws: dict[str, int] = field(default_factory=dict)
     allowed: int = 0
     misses: list[AuditMiss] = field(default_factory=list)
@@ -297,7 +297,7 @@ def _fold_allowed(found: AuditFindings, mutant: Mutant, entry: Mapping[str, Any]
 
 def _fold_mistake(found: AuditFindings, mutant: Mutant, entry: Mapping[str, Any]) -> None:
     mutation = mutant.mutation or entry["mutation"]
-    new = Tally(test=mutant.test.id, workload=mutant.test.workload, mutation=mutation)
+    new = MutationTally(test=mutant.test.id, workload=mutant.test.workload, mutation=mutation)
     tally = found.tallies.setdefault((mutant.test.id, mutation), new)
     # Without the element, which depends on the draw.
     tally.sites.add((mutant.site, entry.get("where", "").partition("element")[0]))
@@ -337,9 +337,9 @@ def fold_failure(found: AuditFindings, mutant: Mutant, outcome: Mapping[str, str
         found.failed[mutant.test.id] = reason
 
 
-def by_test(found: AuditFindings) -> Iterator[tuple[str, list[Tally]]]:
+def by_test(found: AuditFindings) -> Iterator[tuple[str, list[MutationTally]]]:
     """Return the audited tests with their tallies."""
-    tests: dict[str, list[Tally]] = {}
+    tests: dict[str, list[MutationTally]] = {}
     for tally in found.tallies.values():
         tests.setdefault(tally.test, []).append(tally)
     yield from sorted(tests.items())

@@ -96,7 +96,7 @@ def _holds(path: Path, text: str) -> bool:
 
 
 @dataclass(kw_only=True)
-class Failure:
+class ReferenceFailure:
     """A workload whose reference failed."""
 
     workload: str
@@ -112,10 +112,10 @@ def gather(
     graph: Graph,
     updates: Mapping[str, Update],
     done: Mapping[str, Done],
-) -> tuple[list[Golden], list[Failure]]:
+) -> tuple[list[Golden], list[ReferenceFailure]]:
     store = ActionCache(current.home.actions)
     goldens: list[Golden] = []
-    failures: list[Failure] = []
+    failures: list[ReferenceFailure] = []
     for entry in entries:
         update = updates[entry.name]
         result = done[update.differences].result
@@ -127,7 +127,7 @@ def gather(
             reason = broken or f"{entry.source.position()}: {outcome['reason']}"
             diagnostics = outcome.get("diagnostics", "")
             failures.append(
-                Failure(workload=entry.name, reason=reason, is_broken=bool(broken), diagnostics=diagnostics)
+                ReferenceFailure(workload=entry.name, reason=reason, is_broken=bool(broken), diagnostics=diagnostics)
             )
             continue
         differences = json.loads(store.read_blob(result.outputs["differences"]))
@@ -197,7 +197,7 @@ def write(golden: Golden) -> None:
 
 
 def update_document(
-    goldens: Sequence[Golden], failures: Sequence[Failure], records: Collection[str], *, write: bool
+    goldens: Sequence[Golden], failures: Sequence[ReferenceFailure], records: Collection[str], *, write: bool
 ) -> GoldenUpdate:
     """Return the document; ``records``: the workloads whose records were out of date."""
     stale = sum(each.stale for each in goldens)

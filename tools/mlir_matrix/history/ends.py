@@ -27,7 +27,7 @@ class End(NamedTuple):
     cause: int | None
 
 
-class Ends:
+class LastResults:
     """Finds last results by series. The runs of a series are keys of runs with results, the one that counts last at the end."""
 
     def __init__(self, questions: Questions) -> None:

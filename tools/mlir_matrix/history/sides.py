@@ -28,7 +28,7 @@ class Failing(NamedTuple):
     behaviour: str
 
 
-class Side(NamedTuple):
+class HistorySide(NamedTuple):
     """The result of a failing test in one of these runs."""
 
     role: Role
@@ -42,7 +42,7 @@ class Side(NamedTuple):
     levels: Sequence[tuple[str, str]]
 
 
-def sides_of(connection: sa.Connection, failing: Collection[Failing], most: int) -> dict[str, list[Side]]:
+def sides_of(connection: sa.Connection, failing: Collection[Failing], most: int) -> dict[str, list[HistorySide]]:
     """Return the sides of failing tests by test, the bad before the good of each machine.
 
     Of more tests than ``most``, return one of each behaviour, then the second of each, and so on.
@@ -65,7 +65,7 @@ def sides_of(connection: sa.Connection, failing: Collection[Failing], most: int)
     )  # fmt: skip
     for row in connection.execute(statement):
         rows.setdefault((row.id, row.run, row.state), row)
-    found: dict[str, list[Side]] = defaultdict(list)
+    found: dict[str, list[HistorySide]] = defaultdict(list)
     for each in chosen:
         wanted: tuple[tuple[Role, str | None, int], ...] = (("bad", each.bad, BAD), ("good", each.good, GOOD))
         for role, run, state in wanted:
@@ -73,7 +73,7 @@ def sides_of(connection: sa.Connection, failing: Collection[Failing], most: int)
             # Results of old runs are removed.
             if result is not None:
                 levels = [(name, digest) for name, digest in json.loads(result.levels or "[]")]
-                side = Side(role, each.series, result.run, result.started, result.host, result.outcome, levels)
+                side = HistorySide(role, each.series, result.run, result.started, result.host, result.outcome, levels)
                 found[each.test].append(side)
     return dict(found)
 

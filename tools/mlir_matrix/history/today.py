@@ -20,7 +20,7 @@ from mlir_matrix.base.text import at, counted, milliseconds, minute
 from mlir_matrix.history.bisect_command import BisectCommands
 from mlir_matrix.history.checked import BAD, GOOD, UNKNOWN
 from mlir_matrix.history.chosen_runs import ALL_RUNS, ChosenRuns
-from mlir_matrix.history.ends import End, Ends
+from mlir_matrix.history.ends import End, LastResults
 from mlir_matrix.history.first_bad import details, went_bad
 from mlir_matrix.history.questions import Questions, glob_pattern
 from mlir_matrix.history.record import QUARANTINE
@@ -121,7 +121,7 @@ class Morning:
         notes = list(self._silent())
         ran, turned = set[int](), set[int]()
         names = dict(self._questions.rows(sa.select(tests.c.key, tests.c.id)))
-        ends = Ends(self._questions)
+        ends = LastResults(self._questions)
         all_after = ends.of_all({series: self._results(keys) for series, keys in self._during.items()}, self._pinned)
         all_before = ends.decided(
             {series: self._results(self._runs_before(series)) for series in self._during}, all_after

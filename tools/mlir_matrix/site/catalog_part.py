@@ -11,7 +11,7 @@ from mlir_matrix.catalog.models.base import Pipeline
 from mlir_matrix.environments.session import Session
 from mlir_matrix.results.results import TestResult
 from mlir_matrix.site.documents import SiteCatalog, SitePart, SiteRoute
-from mlir_matrix.site.places import Places
+from mlir_matrix.site.places import CatalogPlaces
 from mlir_matrix.site.routes import named_tests, routes_of
 from mlir_matrix.site.support_part import best_part, support_part, with_catalog
 from mlir_matrix.support.imports import cached_operators
@@ -32,7 +32,7 @@ def catalog_documents(session: Session | None, results: Sequence[TestResult]) ->
     documents: dict[str, Any] = {}
     routes: dict[str, SiteRoute] = {}
     if session is not None:
-        places = Places(session.catalog)
+        places = CatalogPlaces(session.catalog)
         tests = named_tests(session, {result.id for result in results})
         cells = routes_of(session, tests, places)
         documents["catalog"] = catalog_part(session.catalog, places)
@@ -45,7 +45,7 @@ def catalog_documents(session: Session | None, results: Sequence[TestResult]) ->
     return documents | {"best": best} if best else documents
 
 
-def catalog_part(catalog: Catalog, places: Places) -> SiteCatalog:
+def catalog_part(catalog: Catalog, places: CatalogPlaces) -> SiteCatalog:
     """Return the parts of the catalog by kind of part and name."""
     flows = _flows(catalog)
     return {
@@ -58,7 +58,7 @@ def catalog_part(catalog: Catalog, places: Places) -> SiteCatalog:
     }
 
 
-def _part(entry: Entry[Any], flow: _Flow, places: Places) -> SitePart:
+def _part(entry: Entry[Any], flow: _Flow, places: CatalogPlaces) -> SitePart:
     return {
         "description": " ".join(entry.document.description.split()),
         "position": places.relative(entry.source.position()),

@@ -23,7 +23,7 @@ _DAY_MS = 86_400_000
 NOTHING, _FIRST, _LAST_CODE = " ", 33, 93
 
 
-class Runs:
+class RunIndex:
     """The runs of a site, by their indices and by their keys in the database."""
 
     def __init__(self, columns: Columns) -> None:
@@ -45,10 +45,10 @@ class Runs:
         self.started = [milliseconds(run["started"]) for run in self.documents]
 
 
-class Cell:
+class CellHistory:
     """The document of a cell, and what adds results to it."""
 
-    def __init__(self, columns: Columns, runs: Runs, document: SiteCell | None = None) -> None:
+    def __init__(self, columns: Columns, runs: RunIndex, document: SiteCell | None = None) -> None:
         self.document: SiteCell = document or {"behaviours": [], "pins": [], "tests": {}}
         self._columns, self._runs = columns, runs
         of_behaviours, of_pins = _Places(self.document["behaviours"]), _Places(self.document["pins"])

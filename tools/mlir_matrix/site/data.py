@@ -14,7 +14,7 @@ from mlir_matrix.history.checked import BAD, GOOD
 from mlir_matrix.history.columns import Columns
 from mlir_matrix.history.sides import Failing
 from mlir_matrix.results.results import TestResult
-from mlir_matrix.site.cells import NOTHING, Cell, Runs, trends_of
+from mlir_matrix.site.cells import NOTHING, CellHistory, RunIndex, trends_of
 from mlir_matrix.site.documents import SiteCell, SiteColumn, SiteLine, SiteRun, SiteSeries, SiteTests, SiteTrend
 from mlir_matrix.site.publish import Publication
 from mlir_matrix.site.support_part import latest_results
@@ -52,7 +52,7 @@ def put_data(publication: Publication, columns: Columns, now: str, *, known: int
         now: The time of the build.
         known: The number of runs that the cells of the build before have, which the others are added to. 0: make all anew.
     """
-    runs = Runs(columns)
+    runs = RunIndex(columns)
     cells: dict[str, list[int]] = defaultdict(list)
     for key, test in columns.tests.items():
         # Old programs allowed other names; no page has a place for them.
@@ -70,7 +70,7 @@ def put_data(publication: Publication, columns: Columns, now: str, *, known: int
         document = publication.published(name) if is_known else None
         if is_known and document is None:
             raise Damaged(name)
-        cell = Cell(columns, runs, document)
+        cell = CellHistory(columns, runs, document)
         added = changed.intersection(keys)
         if added:
             cell.add(columns.results(added, new if known else None))

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from mlir_matrix.base.paths import Home
 from mlir_matrix.base.text import harmless
 from mlir_matrix.execute.action_cache import ActionCache, LostBlob
-from mlir_matrix.history.sides import Side
+from mlir_matrix.history.sides import HistorySide
 from mlir_matrix.history.today import Series
 from mlir_matrix.results.documents import TestEntry
 from mlir_matrix.site.documents import SiteEvidence, SiteSeries, SiteSide, SiteStage
@@ -35,7 +35,7 @@ _ENTRY = TypeAdapter[TestEntry](TestEntry)
 
 
 def evidence_of(
-    sides: Mapping[str, Sequence[Side]], series: Sequence[SiteSeries], home: Home, site: Publication
+    sides: Mapping[str, Sequence[HistorySide]], series: Sequence[SiteSeries], home: Home, site: Publication
 ) -> dict[str, SiteEvidence]:
     """Return the evidence of failing tests by test, and add its IR and pictures to a site.
 
@@ -135,7 +135,7 @@ class _Failures:
             return
         self._runs = []
 
-    def files(self, test: str, side: Side, pins: str, site: Publication) -> Any:
+    def files(self, test: str, side: HistorySide, pins: str, site: Publication) -> Any:
         """Return what the newest folder has of a failure with this outcome and these pins: keys of a ``SiteSide``.
 
         Return nothing without such a folder.

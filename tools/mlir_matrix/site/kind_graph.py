@@ -39,7 +39,7 @@ _STYLE = """\
 """
 
 
-class Node(NamedTuple):
+class GraphNode(NamedTuple):
     """A framework, a kind, a step, targets, or a point of an edge that passes a row."""
 
     name: str
@@ -66,7 +66,7 @@ class Node(NamedTuple):
         return 0 if self.what == "point" else self.above + _LINE * len(self.lines)
 
 
-Edge = tuple[Node, Node]
+Edge = tuple[GraphNode, GraphNode]
 
 
 def kind_graph(catalog: Catalog, page: str) -> str:
@@ -107,21 +107,21 @@ def draw(
             if gives == kind:
                 kept_by.setdefault(kind, []).append(step)
 
-    def node(kind: str) -> Node:
-        return Node(kind, "kind", tuple(kept_by.get(kind, ())))
+    def node(kind: str) -> GraphNode:
+        return GraphNode(kind, "kind", tuple(kept_by.get(kind, ())))
 
     edges: set[Edge] = set()
     for step, given in steps.items():
         for kind, gives in given.items():
             if gives != kind:
-                edges |= {(node(kind), Node(step, "step")), (Node(step, "step"), node(gives))}
-    edges |= {(Node(name, "framework"), node(kind)) for name, emits in frameworks.items() for kind in emits}
+                edges |= {(node(kind), GraphNode(step, "step")), (GraphNode(step, "step"), node(gives))}
+    edges |= {(GraphNode(name, "framework"), node(kind)) for name, emits in frameworks.items() for kind in emits}
     for accepts, (first, *others) in targets.items():
-        edges |= {(node(kind), Node(first, "target", tuple(others))) for kind in accepts}
+        edges |= {(node(kind), GraphNode(first, "target", tuple(others))) for kind in accepts}
     rows, joined = _rows(sorted(edges), [*map(node, kinds)])
     x = _places(rows, joined)
-    y: dict[Node, float] = {}
-    bottom: dict[Node, float] = {}
+    y: dict[GraphNode, float] = {}
+    bottom: dict[GraphNode, float] = {}
     top = float(_MARGIN + _BOX)
     for row in rows:
         below = max(node.below for node in row)
@@ -135,15 +135,15 @@ def draw(
     return _svg(lines, width, top, page)
 
 
-def _rows(edges: Sequence[Edge], nodes: Iterable[Node]) -> tuple[list[list[Node]], list[Edge]]:
+def _rows(edges: Sequence[Edge], nodes: Iterable[GraphNode]) -> tuple[list[list[GraphNode]], list[Edge]]:
     """Return the rows of a graph, and its edges, each from a row to the next one: long ones have points, those up are left out."""
-    row: dict[Node, int] = {}
-    before: dict[Node, list[Node]] = {node: [] for node in nodes}
+    row: dict[GraphNode, int] = {}
+    before: dict[GraphNode, list[GraphNode]] = {node: [] for node in nodes}
     for begin, end in edges:
         before.setdefault(end, []).append(begin)
         before.setdefault(begin, [])
 
-    def depth(node: Node, path: frozenset[Node]) -> int:
+    def depth(node: GraphNode, path: frozenset[GraphNode]) -> int:
         if node not in row:
             path |= {node}
             row[node] = max((depth(each, path) + 1 for each in before[node] if each not in path), default=0)
@@ -153,27 +153,27 @@ def _rows(edges: Sequence[Edge], nodes: Iterable[Node]) -> tuple[list[list[Node]
         depth(node, frozenset())
     for node in [node for node in before if not before[node]]:
         row[node] = min((row[end] for begin, end in edges if begin == node), default=1) - 1
-    rows: list[list[Node]] = [[] for _ in range(max(row.values(), default=-1) + 1)]
+    rows: list[list[GraphNode]] = [[] for _ in range(max(row.values(), default=-1) + 1)]
     for node, number in sorted(row.items()):
         rows[number].append(node)
     joined: list[Edge] = []
     for begin, end in (edge for edge in edges if row[edge[0]] < row[edge[1]]):
-        chain = [begin, *(Node(f"{begin.name}>{end.name}>{at}") for at in range(row[begin] + 1, row[end])), end]
+        chain = [begin, *(GraphNode(f"{begin.name}>{end.name}>{at}") for at in range(row[begin] + 1, row[end])), end]
         for at, point in enumerate(chain[1:-1], row[begin] + 1):
             rows[at].append(point)
         joined += pairwise(chain)
     return rows, joined
 
 
-def _neighbours(edges: Iterable[Edge]) -> dict[Node, list[Node]]:
-    found: dict[Node, list[Node]] = {}
+def _neighbours(edges: Iterable[Edge]) -> dict[GraphNode, list[GraphNode]]:
+    found: dict[GraphNode, list[GraphNode]] = {}
     for begin, end in edges:
         found.setdefault(begin, []).append(end)
         found.setdefault(end, []).append(begin)
     return found
 
 
-def _places(rows: Sequence[list[Node]], edges: Iterable[Edge]) -> dict[Node, float]:
+def _places(rows: Sequence[list[GraphNode]], edges: Iterable[Edge]) -> dict[GraphNode, float]:
     """Return the middle of each node: near those of its neighbours, without overlaps. Sort each row by that."""
     beside = _neighbours(edges)
     x = {node: float(at * 100) for row in rows for at, node in enumerate(row)}
@@ -186,7 +186,7 @@ def _places(rows: Sequence[list[Node]], edges: Iterable[Edge]) -> dict[Node, flo
     return {node: place - left + _MARGIN for node, place in x.items()}
 
 
-def _spread(row: Sequence[Node], wanted: Sequence[float], x: dict[Node, float]) -> None:
+def _spread(row: Sequence[GraphNode], wanted: Sequence[float], x: dict[GraphNode, float]) -> None:
     """Place a row from the left and from the right; the mean of both keeps the distances and is near what is wanted."""
     gaps = [(one.width + two.width) / 2 + _GAP for one, two in pairwise(row)]
     left, right = [*wanted], [*wanted]
@@ -215,7 +215,9 @@ def _svg(lines: Iterable[str], width: float, height: float, page: str) -> str:
     return begin + "".join(f"  {line}\n" for line in lines) + "</svg>\n"
 
 
-def _line(x: Mapping[Node, float], y: Mapping[Node, float], bottom: Mapping[Node, float], edge: Edge) -> str:
+def _line(
+    x: Mapping[GraphNode, float], y: Mapping[GraphNode, float], bottom: Mapping[GraphNode, float], edge: Edge
+) -> str:
     begin, end = edge
     first, last = bottom[begin], y[end] - end.above
     start = y[begin] - begin.above if begin.what == "point" else first
@@ -224,7 +226,7 @@ def _line(x: Mapping[Node, float], y: Mapping[Node, float], bottom: Mapping[Node
     return f'<path class="edge" d="M{x[begin]:.1f} {start:.0f}V{first:.0f}{curve}"/>'
 
 
-def _shown(node: Node, x: float, y: float, page: str) -> Iterator[str]:
+def _shown(node: GraphNode, x: float, y: float, page: str) -> Iterator[str]:
     """Yield the elements of a node; with a page, each name is a link."""
     if node.what == "point":
         return

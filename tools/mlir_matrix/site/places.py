@@ -62,7 +62,7 @@ def clone_of(root: Path) -> Clone:
 
 
 @dataclass(frozen=True)
-class Places:
+class CatalogPlaces:
     """The places of a catalog's files."""
 
     catalog: Catalog

@@ -13,7 +13,7 @@ from mlir_matrix.expand.routes import Connector
 from mlir_matrix.expand.select import choose, suites_under, whole_catalog
 from mlir_matrix.expand.tolerances import Resolved, ToleranceResolver
 from mlir_matrix.site.documents import SiteBound, SiteRoute, SiteRoutes
-from mlir_matrix.site.places import Places
+from mlir_matrix.site.places import CatalogPlaces
 
 
 def named_tests(session: Session, wanted: Collection[str]) -> list[Test]:
@@ -27,7 +27,7 @@ def named_tests(session: Session, wanted: Collection[str]) -> list[Test]:
     return [*found.values(), *filter(None, map(whole.test, others))]
 
 
-def routes_of(session: Session, tests: Iterable[Test], places: Places) -> dict[str, SiteRoutes]:
+def routes_of(session: Session, tests: Iterable[Test], places: CatalogPlaces) -> dict[str, SiteRoutes]:
     """Return the routes of tests by cell (`FRAMEWORK/PIPELINE/TARGET`)."""
     describe = _Describer(session, places)
     found: dict[str, SiteRoutes] = {}
@@ -45,7 +45,7 @@ def _may_exist(test: str) -> bool:
 class _Describer:
     """Describes the routes of tests. What tests share is one object."""
 
-    def __init__(self, session: Session, places: Places) -> None:
+    def __init__(self, session: Session, places: CatalogPlaces) -> None:
         self._session, self._catalog, self._places = session, session.catalog, places
         self._connector = Connector(session.catalog, session.pins)
         self._tolerances = ToleranceResolver(session.catalog)

@@ -10,7 +10,7 @@ from itertools import product
 from mlir_matrix.base.names import TestGlob
 from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import Requirement, StepUse
-from mlir_matrix.catalog.models.suites import Block, Suite
+from mlir_matrix.catalog.models.suites import Suite, SuiteBlock
 from mlir_matrix.catalog.releases import parse_range
 
 AXES = ("framework", "pipeline", "target", "workload")
@@ -67,7 +67,7 @@ def add_steps(catalog: Catalog, suite: Entry[Suite], found: dict[str, Verdict]) 
                 found.setdefault(f"mlir/{step}/ir/{case}", Verdict(suite.source.position("steps", index)))
 
 
-def block_tests(catalog: Catalog, block: Block) -> list[str]:
+def block_tests(catalog: Catalog, block: SuiteBlock) -> list[str]:
     """The product of a block's axes, for each step of its zipped axes."""
     if block.steps:
         return step_tests(catalog, block)
@@ -95,7 +95,7 @@ def block_tests(catalog: Catalog, block: Block) -> list[str]:
     return found
 
 
-def step_tests(catalog: Catalog, block: Block) -> list[str]:
+def step_tests(catalog: Catalog, block: SuiteBlock) -> list[str]:
     """The IR tests of a block's steps, with each of its pins."""
     found: list[str] = []
     steps = [[name for name, step in catalog.steps.items() if step.cases and fnmatchcase(name, p)] for p in block.steps]
@@ -114,7 +114,7 @@ def own_components(catalog: Catalog, step: str) -> set[str]:
     return set(catalog.environments[catalog.steps[step].document.environment].document.components)
 
 
-def varied(block: Block) -> list[str]:
+def varied(block: SuiteBlock) -> list[str]:
     """What stands after the ``@`` of a block's tests, components by name."""
     found = [""]
     for component in sorted(block.pins):

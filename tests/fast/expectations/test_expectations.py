@@ -20,10 +20,10 @@ from mlir_matrix.catalog.models.suites import Expectations
 from mlir_matrix.catalog.yaml_reader import parse
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.test_sets import Rule
-from mlir_matrix.expectations.expectations import Cause, expected_by, normalised, propose, text
+from mlir_matrix.expectations.expectations import ExpectedFailure, expected_by, normalised, propose, text
 from mlir_matrix.results.results import TestResult
 
-NO_LINKS: Mapping[tuple[str, Cause], str] = {}
+NO_LINKS: Mapping[tuple[str, ExpectedFailure], str] = {}
 NEVER = {Outcome.TIMED_OUT, Outcome.INFRA_ERROR, Outcome.SKIPPED, Outcome.UNSUPPORTED}
 cells = st.sampled_from(["mlir/a/x86_64", "onnx/b/x86_64", "mlir/a/x86_64@llvm=19"])
 called = st.sampled_from(
@@ -58,28 +58,28 @@ def case(name: str, expectation: Rule | None = None) -> Test:
     return Test(name, first, second, third, fourth, "", None, None, None, "in", expectation, True)
 
 
-def loaded(written: str) -> dict[str, Cause]:
+def loaded(written: str) -> dict[str, ExpectedFailure]:
     return expected_by(Expectations.model_validate(parse(written, "s.yaml").data))
 
 
 @given(results(), results())
 def test_what_is_written_expects_what_was_found(before: dict[str, TestResult], found: dict[str, TestResult]) -> None:
     tests = {name: case(name) for name in before | found}
-    old = propose({}, tests, before).causes
+    old = propose({}, tests, before).expected
     proposal = propose(old, tests, found)
-    again = loaded(text("s", proposal.causes, NO_LINKS))
-    assert again == proposal.causes
+    again = loaded(text("s", proposal.expected, NO_LINKS))
+    assert again == proposal.expected
     after = propose(again, tests, found)
-    assert (after.causes, after.changes) == (proposal.causes, [])
+    assert (after.expected, after.changes) == (proposal.expected, [])
     failing = {name for name, each in found.items() if each.outcome not in {Outcome.PASS, *NEVER}}
     kept = {name for name in old if name not in found or found[name].outcome in NEVER}
-    assert set(proposal.causes) == failing | kept
+    assert set(proposal.expected) == failing | kept
     assert {each["test"] for each in proposal.left} <= {name for name, each in found.items() if each.outcome in NEVER}
 
 
 def test_groups_and_states() -> None:
     names = [f"mlir/p/t/{name}" for name in ("a", "b", "c", "d", "e")]
-    old = {name: Cause("lower-failed", "no op") for name in (*names[1:4], "mlir/p/t/removed")}
+    old = {name: ExpectedFailure("lower-failed", "no op") for name in (*names[1:4], "mlir/p/t/removed")}
     found = {
         names[0]: result(names[0], reason="no op"),
         names[1]: result(names[1], Outcome.PASS, "all right"),
@@ -114,7 +114,7 @@ def test_what_is_left() -> None:
         names[3]: missing,
     }
     proposal = propose({}, tests, {**found, "mlir/p/t/unknown": result("mlir/p/t/unknown")})
-    assert (proposal.causes, proposal.changes) == ({}, [])
+    assert (proposal.expected, proposal.changes) == ({}, [])
     assert {each["test"].rpartition("/")[2]: each["reason"] for each in proposal.left} == {
         "other": "s.yaml:3:5 expects lower-failed: change it there",
         "flaky": "in quarantine: sleeps (q.yaml:2:1)",
@@ -151,7 +151,7 @@ def reason(*outputs: dict[str, Any]) -> str:
     name = "mlir/p/t/a"
     verdict: Any = {"outcome": "mismatch", "reason": "r", "outputs": outputs, "metrics": {}}
     found = replace(result(name, Outcome.MISMATCH, "y: 3 of 9 elements are wrong"), verdict=verdict)
-    return propose({}, {name: case(name)}, {name: found}).causes[name].reason
+    return propose({}, {name: case(name)}, {name: found}).expected[name].reason
 
 
 ONES = np.ones((12, 8))
@@ -189,15 +189,15 @@ def test_reasons_of_mismatches_do_not_depend_on_rounding() -> None:
 
 
 def test_a_link_stays_with_its_group() -> None:
-    cause = Cause("lower-failed", "no op")
-    written = text("s", {"mlir/p/t/a": cause}, {("mlir/p/t", cause): "https://example.org/7"})
+    failure = ExpectedFailure("lower-failed", "no op")
+    written = text("s", {"mlir/p/t/a": failure}, {("mlir/p/t", failure): "https://example.org/7"})
     (group,) = Expectations.model_validate(parse(written, "s.yaml").data).expect
     assert group.link == "https://example.org/7"
 
 
 def test_many_tests_are_one_line_each(tmp_path: Path) -> None:
-    causes = {f"mlir/p/t/c:{number}": Cause("lower-failed", "no op") for number in range(3)}
-    assert text("s", causes, NO_LINKS).splitlines()[2:] == [
+    expected = {f"mlir/p/t/c:{number}": ExpectedFailure("lower-failed", "no op") for number in range(3)}
+    assert text("s", expected, NO_LINKS).splitlines()[2:] == [
         "expect:", "  - outcome: lower-failed", '    reason: "no op"', "    cell: mlir/p/t", "    tests:",
         "      - c:0", "      - c:1", "      - c:2",
     ]  # fmt: skip

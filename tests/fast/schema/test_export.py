@@ -31,10 +31,10 @@ def test_docs_have_no_other_schemas() -> None:
 
 def test_every_top_level_model_has_a_schema() -> None:
     inner = {
-        "TensorInput", "Output", "Parameter", "StepUse", "Block", "Exclusion", "Expectation", "Match", "Layer", "Requirement",
-        "Conditions", "Tool", "Build", "Release", "Passed", "Property", "Scaling", "Permutation", "Batch", "Agreement", "SameIr",
-        "Conflict", "Cpu", "Has", "LeaveOut", "Mode", "Quarantined", "Wants", "ExpectedTests", "ProjectLimits", "Operations",
-        "Types", "CostMatch", "CostLayer", "Peaks", "CorpusData",
+        "TensorInput", "Output", "Parameter", "StepUse", "SuiteBlock", "Exclusion", "Expectation", "Match", "Layer",
+        "Requirement", "Conditions", "Tool", "Build", "Release", "Passed", "Property", "Scaling", "Permutation", "Batch",
+        "Agreement", "SameIr", "Conflict", "Cpu", "Has", "LeaveOut", "Mode", "Quarantined", "Wants", "ExpectedTests",
+        "ProjectLimits", "Operations", "Types", "CostMatch", "CostLayer", "Peaks", "CorpusData",
     }  # fmt: skip
     modules = tuple(each.__name__ for each in (base, costs, machines, project, suites, toolchains))
     models = [*base.Document.__subclasses__(), *base.Tool.__subclasses__()]
@@ -88,7 +88,7 @@ def test_comments_describe_keys() -> None:
     assert schema["properties"]["steps"]["description"].startswith("The steps that all routes share.")
     assert schema["$defs"]["StepUse"]["description"] == "A step in a pipeline, with values for its parameters."
     assert set(schema["$defs"]["StepUse"]["properties"]) == {"step", "with"}
-    assert export.schema("suite")["$defs"]["Block"]["properties"]["pins"]["description"].startswith(
+    assert export.schema("suite")["$defs"]["SuiteBlock"]["properties"]["pins"]["description"].startswith(
         "Releases by component"
     )
     release = export.schema("component")["$defs"]["Release"]

@@ -16,7 +16,7 @@ from mlir_matrix.expand.recipes import ResolvedStep, Unsupported
 from mlir_matrix.expand.routes import Connector, Route
 from mlir_matrix.expand.test_sets import (
     CellTests,
-    Columns,
+    ColumnParts,
     Namespace,
     Rule,
     TestPattern,
@@ -191,7 +191,7 @@ class Expansion:
 
     def _kept(self, selector: Sequence[TestPattern] | None) -> Iterator[CellTests]:
         """Return the cells without excluded tests. Some may be empty."""
-        columns = Columns()
+        columns = ColumnParts()
         for cell_tests in walk(self.products, selector, self.excludes):
             if cell_tests.marks:
                 column = columns.part(cell_tests.column, cell_tests.marks, inside=False)

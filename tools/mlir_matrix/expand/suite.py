@@ -16,7 +16,7 @@ from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import CatalogError, UsageError
 from mlir_matrix.base.names import SEGMENT_NAMES, TestId
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE, Catalog, Entry
-from mlir_matrix.catalog.models.suites import Block, Exclusion, Expectation, Property, Suite
+from mlir_matrix.catalog.models.suites import Exclusion, Expectation, Property, Suite, SuiteBlock
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.expand.expansion import CostRule, Expansion
 from mlir_matrix.expand.property_sets import check_properties, property_products
@@ -138,7 +138,7 @@ def everything(
     return Expansion(None, namespace, Connector(catalog, pins), products, default=usual)
 
 
-def block_products(namespace: Namespace, block: Block, position: str) -> Iterator[TestProduct]:
+def block_products(namespace: Namespace, block: SuiteBlock, position: str) -> Iterator[TestProduct]:
     """Return the products of a block: one, or with ``zip`` one for each position of its axes.
 
     A block with ``steps`` has the IR tests of these steps instead of tests of cells.
@@ -292,7 +292,7 @@ def _check_cell(
             )
 
 
-def describe(block: Block) -> str:
+def describe(block: SuiteBlock) -> str:
     """Describe a block in one line, for messages."""
     parts = [f"{axis}: {', '.join(names)}" for axis, names in block.product.items()]
     parts += [f"{axis} (zipped): {', '.join(names)}" for axis, names in block.zip.items()]

@@ -316,7 +316,7 @@ def walk(
 
     Each cell comes with the ``marks`` that touch it. Time and memory are proportional to the number of selected cells.
     """
-    columns = Columns()
+    columns = ColumnParts()
     seen: dict[TestId, tuple[str, ...] | set[str]] = {}
     for product in products:
         for cell_tests in _cells(product, select, marks, columns):
@@ -328,7 +328,7 @@ def walk(
 
 
 def _cells(
-    product: TestProduct, select: Sequence[TestPattern] | None, marks: Sequence[TestPattern], columns: Columns
+    product: TestProduct, select: Sequence[TestPattern] | None, marks: Sequence[TestPattern], columns: ColumnParts
 ) -> Iterator[CellTests]:
     """Return the cells of one product. Each loop over an axis drops patterns, so the innermost loop sees only possible ones."""
     for framework in product.frameworks:
@@ -350,7 +350,7 @@ def _cells(
                         yield CellTests(framework, pipeline, target, column, product, touching, pins)
 
 
-class Columns:
+class ColumnParts:
     """Cuts columns. Returns the same tuple for equal arguments, because many cells share few different cuts."""
 
     def __init__(self) -> None:

@@ -48,7 +48,7 @@ _FAR = 100
 _PLAIN = re.compile(r"(?!(?:true|false|yes|no|on|off|null|y|n)$)[a-z][\w.+:~-]*", re.IGNORECASE | re.ASCII)
 
 
-class Cause(NamedTuple):
+class ExpectedFailure(NamedTuple):
     """How a test is expected to end."""
 
     outcome: str
@@ -58,7 +58,7 @@ class Cause(NamedTuple):
 class Proposal(NamedTuple):
     """The proposed expectations of a suite by test, the changes, and the tests that no rule can cover."""
 
-    causes: Mapping[str, Cause]
+    expected: Mapping[str, ExpectedFailure]
     changes: list[ExpectationChange]
     left: list[NotExpected]
 
@@ -96,31 +96,37 @@ def _how_far(output: Census) -> str:
     return f", off by {'more than' if float(used) > _FAR else 'up to'} {_FAR} times the bound"
 
 
-def expected_by(document: Expectations) -> dict[str, Cause]:
+def expected_by(document: Expectations) -> dict[str, ExpectedFailure]:
     """Return the expectations of a file by test."""
-    return {test: Cause(group.outcome, group.reason.strip()) for group in document.expect for test in group.identifiers}
+    return {
+        test: ExpectedFailure(group.outcome, group.reason.strip())
+        for group in document.expect
+        for test in group.identifiers
+    }
 
 
-def propose(old: Mapping[str, Cause], tests: Mapping[str, Test], results: Mapping[str, TestResult]) -> Proposal:
+def propose(
+    old: Mapping[str, ExpectedFailure], tests: Mapping[str, Test], results: Mapping[str, TestResult]
+) -> Proposal:
     """Return the expectations that follow from results.
 
     ``old``: the expectations of the file. ``tests``: the tests of the suite that can run, with only manual rules applied. A test
     without a result keeps its expectation.
     """
-    causes: dict[str, Cause] = {}
+    expected: dict[str, ExpectedFailure] = {}
     left: list[NotExpected] = []
-    groups: dict[tuple[State, str, Cause, str], list[str]] = {}
+    groups: dict[tuple[State, str, ExpectedFailure, str], list[str]] = {}
     for test in sorted(old.keys() | results.keys()):
         before, result = old.get(test), results.get(test)
         after, why = _after(tests.get(test), result, before)
         if result and why:
             left.append({"test": test, "outcome": result.outcome, "reason": why})
         if after:
-            causes[test] = after
+            expected[test] = after
         if after == before:
             continue
         identity = TestId.parse(test)
-        now = after or Cause(result.outcome if result else "", why or (result.reason if result else _NO_TEST))
+        now = after or ExpectedFailure(result.outcome if result else "", why or (result.reason if result else _NO_TEST))
         state: State = "gone" if after is None else "changed" if before else "new"
         was = f"{before.outcome}: {before.reason}" if before else ""
         groups.setdefault((state, identity.cell, now, was), []).append(identity.called)
@@ -135,10 +141,12 @@ def propose(old: Mapping[str, Cause], tests: Mapping[str, Test], results: Mappin
         }
         for state, cell, now, was in sorted(groups, key=lambda key: (_STATES.index(key[0]), key))
     ]
-    return Proposal(causes, changes, left)
+    return Proposal(expected, changes, left)
 
 
-def _after(test: Test | None, result: TestResult | None, before: Cause | None) -> tuple[Cause | None, str]:
+def _after(
+    test: Test | None, result: TestResult | None, before: ExpectedFailure | None
+) -> tuple[ExpectedFailure | None, str]:
     """Return the expectation of a test, and why a test that does not pass has none."""
     if test is None:
         return None, _NO_TEST if result and result.outcome not in (Outcome.UNSUPPORTED, Outcome.PASS) else ""
@@ -155,23 +163,23 @@ def _after(test: Test | None, result: TestResult | None, before: Cause | None) -
         return before, f"in quarantine: {quarantine['reason']} ({quarantine['position']})"
     if result.verdict and not is_measurable(result.verdict):
         return before, f"nothing was compared: {result.reason}"
-    return Cause(result.outcome, reason_of(result)), ""
+    return ExpectedFailure(result.outcome, reason_of(result)), ""
 
 
-def text(suite: str, causes: Mapping[str, Cause], links: Mapping[tuple[str, Cause], str]) -> str:
-    """Return the text of a file of expectations; ``links`` has links to issues by cell and cause."""
-    groups: dict[tuple[str, Cause], list[str]] = {}
-    for test, cause in causes.items():
+def text(suite: str, expected: Mapping[str, ExpectedFailure], links: Mapping[tuple[str, ExpectedFailure], str]) -> str:
+    """Return the text of a file of expectations; ``links`` has links to issues by cell and failure."""
+    groups: dict[tuple[str, ExpectedFailure], list[str]] = {}
+    for test, failure in expected.items():
         identity = TestId.parse(test)
-        groups.setdefault((identity.cell, cause), []).append(identity.called)
+        groups.setdefault((identity.cell, failure), []).append(identity.called)
     lines = [
         "# yaml-language-server: $schema=../../docs/schemas/expectations.json",
         f"{_WRITTEN.format(suite)}; a person reviews it.",
         "expect:" if groups else "expect: []",
     ]
-    for (cell, cause), names in sorted(groups.items()):
-        lines += [f"  - outcome: {cause.outcome}", f"    reason: {_quoted(cause.reason)}"]
-        lines += [f"    link: {_quoted(link)}"] if (link := links.get((cell, cause))) else []
+    for (cell, failure), names in sorted(groups.items()):
+        lines += [f"  - outcome: {failure.outcome}", f"    reason: {_quoted(failure.reason)}"]
+        lines += [f"    link: {_quoted(link)}"] if (link := links.get((cell, failure))) else []
         lines += [f"    cell: {cell}", "    tests:"]
         lines += [f"      - {name if _PLAIN.fullmatch(name) else _quoted(name)}" for name in sorted(names)]
     return "\n".join(lines) + "\n"
@@ -186,12 +194,14 @@ def expectations_change(
 ) -> tuple[FileChange, ExpectationsChange]:
     """Return the change of a suite's file that follows from results of some of its tests, and its document."""
     groups = old.document.expect if old else ()
-    links = {(group.cell, Cause(group.outcome, group.reason.strip())): group.link for group in groups if group.link}
+    links = {
+        (group.cell, ExpectedFailure(group.outcome, group.reason.strip())): group.link for group in groups if group.link
+    }
     before = expected_by(old.document) if old else {}
-    causes, changes, left = propose(before, {test.id: test for test in tests}, results)
+    expected, changes, left = propose(before, {test.id: test for test in tests}, results)
     path = suite.root / "matrix" / "expectations" / f"{suite.name}.yaml"
-    file = _change(suite.root, path, text(suite.name, causes, links) if old or causes else "")
-    return file, {"file": str(path), "patch": file.patch, "changes": changes, "left": left, "expected": len(causes)}
+    file = _change(suite.root, path, text(suite.name, expected, links) if old or expected else "")
+    return file, {"file": str(path), "patch": file.patch, "changes": changes, "left": left, "expected": len(expected)}
 
 
 def members_change(current: Session, corpus: Entry[Corpus], limits: Limits) -> tuple[FileChange, MembersChange]:

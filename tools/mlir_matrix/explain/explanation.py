@@ -33,7 +33,7 @@ VERBS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class AppliedRule:
     """A rule that applies to the test; ``wins`` is False if an earlier one of its kind, or an exclusion, decides."""
 
     rule: Rule
@@ -47,7 +47,7 @@ class Explanation:
 
     test: Test
     suite: str | None
-    rules: tuple[Applied, ...]
+    rules: tuple[AppliedRule, ...]
     #: Each entry that the identifier names: ``(kind, name, position)``.
     definitions: tuple[tuple[str, str, str], ...]
     actions: Sequence[ExplainedAction] = ()
@@ -205,7 +205,7 @@ def _resolved_step_json(resolved_step: ResolvedStep) -> dict[str, Any]:
     }
 
 
-def _rules(expansion: Expansion, test: Test) -> Iterator[Applied]:
+def _rules(expansion: Expansion, test: Test) -> Iterator[AppliedRule]:
     """Return all rules of an expansion that apply to the test, in the order in which they are evaluated."""
     identity = test.identity
     # A rule can match a test by several of its patterns.
@@ -215,11 +215,11 @@ def _rules(expansion: Expansion, test: Test) -> Iterator[Applied]:
         for sets in (expansion.excludes, expansion.expects)
     )
     for index, rule in enumerate(products):
-        yield Applied(rule, expansion.name, wins=index == 0 and not excludes)
+        yield AppliedRule(rule, expansion.name, wins=index == 0 and not excludes)
     for index, rule in enumerate(excludes):
-        yield Applied(rule, expansion.name, wins=index == 0 and bool(products))
+        yield AppliedRule(rule, expansion.name, wins=index == 0 and bool(products))
     for rule in expects:
-        yield Applied(rule, expansion.name, wins=rule is test.expectation)
+        yield AppliedRule(rule, expansion.name, wins=rule is test.expectation)
 
 
 def _expectation_json(rule: Rule | None) -> dict[str, str | None] | None:
@@ -228,7 +228,7 @@ def _expectation_json(rule: Rule | None) -> dict[str, str | None] | None:
     return {"outcome": rule.outcome, "reason": rule.reason, "link": rule.link, "position": rule.position}
 
 
-def _rule_json(applied: Applied) -> ExplainedRule:
+def _rule_json(applied: AppliedRule) -> ExplainedRule:
     rule = applied.rule
     found: ExplainedRule = {
         "kind": rule.kind,
@@ -244,7 +244,7 @@ def _rule_json(applied: Applied) -> ExplainedRule:
     return found
 
 
-def _rule_line(applied: Applied, of: str) -> str:
+def _rule_line(applied: AppliedRule, of: str) -> str:
     rule = applied.rule
     what = f"{rule.kind}{of}" + (f": {rule.text}" if rule.text else "")
     parts = [f"{rule.position}: {what}" if rule.position else "it"]

@@ -145,7 +145,7 @@ class HermeticCommand(TypedDict):
     """True if it builds a part of matrix: limits of tests do not apply, and its failure is an infrastructure error."""
 
 
-class PlannedAction(HermeticCommand):
+class ActionWithTests(HermeticCommand):
     """An action, and the tests that need it."""
 
     tests: list[str]
@@ -229,7 +229,7 @@ class Plan(TypedDict):
     schema: Literal["mlir-matrix/plan/v1"]
     summary: PlanSummary
     tests: list[PlannedTest]
-    actions: list[PlannedAction]
+    actions: list[ActionWithTests]
     """Each action after those whose outputs it reads."""
     environments: list[PlannedEnvironment]
     tools: dict[str, list[str]]

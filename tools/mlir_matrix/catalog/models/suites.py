@@ -19,7 +19,7 @@ ExpectedOutcome = Literal[
 Axis = Literal["framework", "pipeline", "target", "workload"]
 
 
-class Block(Document):
+class SuiteBlock(Document):
     """A part of a suite: the product of its axes. Axes under ``zip`` advance together; an absent axis is ``["*"]``."""
 
     steps: tuple[NameGlob, ...] = ()
@@ -199,7 +199,7 @@ class Suite(Document):
     description: Text
     suites: tuple[Name, ...] = ()
     """Suites whose tests belong to this one, too. Their rules apply to all of its tests."""
-    blocks: tuple[Block, ...] = ()
+    blocks: tuple[SuiteBlock, ...] = ()
     steps: tuple[NameGlob, ...] = ()
     """Steps whose IR tests belong to the suite; a block with ``steps`` and ``pins`` varies releases."""
     include: tuple[Glob, ...] = ()

@@ -22,7 +22,6 @@ from mlir_matrix.catalog.models.base import FLOATS, Document, Output, TensorInpu
 from mlir_matrix.catalog.models.suites import (
     KINDS,
     Agreement,
-    Block,
     Expectation,
     Expectations,
     ExpectedTests,
@@ -31,6 +30,7 @@ from mlir_matrix.catalog.models.suites import (
     SameIr,
     Scaling,
     Suite,
+    SuiteBlock,
 )
 from mlir_matrix.catalog.yaml_reader import Key
 from mlir_matrix.expand.checks import programs
@@ -296,7 +296,7 @@ def _conflicts(checker: Checker, suite: Entry[Suite]) -> None:
             checker.wrong(suite, "a test does not conflict with itself; name two", "conflicts", index, "tests")
 
 
-def _block(checker: Checker, suite: Entry[Suite], block: Block, index: int) -> None:
+def _block(checker: Checker, suite: Entry[Suite], block: SuiteBlock, index: int) -> None:
     _steps(checker, suite, block.steps, "blocks", index, "steps")
     for key in ("product", "zip") if block.steps else ():
         if getattr(block, key):

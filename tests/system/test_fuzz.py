@@ -16,6 +16,7 @@ from mlir_matrix.environments.session import Session
 from mlir_matrix.fuzz import resized_workloads, routes, session
 from mlir_matrix.fuzz.compose import Composer, Coverage
 from mlir_matrix.fuzz.findings import Findings
+from mlir_matrix.fuzz.known import read_known
 from mlir_matrix.fuzz.profiles import PROFILES
 from mlir_matrix.fuzz.programs import write_programs
 from mlir_matrix.fuzz.values import merged
@@ -192,7 +193,7 @@ def test_workloads_of_the_catalog_in_other_sizes(
     assert fuzzer.counts.judged == 2
     (failure,) = failures
     assert (failure.origin, failure.result.outcome) == ("matmul", "mismatch")
-    found = Findings(fuzzer, out, limits, REDUCE_S, ignore).add(failure)
+    found = Findings(fuzzer, out, limits, REDUCE_S, ignore, read_known(opened, None)).add(failure)
     assert found is not None
     assert found.confirmed, found.trouble
     assert found.entry()["step"] == "odd"
@@ -239,7 +240,7 @@ def test_members_of_corpora_on_composed_routes(
         f"pytorch/composed{number}/x86_64/zoo:subtracts" for number in range(session.ROUTES)
     ]
     assert {failure.result.outcome for failure in failures} == {"mismatch"}
-    found = Findings(fuzzer, out, limits, REDUCE_S, ignore).add(failures[0])
+    found = Findings(fuzzer, out, limits, REDUCE_S, ignore, read_known(opened, None)).add(failures[0])
     assert found is not None
     assert found.confirmed, found.trouble
     assert (found.entry()["step"], found.entry()["draws"]) == (wrong, None)

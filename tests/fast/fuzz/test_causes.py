@@ -13,9 +13,11 @@ import pytest
 
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.paths import find_home
+from mlir_matrix.catalog.models.suites import KnownFinding
 from mlir_matrix.execute.progress import shown
 from mlir_matrix.fuzz.compose import Composer, Coverage
 from mlir_matrix.fuzz.findings import Finding, Findings
+from mlir_matrix.fuzz.known import Known
 from mlir_matrix.fuzz.profiles import PROFILES
 from mlir_matrix.fuzz.session import ROUTES, VARIANTS, Failure, Fuzzer, WantedRoutes
 from mlir_matrix.plan.request import Limits
@@ -24,6 +26,7 @@ from support.recordings import result
 
 ROOT = Path(__file__).parents[3]
 ROUTE = "composed1"
+LINK = "https://example.com/1"
 
 
 class Recorded(Findings):
@@ -60,11 +63,13 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return sorted({variant.part for variant in found.values()} - {""})
 
 
-def made(folder: Path) -> Recorded:
+def made(folder: Path, known: str = "") -> Recorded:
+    """Return findings. ``known``: the key of a known one."""
     session = session_of([ROOT], find_home())
     with shown(quiet=True) as listener:
         fuzzer = Fuzzer(session, WantedRoutes(["*/*/*"]), folder, 5, Limits(jobs=1), listener)
-        return Recorded(fuzzer, folder, Limits(jobs=1), 1.0, listener)
+        findings = [KnownFinding(key=known, link=LINK, reason="It is wrong.")] if known else []
+        return Recorded(fuzzer, folder, Limits(jobs=1), 1.0, listener, Known(findings, session.catalog, session.pins))
 
 
 def look(findings: Recorded, *wrong: set[str]) -> Finding:
@@ -120,10 +125,9 @@ def test_what_the_release_lacks_is_no_finding(tmp_path: Path, said: str, pattern
 
 def test_two_that_are_wrong_alone_are_known_by_either(tmp_path: Path, parts: list[str]) -> None:
     first = look(made(tmp_path / "first"), {parts[1]})
-    findings = made(tmp_path / "both")
-    findings.known = {first.key: "https://example.com/1"}
+    findings = made(tmp_path / "both", known=first.key)
     finding = look(findings, {parts[0]}, {parts[1]})
-    assert (finding.known, finding.trouble) == ("https://example.com/1", "")
+    assert (finding.known, finding.needed, finding.trouble) == (LINK, (parts[1],), "")
     assert Path(finding.entry()["folder"], "finding.json").is_file()
     # The other one is found in a later round, in which no route has the known one.
     for round in range(1, 9):
@@ -139,9 +143,8 @@ def test_two_that_are_wrong_alone_are_known_by_either(tmp_path: Path, parts: lis
 def test_what_is_wrong_only_together(tmp_path: Path, parts: list[str]) -> None:
     """It is known if one of the parts is known to be wrong, and a finding of its own otherwise."""
     alone = look(made(tmp_path / "alone"), {parts[0]})
-    for other, known in ((0, "https://example.com/1"), (1, "")):
-        findings = made(tmp_path / f"together-{other}")
-        findings.known = {alone.key: "https://example.com/1"}
+    for other, known in ((0, LINK), (1, "")):
+        findings = made(tmp_path / f"together-{other}", known=alone.key)
         pair = (parts[other], parts[3])
         together = look(findings, {*pair})
         assert (together.needed, together.known) == (pair, known)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,9 @@ import pytest
 
 from mlir_matrix.base.errors import CatalogError
 from mlir_matrix.base.paths import find_home
-from mlir_matrix.catalog.pins import read_pins
+from mlir_matrix.catalog.pins import read_pins, read_step_pins
 from mlir_matrix.environments.session import Session
-from mlir_matrix.fuzz.findings import read_known
+from mlir_matrix.fuzz.known import read_known
 from mlir_matrix.plan.session import session_of
 
 ROOT = Path(__file__).parents[3]
@@ -43,8 +44,16 @@ def test_findings_are_known_in_their_releases(own: Session, tmp_path: Path, rele
         {"key": BEFORE_23, "when": {"llvm": "<23"}},
         {"key": OF_TORCH_MLIR, "carries": {"llvm": "tm-tensor"}},
     )
-    session = own.with_pins(read_pins(own.catalog, [f"llvm={release}"]))
-    assert {ALWAYS, BEFORE_23, OF_TORCH_MLIR} & {*read_known(session, file)} == expected
+    known = read_known(own.with_pins(read_pins(own.catalog, [f"llvm={release}"])), file)
+    assert {key for key in (ALWAYS, BEFORE_23, OF_TORCH_MLIR) if known.link(key, [""])} == expected
+
+
+def test_findings_are_known_in_the_releases_of_their_steps(own: Session, tmp_path: Path) -> None:
+    file = write(tmp_path / "known.yaml", {"key": BEFORE_23, "when": {"llvm": "<23"}})
+    pins = read_step_pins(own.catalog, ["linalg-to-loops:llvm=22", "bufferize:llvm=23.1"])
+    known = read_known(replace(own, pins=replace(own.pins, steps=pins)), file)
+    assert known.link(BEFORE_23, ["linalg-to-loops"])
+    assert not known.link(BEFORE_23, ["bufferize"])
 
 
 @pytest.mark.parametrize(

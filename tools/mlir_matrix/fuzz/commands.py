@@ -18,7 +18,8 @@ from mlir_matrix.cli.output import note, show
 from mlir_matrix.cli.verbs import verb
 from mlir_matrix.execute.progress import shown
 from mlir_matrix.fuzz.documents import Fuzz
-from mlir_matrix.fuzz.findings import Findings, read_known
+from mlir_matrix.fuzz.findings import Findings
+from mlir_matrix.fuzz.known import read_known
 from mlir_matrix.fuzz.report import lines
 from mlir_matrix.fuzz.session import Fuzzer, WantedRoutes, deadline, own_folder
 from mlir_matrix.plan.request import Limits
@@ -102,7 +103,7 @@ def fuzz_command(
         fuzzer = Fuzzer(current, wanted, folder, seed, limits, listener)
         least, most = _REDUCE_S
         reduce_s = min(max(budget, least), most)
-        findings = Findings(fuzzer, folder, limits, reduce_s, listener, words, known_findings)
+        findings = Findings(fuzzer, folder, limits, reduce_s, listener, known_findings, words)
         interruption = _fuzz(fuzzer, findings, deadline(budget), first=first)
     found = [finding.entry() for finding in findings.found.values()]
     new = sum(not each["known"] for each in found)

@@ -15,19 +15,13 @@ from mlir_matrix.base.digest import digest_value
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.events import Listener
 from mlir_matrix.base.files import write_text
-from mlir_matrix.catalog.catalog import Entry
-from mlir_matrix.catalog.load import read_document
-from mlir_matrix.catalog.messages import Problems
-from mlir_matrix.catalog.models.base import Conditions
-from mlir_matrix.catalog.models.suites import KnownFindings
-from mlir_matrix.catalog.pins import Pins, read_pins
+from mlir_matrix.catalog.pins import read_pins
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session
-from mlir_matrix.expand.checks.checker import Checker
-from mlir_matrix.expand.checks.toolchains import check_known_findings
 from mlir_matrix.fuzz.documents import FuzzFinding
+from mlir_matrix.fuzz.known import Known
 from mlir_matrix.fuzz.programs import AnyProgram, CorpusMember
-from mlir_matrix.fuzz.routes import COMPOSED, COMPOSED_STEP, ENVIRONMENT, composed_passes
+from mlir_matrix.fuzz.routes import COMPOSED, COMPOSED_STEP, composed_passes
 from mlir_matrix.fuzz.session import VARIANTS, Failure, Fuzzer, fails
 from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.request import Limits
@@ -81,6 +75,14 @@ class Finding:
     known: str = ""
 
     @property
+    def step(self) -> str:
+        """The step that is wrong; empty where it is not known."""
+        result = self.failure.result
+        if self.reduced is not None:
+            return self.reduced.subject.guilty
+        return str(result.step["name"]) if result.step and result.outcome not in _WRONG else ""
+
+    @property
     def confirmed(self) -> bool:
         """Whether it fails in new processes, and with all inputs."""
         return self.reduced is not None and self.reduced.verified and self.draws in (None, DRAWS)
@@ -88,18 +90,13 @@ class Finding:
     def entry(self) -> FuzzFinding:
         """Return it for a document."""
         result, reduced = self.failure.result, self.reduced
-        step = ""
-        if reduced is not None:
-            step = reduced.subject.guilty
-        elif result.step and result.outcome not in _WRONG:
-            step = str(result.step["name"])
         return {
             "key": self.key,
             "known": self.known,
             "id": result.id,
             "outcome": result.outcome,
             "reason": result.reason,
-            "step": step,
+            "step": self.step,
             "passes": list(reduced.passes if reduced and reduced.passes else self.needed),
             "count": self.count,
             "operations": reduced.after.operations if reduced else None,
@@ -115,7 +112,7 @@ class Finding:
 class Findings:
     """The findings of a session by their keys.
 
-    ``words``: the options that choose catalogs and releases, for commands. ``known``: keys of known ones with their links.
+    ``words``: the options that choose catalogs and releases, for commands.
     """
 
     fuzzer: Fuzzer
@@ -123,8 +120,8 @@ class Findings:
     limits: Limits
     budget_s: float
     listener: Listener
+    known: Known
     words: Sequence[str] = ()
-    known: Mapping[str, str] = field(default_factory=dict)
     found: dict[str, Finding] = field(default_factory=dict)
     #: By the keys of failures.
     _alike: dict[str, Finding] = field(default_factory=dict)
@@ -142,7 +139,7 @@ class Findings:
             self._compare(self._alike[key], failure)
             return None
         finding = Finding(key, failure, self.folder / key, common=frozenset(failure.program.operations))
-        if key not in self.known:
+        if not self.known.link(key, [finding.step]):
             remove_folder(str(finding.folder))
             try:
                 self._look_into(finding)
@@ -157,7 +154,7 @@ class Findings:
             known.count += 1
             remove_folder(str(finding.folder))
             return None
-        finding.known = self.known.get(finding.key, "")
+        finding.known = self.known.link(finding.key, [finding.step, *finding.needed])
         self._write(finding)
         return finding
 
@@ -189,20 +186,19 @@ class Findings:
 
     def _look_into(self, finding: Finding) -> None:
         """Find what is wrong. Reduce the program, unless another one has shown the same."""
-        seen = self.found.keys() | self.known.keys()
         try:
             alone, needed = self._parts(finding)
-            finding.needed = alone[:1] or needed
-            if finding.needed:
+            if alone or needed:
                 # What is known to be wrong may show only with others, which are not wrong.
                 keys = {part: _digest([Outcome.MISMATCH, part]) for part in (*alone, *needed)}
-                own = _digest([Outcome.MISMATCH, *finding.needed])
-                finding.key = next((key for key in keys.values() if key in seen), own)
+                seen = [part for part, key in keys.items() if self._is_seen(key, [part])]
+                known = tuple(part for part in alone if part in seen)
+                finding.needed = (known or alone)[:1] or needed
+                finding.key = keys[seen[0]] if seen else _digest([Outcome.MISMATCH, *finding.needed])
                 # Others that are wrong alone are found in later rounds.
-                known = [part for part in alone if keys[part] in seen]
                 self.fuzzer.avoid(known or alone[:1])
-            if finding.key in seen:
-                return
+                if self._is_seen(finding.key, finding.needed):
+                    return
             if finding.failure.result.unstable:
                 self._keep(finding)
                 return
@@ -211,6 +207,10 @@ class Findings:
                 finding.key = key_of_cause(finding) or finding.key
         except (UsageError, InfrastructureError) as error:
             finding.trouble = str(error)
+
+    def _is_seen(self, key: str, parts: Sequence[str]) -> bool:
+        """Return whether what is wrong in a composed route was found before, or is known."""
+        return key in self.found or bool(self.known.link(key, parts))
 
     def _parts(self, finding: Finding) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return which passes and steps of a composed route give a wrong result alone, and without which it is right.
@@ -352,29 +352,3 @@ def key_of_cause(finding: Finding) -> str:
 
 def _digest(words: list[str]) -> str:
     return digest_value(words)[:12]
-
-
-def read_known(session: Session, file: Path | None) -> dict[str, str]:
-    """Return the keys of findings that are known in the session's releases, with their links, of its catalog and of a file.
-
-    Raise CatalogError.
-    """
-    entries = [*session.catalog.known_findings]
-    if file is not None:
-        problems = Problems()
-        found = read_document(file, str(file), KnownFindings, problems)
-        if found is not None:
-            source, document = found
-            entries.append(
-                Entry(name=file.name, document=document, source=source, root=file.parent, folder=file.parent)
-            )
-            check_known_findings(Checker(session.catalog, problems), entries[-1])
-        problems.raise_if_any()
-    known = [each for entry in entries for each in entry.document.findings]
-    return {each.key: each.link for each in known if _is_in_use(each, session.pins)}
-
-
-def _is_in_use(conditions: Conditions, pins: Pins) -> bool:
-    """Return whether conditions hold for the releases of the composed routes' steps."""
-    used = {name: pins.release(name, ENVIRONMENT) for name in (*conditions.when, *conditions.carries)}
-    return all(conditions.holds(name, release.release, release.carries) for name, release in used.items())

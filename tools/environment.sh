@@ -74,7 +74,9 @@ make_environment() {
     fi
     mkdir -p "$cache/tool" || exit 3
     new=$(mktemp -d "$cache/tool/.new-XXXXXX") || exit 3
-    trap 'rm -rf "$new"' EXIT INT TERM
+    trap 'rm -rf "$new"' EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
     # One process makes it, and others wait: a program would miss files while another process replaces them.
     exec 9> "$cache/tool/.lock"
     ! command -v flock > /dev/null || flock 9
@@ -87,7 +89,9 @@ make_environment() {
     reason="first use"
     [ ! -e "$environment/complete" ] || reason="$(readlink -m -- "$python") is gone"
     say "$reason: making the program's own environment ($("$interpreter" -V), about 15 s)"
-    if ! "$interpreter" -m venv "$new" >&2; then
+    # Interrupted, it prints a traceback.
+    if ! log=$("$interpreter" -m venv "$new" 2>&1); then
+        printf '%s\n' "$log" >&2
         say "$interpreter cannot make virtual environments; on Debian and Ubuntu: apt install python3-venv"
         exit 3
     fi

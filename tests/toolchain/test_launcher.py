@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from mlir_matrix.base.paths import find_home
+from support.workspace import wait_until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 #: The interpreter's file is called so wherever it is.
@@ -23,11 +25,15 @@ PROGRAM = "import os, sys; print(os.path.realpath(sys.executable))\n"
 ENSUREPIP = "import sysconfig; open(sysconfig.get_path('purelib') + '/pip.py', 'w').close()\n"
 
 
-def prefix(folder: Path) -> Path:
+#: One that is interrupted: it says that it has begun.
+INTERRUPTED = "import time; open({begun!r}, 'w').close(); time.sleep(600)\n"
+
+
+def prefix(folder: Path, ensurepip: str = ENSUREPIP) -> Path:
     """Make another installation of this Python. Return its interpreter."""
     real, library = Path(sys.base_prefix) / "lib", folder / "lib" / NAME
     (library / "ensurepip").mkdir(parents=True)
-    (library / "ensurepip" / "__main__.py").write_text(ENSUREPIP)
+    (library / "ensurepip" / "__main__.py").write_text(ensurepip)
     for path in [*(real / NAME).iterdir(), *real.glob("libpython*")]:
         if path.name != "ensurepip":
             (folder / path.relative_to(real.parent)).symlink_to(path)
@@ -71,6 +77,17 @@ class Checkout:
         done = subprocess.run([self._matrix], env=environment, capture_output=True, text=True, check=True)
         return done.stdout.strip(), done.stderr
 
+    def interrupted(self, begun: Path) -> tuple[int, str]:
+        """Interrupt the launcher as soon as there is a file, as Ctrl-C does. Return its exit code and what it said."""
+        environment = {"PATH": str(self.path), "MATRIX_HOME": str(self.home)}
+        with subprocess.Popen(
+            [self._matrix], env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+        ) as process:
+            assert wait_until(begun.exists)
+            os.killpg(process.pid, signal.SIGINT)
+            said = process.communicate()[1]
+        return process.returncode, said
+
     def environments(self) -> list[str]:
         """The names of the environments, without their checksums."""
         names = [path.name for path in (self.home / "tool").iterdir()]
@@ -109,6 +126,15 @@ def test_first_uses_at_the_same_time_make_one_environment(checkout: Checkout, tm
     assert len({interpreter for interpreter, _ in done}) == 1
     assert "".join(said for _, said in done).count("first use") == 1
     assert len(checkout.environments()) == 1
+
+
+def test_an_interrupted_first_use_leaves_nothing(checkout: Checkout, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    (checkout.path / "python3").symlink_to(prefix(tmp_path / "python", INTERRUPTED.format(begun=str(begun))))
+    code, said = checkout.interrupted(begun)
+    assert code == 130
+    assert [line.partition(":")[0] for line in said.splitlines()] == ["matrix"]
+    assert checkout.environments() == []
 
 
 def test_tests_run_where_compiled_python_is_damaged(tmp_path: Path) -> None:

@@ -311,11 +311,18 @@ def test_a_broken_reference_is_an_error_of_the_catalog(workspace: Workspace, tmp
         assert place in audited.stdout
 
 
-def test_a_golden_in_both_forms_is_refused(workspace: Workspace, ready: Wide) -> None:
+def test_a_golden_in_both_forms_gets_the_right_one(workspace: Workspace, ready: Wide) -> None:
+    """An update that was killed left the form that is wrong now."""
     ready.write("golden/wide/y.npy", b"")
-    done = update(workspace, ready)
-    assert done.code == 2
-    assert "golden/wide/y.sketch.npy: y.npy beside it is the same golden; remove one of them" in done.stderr
+    refused = workspace("plan", "--catalog", ready.root)
+    assert refused.code == 2
+    assert "run matrix golden update --write wide" in refused.stderr
+    assert update(workspace, ready).code == 1
+    done = update(workspace, ready, "--write")
+    assert done.code == 0
+    assert "wide/y: is there in both forms, written as a sketch" in done.stdout
+    assert not (ready.root / "golden/wide/y.npy").exists()
+    assert workspace("plan", "--catalog", ready.root).code == 0
 
 
 def test_a_damaged_sketch_is_no_pass_and_nobodys_expectation(workspace: Workspace, ready: Wide) -> None:

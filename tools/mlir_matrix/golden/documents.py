@@ -150,7 +150,7 @@ class GoldenOutput(TypedDict):
 
     workload: str
     output: str
-    state: Literal["same", "rounding", "new", "different"]
+    state: Literal["same", "rounding", "new", "different", "both-forms"]
     """``rounding``: the difference is at most the rounding error of float64."""
     file: str
     sketch: bool

@@ -70,6 +70,8 @@ def _state(row: GoldenOutput) -> str:
     size = f"{written}{form if written else ''} ({row['bytes']} bytes{'' if written or not form else ', as a sketch'})"
     if row["state"] == "new":
         return f"{name}: is new{size}"
+    if row["state"] == "both-forms":
+        return f"{name}: is there in both forms{size}"
     return f"{name}: differs{_difference(row['difference'])}{size}"
 
 

@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from mlir_matrix.golden.documents import GoldenDifference, GoldenOutput, GoldenUpdate, GoldenWeak
 
 
+State = Literal["same", "rounding", "new", "different", "both-forms"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Golden:
     """The new golden of one output, and its difference from the one on disk."""
@@ -55,7 +58,7 @@ class Golden:
     #: The file of the other form (sketch or array), which is removed.
     other: Path
     sketch: bool
-    state: Literal["same", "rounding", "new", "different"]
+    state: State
     data: bytes = b""
     difference: GoldenDifference | None = None
     #: The trivial outputs that pass, for each set of bounds; and the reason that the workload states for it.
@@ -64,7 +67,7 @@ class Golden:
 
     @property
     def stale(self) -> bool:
-        return self.state in ("new", "different")
+        return self.state not in ("same", "rounding")
 
     def to_json(self, *, written: bool, recorded: bool) -> GoldenOutput:
         return {
@@ -157,19 +160,27 @@ def _golden(
 ) -> Golden:
     document = entry.document
     path = entry.golden / golden_name(document, name)
+    other = entry.golden / other_name(document, name)
     there = path.is_file()
     same = there and digest_file(path) == digest
     rounding = difference and difference.get("rounding")
     # A share of the rounding error; infinity is a string.
     rounded = isinstance(rounding, float) and rounding <= 1
+    state: State = "different" if there else "new"
+    if there and other.exists():
+        state = "both-forms"
+    elif same:
+        state = "same"
+    elif rounded:
+        state = "rounding"
     return Golden(
         workload=entry.name,
         output=name,
         path=path,
-        other=entry.golden / other_name(document, name),
+        other=other,
         sketch=is_sketched(document, document.outputs[name]),
-        state="same" if same else "rounding" if rounded else "different" if there else "new",
-        data=b"" if same or rounded else store.read_blob(digest),
+        state=state,
+        data=b"" if state in ("same", "rounding") else store.read_blob(digest),
         difference=None if same or not there else difference,
     )
 

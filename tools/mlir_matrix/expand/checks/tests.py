@@ -16,7 +16,7 @@ from mlir_matrix.actions.numerics.formats import COMPLEX
 from mlir_matrix.base.names import OF, PatternError, did_you_mean, printable
 from mlir_matrix.base.text import catalog_options
 from mlir_matrix.catalog.bounds import evaluate
-from mlir_matrix.catalog.catalog import REFERENCE, Entry
+from mlir_matrix.catalog.catalog import REFERENCE, Catalog, Entry
 from mlir_matrix.catalog.golden_files import RECORD, SKETCH, WHOLE, GoldenFile, is_sketched, record_of
 from mlir_matrix.catalog.models.base import FLOATS, Document, Output, TensorInput, Workload
 from mlir_matrix.catalog.models.suites import (
@@ -63,12 +63,8 @@ def check(checker: Checker) -> None:
         _expectations(checker, expected)
     for quarantine in catalog.quarantines:
         _quarantine(checker, quarantine)
-    names = {(file.root, file.workload, file.item.name) for file in catalog.golden_files}
     for file in catalog.golden_files:
         _golden(checker, file)
-        whole = file.item.name.removesuffix(SKETCH) + WHOLE
-        if file.item.name.endswith(SKETCH) and (file.root, file.workload, whole) in names:
-            checker.problems.add(file.item.shown, f"{whole} beside it is the same golden; remove one of them")
 
 
 def _is_day(text: str) -> bool:
@@ -405,20 +401,42 @@ def _golden(checker: Checker, file: GoldenFile) -> None:
         checker.problems.add(shown, f"is not read: not the golden of an output{fix}")
 
 
-def check_records(checker: Checker) -> None:
-    """Check by the records beside goldens that their workloads have not changed since."""
+def check_goldens(checker: Checker) -> None:
+    """Check that goldens have one form, and by the records beside them that their workloads have not changed since."""
+    _check_forms(checker)
+    _check_records(checker)
+
+
+def _check_forms(checker: Checker) -> None:
+    catalog = checker.catalog
+    names = {(file.root, file.workload, file.item.name) for file in catalog.golden_files}
+    for file in catalog.golden_files:
+        whole = file.item.name.removesuffix(SKETCH) + WHOLE
+        if file.item.name.endswith(SKETCH) and (file.root, file.workload, whole) in names:
+            message = (
+                f"{whole} beside it is the same golden; to keep the right one, run {_update(catalog, file.workload)}"
+            )
+            checker.problems.add(file.item.shown, message)
+
+
+def _update(catalog: Catalog, workload: str) -> str:
+    """Return the command that writes the goldens of a workload."""
+    return shlex.join(["matrix", "golden", "update", "--write", workload, *catalog_options(catalog.roots[1:])])
+
+
+def _check_records(checker: Checker) -> None:
     catalog, problems = checker.catalog, checker.problems
     for file in {file.workload: file for file in catalog.golden_files}.values():
         name, workload = file.workload, catalog.workloads[file.workload]
         if ("workloads", name) in catalog.over or ("workloads", name) in problems.over:
             continue
-        command = ["matrix", "golden", "update", "--write", name, *catalog_options(catalog.roots[1:])]
+        command = _update(catalog, name)
         shown = f"{file.item.shown.rpartition('/')[0]}/{RECORD}"
         try:
             wanted = record_of(workload.document, workload.files[REFERENCE]).encode()
             found = file.item.path.with_name(RECORD).read_bytes()
         except FileNotFoundError:
-            message = f"is missing: it records from what the goldens beside it were computed; run {shlex.join(command)}"
+            message = f"is missing: it records from what the goldens beside it were computed; run {command}"
             problems.add(shown, message)
             continue
         except OSError as error:
@@ -432,5 +450,5 @@ def check_records(checker: Checker) -> None:
                 if [line] != lines[at : at + 1]
             }
             what = " and ".join(names.values()) or RECORD
-            message = f"{what} of {name} changed since its goldens were written; run {shlex.join(command)}"
+            message = f"{what} of {name} changed since its goldens were written; run {command}"
             problems.add(shown, message, (min(names, default=0) + 1, 1))

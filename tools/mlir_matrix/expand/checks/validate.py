@@ -28,7 +28,7 @@ def validate(catalog: Catalog, *, stale_goldens: bool = False) -> Catalog:
     costs.check(checker)
     problems.raise_if_any()
     if not stale_goldens:
-        tests.check_records(checker)
+        tests.check_goldens(checker)
         problems.raise_if_any()
     if not problems.over:
         return catalog

@@ -77,3 +77,9 @@ def test_a_file_of_an_older_program_is_of_no_known_suite(tmp_path: Path, documen
 def test_a_file_of_another_kind(tmp_path: Path, document: dict[str, Any], more: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=rf"results\.json: {message}"):
         read_run(written(tmp_path, document, **more))
+
+
+def test_text_that_is_not_utf_8(tmp_path: Path, document: dict[str, Any]) -> None:
+    test = {**document["tests"][0], "pins": {"llvm": "\ud800"}}
+    with pytest.raises(UsageError, match=r"results\.json: .*ud800.* is not UTF-8; make it again with: matrix run"):
+        read_run(written(tmp_path, document, tests=[test]))

@@ -15,6 +15,8 @@ from mlir_matrix.history.store import Store, runs
 from mlir_matrix.results.causes import causes_of
 from mlir_matrix.results.merge import read_results, result_of
 
+_AGAIN = "make it again with: matrix run --results FILE"
+
 
 def read_run(file: Path) -> Checked:
     """Read the run of a file of ``matrix run --results``. Raise UsageError.
@@ -29,13 +31,15 @@ def read_run(file: Path) -> Checked:
     selecting = about.get("selecting", ["?"])
     found = [result_of(entry) for entry in document["tests"]]
     causes = document["causes"] if "causes" in document else causes_of(found)
-    recording = make_recording(
-        identifier, found, about, selecting, {}, causes=causes, interrupted=document["interrupted"]
-    )
     try:
+        recording = make_recording(
+            identifier, found, about, selecting, {}, causes=causes, interrupted=document["interrupted"]
+        )
         return check(recording)
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{file}: {error.object!a} is not UTF-8; {_AGAIN}") from None
     except SpoolError as error:
-        raise UsageError(f"{file}: {error}; make it again with: matrix run --results FILE") from None
+        raise UsageError(f"{file}: {error}; {_AGAIN}") from None
 
 
 def add_run(store: Store, run: Checked, stored: str) -> bool:

@@ -69,6 +69,7 @@ def test_a_step_takes_parameters_and_releases(warm: Workspace, tmp_path: Path) -
         (("ir", "jax/*/x86_64/mlp"), "expected the identifier of one test"),
         (("step", "linalg-fus", "x"), "there is no step 'linalg-fus'; did you mean 'linalg-fuse'?"),
         (("step", "linalg-fuse", "absent.mlir"), "absent.mlir: there is no such file"),
+        (("step", "linalg-fuse", "/dev/null"), "/dev/null: is no plain file"),
         (("step", "linalg-fuse", __file__, "--with", "x=1"), "expected NAME=VALUE with a parameter of the step"),
     ],
 )

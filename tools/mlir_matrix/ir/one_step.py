@@ -29,7 +29,7 @@ def plan_step(
     check_known("step", [name], session.catalog.steps)
     step = session.catalog.steps[name]
     if not file.is_file():
-        raise UsageError(f"{file}: there is no such file")
+        raise UsageError(f"{file}: is no plain file" if file.exists() else f"{file}: there is no such file")
     file = file.absolute()
     try:
         values = values_of(step.document, words)

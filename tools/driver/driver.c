@@ -125,8 +125,10 @@ static void check_place(const Spec *spec, const Memref *memref) {
     return;
   }
   if (memory_freed(block)) fail(FAIL_AFTER_FREE, "%s: %s is in a buffer that the kernel has freed", spec->role, spec->path);
-  if (!memory_holds(block, start, (size_t)((last - first) * element)))
+  size_t bytes = (size_t)((last - first) * element);
+  if (!memory_holds(block, start, bytes))
     fail(FAIL_BOUNDS, "%s: %s reaches beyond its buffer", spec->role, spec->path);
+  memory_check_padding(block, start, bytes, spec->role);
 }
 
 static void check_booleans(const Spec *spec, const unsigned char *elements, size_t count) {

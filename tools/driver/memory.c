@@ -174,6 +174,21 @@ const Block *memory_find(const void *address) {
   return found;
 }
 
+void memory_check_padding(const Block *block, const void *start, size_t bytes, const char *name) {
+  size_t before = (size_t)((const unsigned char *)start - block->start), end = before + bytes;
+  size_t alignment = block->bytes - bytes;
+  bool is_power = alignment != 0 && (alignment & (alignment - 1)) == 0;
+  /* No block has more alignment than was asked for, so that something is always before what the kernel has aligned. */
+  if (!is_power || before == 0 || before >= alignment || (uintptr_t)start % alignment != 0) return;
+  for (size_t at = end; at < block->bytes; at++)
+    if (block->start[at] != poison[at % PATTERN])
+      fail(FAIL_BOUNDS, "the kernel wrote past the end of %s (%zu bytes): byte %zu behind it", name, bytes, at - end + 1);
+  for (size_t at = before; at-- > 0;)
+    if (block->start[at] != poison[at % PATTERN])
+      fail(FAIL_BOUNDS, "the kernel wrote before the start of %s (%zu bytes): byte %zu in front of it", name, bytes,
+           before - at);
+}
+
 bool memory_freed(const Block *block) { return block->freed; }
 
 void memory_hand_back(const void *start) {

@@ -383,12 +383,23 @@ def test_memref_copy_between_layouts(bench: Any) -> None:
 
 # What a kernel can do wrong: its C body, the results declared, and the sentence
 
+#: A buffer that the kernel aligns itself, as MLIR's lowering of memref.alloc does.
+ALIGNED = (
+    "char *p = _mlir_memref_to_llvm_alloc(20 + 64), *q = (char *)(((unsigned long)p + 63) & ~63ul);"
+    "*r = (M1){p, q, 0, {5}, {1}}; for (int i = 0; i < 5; i++) AT(int, r, i) = i;"
+)
 GOOD = "*r = take1(4, 5); for (int i = 0; i < 5; i++) AT(int, r, i) = i;"
 WRONG: dict[str, tuple[str, str, list[int | None], str]] = {
     "past the end": (GOOD + "AT(int, r, 5) = 5;", "i32", [5], "the end of allocation 4 (20 bytes): byte 1 behind it"),
     "past the end by a byte": (GOOD + "((char *)r->data)[20] = -1;", "i32", [5], "wrote past the end of allocation 4"),
     "far past the end": (GOOD + "((char *)r->data)[140] = 0;", "i32", [5], "byte 121 behind it"),
     "before the start": (GOOD + "AT(int, r, -1) = 5;", "i32", [5], "wrote before the start of allocation 4 (20 bytes)"),
+    "past the end of what it aligned": (
+        ALIGNED + "AT(int, r, 5) = 5;", "i32", [5], "past the end of result 0 (20 bytes): byte 1 behind it"
+    ),
+    "before the start of what it aligned": (
+        ALIGNED + "AT(int, r, -1) = 5;", "i32", [5], "before the start of result 0 (20 bytes): byte 1 in front of it"
+    ),
     "past an argument": (GOOD + "AT(float, x, 5) = 5;", "i32", [5], "wrote past the end of argument 0 (20 bytes)"),
     "past a freed buffer": (
         "void *p = _mlir_memref_to_llvm_alloc(9); ((char *)p)[9] = 0; _mlir_memref_to_llvm_free(p);" + GOOD,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import re
+import types
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,16 +26,26 @@ DTYPES = {dtype: getattr(torch, name) for dtype, name in api.FRAMEWORK_NAMES.ite
 #: temporary file and names it in the error, which then differs from run to run.
 TO_BACKEND = "func.func(torch-match-quantized-custom-ops),torchdynamo-export-to-torch-backend-pipeline{extra-library=}"
 
+#: A line of this file in what torch knows of an operator, and its text.
+_OWN_LINE = re.compile(rf'^ *File "{re.escape(__file__)}", .*\n(?: {{4}}.*\n?)?', re.MULTILINE)
+
 
 class Program(torch.nn.Module):  # type: ignore[misc]
     """What ``torch.export`` takes, around a function."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
-        self._function = function
+        self._function = _called_forward(function)
 
     def forward(self, *args: torch.Tensor) -> Any:
         return self._function(*args)
+
+
+def _called_forward(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function whose lines torch knows of each operator: it keeps those of functions of this name alone."""
+    if isinstance(function, types.FunctionType):
+        function.__code__ = function.__code__.replace(co_name="forward")
+    return function
 
 
 def run(action: Action) -> None:
@@ -64,13 +76,23 @@ def _export(function: Callable[..., Any], inputs: Sequence[Tensor]) -> ExportedP
     dynamic = tuple(dict.fromkeys(sorted(tensor["dynamic"]), Dim.DYNAMIC) or None for tensor in inputs)
     with under_test():
         # A program without inputs has no ``*args`` that shapes could be given for.
-        return torch.export.export(
+        exported = torch.export.export(
             Program(function),
             examples,
             dynamic_shapes=(dynamic,) if dynamic else None,
             # By Dynamo, where a source demands that by ``workload.strict = True``.
             strict=getattr(function, "strict", False),
         )
+    _forget_own_lines(exported)
+    return exported
+
+
+def _forget_own_lines(program: ExportedProgram) -> None:
+    """Remove what is called in this file from the lines that operators come from."""
+    for module in program.graph_module.modules():
+        for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
+            if node.stack_trace:
+                node.stack_trace = _OWN_LINE.sub("", node.stack_trace)
 
 
 def _save(program: ExportedProgram, path: str) -> None:

@@ -57,21 +57,36 @@ class Numerics:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._known: dict[tuple[str, str, str, str], NumericsAttributes] = {}
+        #: Of cells, which override those of workloads.
+        self._of_cells: dict[tuple[str, str, str], Mapping[str, Value]] = {}
 
     def of(self, workload: str, target: str, framework: str, pipeline: str) -> NumericsAttributes:
         """Return the attributes of a workload on a target, from a framework through a pipeline."""
         key = (workload, target, framework, pipeline)
         attributes = self._known.get(key)
         if attributes is None:
-            merged: dict[str, Value] = {}
-            for source in self._sources(*key):
-                merged |= source.attributes
+            merged = {
+                **self._catalog.workloads[workload].document.numerics,
+                **self._of_cell(target, framework, pipeline),
+            }
             attributes = self._known[key] = tuple(sorted(merged.items()))
+        return attributes
+
+    def _of_cell(self, target: str, framework: str, pipeline: str) -> Mapping[str, Value]:
+        """Return the attributes of a target, a framework and a pipeline."""
+        cell = (target, framework, pipeline)
+        attributes = self._of_cells.get(cell)
+        if attributes is None:
+            merged: dict[str, Value] = {}
+            for source in self._sources(*cell):
+                merged |= source.attributes
+            attributes = self._of_cells[cell] = merged
         return attributes
 
     def stated(self, workload: str, target: str, framework: str, pipeline: str) -> tuple[NumericsAttribute, ...]:
         """Return the same attributes by name, each with the entry that states it, overridden ones included."""
-        sources = self._sources(workload, target, framework, pipeline)
+        own = NumericsSource.of("workload", self._catalog.workloads[workload])
+        sources = [own, *self._sources(target, framework, pipeline)]
         found = [
             NumericsAttribute(
                 name=name,
@@ -85,12 +100,10 @@ class Numerics:
         ]
         return tuple(sorted(found, key=lambda attribute: (attribute.name, not attribute.counts)))
 
-    def _sources(self, *key: str) -> list[NumericsSource]:
-        """Return the entries that state attributes of a test, the one of highest priority last."""
-        workload, target, framework, pipeline = key
+    def _sources(self, target: str, framework: str, pipeline: str) -> list[NumericsSource]:
+        """Return the entries of a cell that state attributes, the one of highest priority last."""
         user = self._catalog.targets[target]
         found = [
-            NumericsSource.of("workload", self._catalog.workloads[workload]),
             NumericsSource.of("target", user),
             NumericsSource.of("framework", self._catalog.frameworks[framework]),
             *(NumericsSource.of("step", step) for step in steps_of(self._catalog, pipeline)),

@@ -87,15 +87,20 @@ def resolve_everywhere(catalog: Catalog, numerics: Numerics, name: str) -> list[
     A cell in which no layer applies to some output is left out.
     """
     document = catalog.workloads[name].document
+    layers = ranking(catalog.layers)
+    dtypes = {output: COMPLEX.get(tensor.dtype, tensor.dtype) for output, tensor in document.outputs.items()}
+    seen: set[tuple[int, ...]] = set()
     found: dict[object, tuple[Resolved, ...]] = {}
     for framework, pipeline, target in product(catalog.frameworks, catalog.pipelines, catalog.targets):
         stated = numerics.of(name, target, framework, pipeline)
-        rank = ranking(catalog.layers).resolve
+        queries = [(name, output, dtype, target, stated, pipeline, framework) for output, dtype in dtypes.items()]
+        # Where the same layers match, the bounds are the same.
+        matching = tuple(map(layers.matching, queries))
+        if matching in seen:
+            continue
+        seen.add(matching)
         try:
-            bounds = tuple(
-                rank((name, output, tensor.dtype, target, stated, pipeline, framework), document.dims, tensor.dtype)
-                for output, tensor in document.outputs.items()
-            )
+            bounds = tuple(layers.resolve(query, document.dims, query[2]) for query in queries)
         except CatalogError:
             continue
         found.setdefault(tuple((bound.atol, bound.rtol, bound.max_ulp) for bound in bounds), bounds)

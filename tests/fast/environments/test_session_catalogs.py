@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -37,4 +38,7 @@ def test_what_cannot_be_noted_is_no_trouble_and_what_is_no_note_is_none(home: Ho
     home.cache.unlink()
     (home.cache / "catalogs").mkdir(parents=True)
     (home.cache / "catalogs" / "x.json").write_text("[1]")
+    os.mkfifo(home.cache / "catalogs" / "y.json")
+    (home.cache / "catalogs" / "z.json").symlink_to("/dev/zero")
     assert list(others(home, [])) == []
+    assert list((home.cache / "catalogs").iterdir()) == []

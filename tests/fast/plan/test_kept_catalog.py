@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -119,8 +120,10 @@ def test_only_catalogs_of_the_user_are_read_again(
         lambda _, files: [file.write_bytes(file.read_bytes()[:-100]) for file in files],
         lambda _, files: [file.write_bytes(b"0" + file.read_bytes()) for file in files],
         lambda _, files: [file.unlink() for file in files],
+        lambda _, files: [(file.unlink(), os.mkfifo(file)) for file in files],
+        lambda mine, files: [file.symlink_to(file.rename(mine.root / file.name)) for file in files],
     ],
-    ids=["new", "edited", "renamed", "cut", "damaged", "gone"],
+    ids=["new", "edited", "renamed", "cut", "damaged", "gone", "pipe", "link"],
 )
 def test_a_change_is_read(
     change: Callable[[Downstream, Sequence[Path]], object], few: Path, home: Home, mine: Downstream, reads: list[int]

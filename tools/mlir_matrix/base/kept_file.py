@@ -6,6 +6,7 @@ import contextlib
 import os
 
 from mlir_matrix.base.digest import digest_bytes
+from mlir_matrix.base.plain_files import open_plain
 
 
 class KeptFile:
@@ -17,7 +18,7 @@ class KeptFile:
 
     def read(self) -> bytes:
         """Return what was written. Raise OSError if there is nothing, ValueError if it is damaged or another user's."""
-        with open(self.path, "rb") as file:
+        with open_plain(self.path) as file:
             owner = os.fstat(file.fileno()).st_uid
             data, _, check = file.read().rpartition(b"\n")
         if check != self._check(data) or owner != os.geteuid():

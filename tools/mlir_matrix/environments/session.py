@@ -16,6 +16,7 @@ from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.files import write_text
 from mlir_matrix.base.names import split_pins
 from mlir_matrix.base.paths import Home
+from mlir_matrix.base.plain_files import open_plain
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.models.toolchains import Release
 from mlir_matrix.catalog.pins import Pins
@@ -115,7 +116,8 @@ def others(home: Home, roots: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
     own = _note(home, roots)
     for note in sorted(own.parent.glob("*.json")):
         try:
-            found = tuple(map(Path, json.loads(note.read_bytes())))
+            with open_plain(note) as file:
+                found = tuple(map(Path, json.loads(file.read())))
         except (OSError, ValueError, TypeError):
             found = ()
         if not found or not all(map(Path.is_dir, found)):

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from mlir_matrix.base.digest import digest_bytes
 from mlir_matrix.base.files import unwritable
+from mlir_matrix.base.plain_files import PLAIN
 from mlir_matrix.execute.large_files import (
     LARGE,
     DifferentBytesError,
@@ -114,7 +115,7 @@ class ActionCache:
         if data is None:
             path = self.blob_path(digest)
             try:
-                data = read_bytes(path)
+                data = read_bytes(path, PLAIN)
             except FileNotFoundError:
                 raise LostBlob(digest, "is missing") from None
             if digest_bytes(data) != digest:
@@ -177,7 +178,7 @@ class ActionCache:
         if found.st_size > LARGE:
             return self._take_large(path)
         _own(path, found)
-        data = read_bytes(path)
+        data = read_bytes(path, PLAIN)
         digest = digest_bytes(data)
         self._remember(digest, data)
         os.replace(path, self.blob_path(digest))
@@ -209,7 +210,7 @@ class ActionCache:
         """Return the result of a key; None unless it is intact and all its outputs exist. No process evicts them then."""
         self._uses.note(key)
         try:
-            entry, _, check = read_bytes(self._result_path(key)).rpartition(b"\n")
+            entry, _, check = read_bytes(self._result_path(key), PLAIN).rpartition(b"\n")
             if check != _check(key, entry):
                 return None
             result = Result(**json.loads(entry))
@@ -251,9 +252,9 @@ def _check(key: str, entry: bytes) -> bytes:
     return digest_bytes(key.encode() + b"\n" + entry).encode()
 
 
-def read_bytes(path: str) -> bytes:
-    """Return the content of a file, in a third of the time of ``open``."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def read_bytes(path: str, flags: int = os.O_RDONLY | os.O_CLOEXEC) -> bytes:
+    """Return the content of a file, in a third of the time of ``open``. ``flags``: ``PLAIN`` for a file that is kept."""
+    descriptor = os.open(path, flags)
     try:
         data = os.read(descriptor, _CHUNK)
         if len(data) < _CHUNK:

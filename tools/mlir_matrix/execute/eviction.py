@@ -22,6 +22,7 @@ from mlir_matrix.actions.runtime.collect import remove_folder
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.files import AT_ONCE, Cancelled, locked, write_text
 from mlir_matrix.base.paths import Home
+from mlir_matrix.base.plain_files import PLAIN
 from mlir_matrix.base.text import counted, megabytes, size_in_bytes
 from mlir_matrix.execute.action_cache import read_bytes
 from mlir_matrix.execute.folders import dead_scratch
@@ -205,7 +206,7 @@ def _results(actions: str, last: Mapping[str, float]) -> Iterator[CacheEntry]:
 def _outputs(path: str) -> tuple[str, ...]:
     """Return the digests in a result; none if it is damaged."""
     try:
-        outputs = json.loads(read_bytes(path).rpartition(b"\n")[0])["outputs"]
+        outputs = json.loads(read_bytes(path, PLAIN).rpartition(b"\n")[0])["outputs"]
         return tuple(filter(_KEY.fullmatch, outputs.values()))
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return ()

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import zlib
 from collections.abc import Mapping
 from contextlib import suppress
-from io import BufferedReader
 from pathlib import Path
 from time import time_ns
 from typing import Any
+
+from mlir_matrix.base.plain_files import NotPlainError, open_plain
 
 SCHEMA = "mlir-matrix/history-run/v1"
 #: Bytes of a file, once decompressed; a million results have a quarter of them.
@@ -59,7 +59,7 @@ class Spool:
             os.unlink(self._identity)
 
     def _history(self) -> str:
-        with suppress(OSError, SpoolError), _opened(self._identity) as file:
+        with suppress(OSError), open_plain(self._identity) as file:
             return file.read(64).decode(errors="replace")
         return ""
 
@@ -115,19 +115,15 @@ def new_id() -> str:
     return os.urandom(16).hex()
 
 
-def _opened(path: str | Path) -> BufferedReader:
-    """Open a file. Raise OSError, and SpoolError for a link, a pipe or a device, which may have no end."""
-    if not stat.S_ISREG(os.lstat(path).st_mode):
-        raise SpoolError("not a plain file")
-    return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
-
-
 def read_recording(file: Path) -> dict[str, object]:
     """Read the file of a run. Raise SpoolError, NewerRunError, OSError."""
-    with _opened(file) as opened:
-        if os.fstat(opened.fileno()).st_size > _MOST_BYTES:
-            raise SpoolError("larger than 1 GB")
-        data = opened.read()
+    try:
+        with open_plain(file) as opened:
+            if os.fstat(opened.fileno()).st_size > _MOST_BYTES:
+                raise SpoolError("larger than 1 GB")
+            data = opened.read()
+    except NotPlainError as error:
+        raise SpoolError(error.strerror) from None
     if not data.startswith(b"{"):
         stream = zlib.decompressobj()
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 from mlir_matrix.actions.runtime.collect import remove_folder
 from mlir_matrix.base.digest import digest_bytes
 from mlir_matrix.base.errors import InfrastructureError
-from mlir_matrix.execute.action_cache import ActionCache, LostBlob, Result, read_bytes, write_bytes
+from mlir_matrix.execute.action_cache import ActionCache, BlockedError, LostBlob, Result, read_bytes, write_bytes
 
 KEY = "ab" + "0" * 62
 
@@ -57,6 +58,63 @@ def test_damaged_bytes_are_never_given(store: ActionCache, tmp_path: Path, damag
 
 
 LONG = b"0123456789abcdef" * (300 << 10)
+
+
+IN_THE_WAY: dict[str, Callable[[Path], object]] = {
+    "folder": Path.mkdir,
+    "pipe": os.mkfifo,
+    "endless": lambda path: path.symlink_to("/dev/zero"),
+    "dangling": lambda path: path.symlink_to("nothing"),
+}
+
+
+@pytest.mark.parametrize("data", [b"hello", LONG], ids=["small", "large"])
+def test_what_is_no_file_is_lost_and_makes_room(store: ActionCache, tmp_path: Path, data: bytes) -> None:
+    """A blob, for each way to read it, and a result."""
+    digest = put(store, tmp_path, data)
+    kept = Result(outcome={"outcome": "ok"}, outputs={"a": digest})
+    store.keep(KEY, kept)
+    blob, result = Path(store.blob_path(digest)), Path(store.results) / KEY[:2] / KEY
+    for place in IN_THE_WAY.values():
+        for path in (blob, result):
+            path.unlink()
+            place(path)
+        put(store, tmp_path, data)
+        assert ActionCache(tmp_path / "cache").find(KEY) is None
+        store.keep(KEY, kept)
+        fresh = ActionCache(tmp_path / "cache")
+        assert fresh.find(KEY) == kept
+        for read in (fresh.read_blob, lambda name, cache=fresh: cache.copy_blob(name, str(tmp_path / "copy"))):
+            blob.unlink()
+            place(blob)
+            with pytest.raises(LostBlob, match="has been removed"):
+                read(digest)
+            assert not os.path.lexists(blob)
+            put(store, tmp_path, data)
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EMFILE])
+def test_a_blob_that_cannot_be_read(
+    store: ActionCache, tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is lost if this user cannot read it, but not if the machine fails."""
+    digest = put(store, tmp_path, b"hello")
+    really, path, copy = os.open, store.blob_path(digest), str(tmp_path / "copy")
+    fresh = ActionCache(tmp_path / "cache")
+
+    def refuse(name: str, *arguments: int) -> int:
+        if name == path:
+            raise OSError(number, os.strerror(number), name)
+        return really(name, *arguments)
+
+    monkeypatch.setattr(os, "open", refuse)
+    for read in (fresh.read_blob, lambda name: fresh.copy_blob(name, copy)):
+        with pytest.raises(OSError, match=os.strerror(number)) as caught:
+            read(digest)
+        assert isinstance(caught.value, LostBlob) == (number == errno.EACCES)
+        assert os.path.exists(path) == (number == errno.EMFILE)
+        (tmp_path / "file").write_bytes(b"hello")
+        os.replace(tmp_path / "file", path)
 
 
 def test_a_large_blob_is_checked_as_it_is_copied_once_a_run(store: ActionCache, tmp_path: Path) -> None:
@@ -153,8 +211,8 @@ def test_a_later_result_replaces(store: ActionCache) -> None:
 
 def test_writing_leaves_nothing_half_done(store: ActionCache, tmp_path: Path) -> None:
     folder = Path(store.results) / KEY[:2]
-    (folder / KEY).mkdir()
-    with pytest.raises(OSError):
+    (folder / KEY / "theirs").mkdir(parents=True)
+    with pytest.raises(BlockedError, match=f"{folder / KEY} is in the way .*: Directory not empty; remove it, or "):
         store.keep(KEY, Result(outcome={"outcome": "ok"}))
     assert os.listdir(folder) == [KEY]
 

@@ -211,6 +211,17 @@ def test_damaged_results_and_those_of_other_versions(home: Home, store: ActionCa
     assert counts(evict(home, max_bytes=10**6, unused_since=time.time() - DAY)) == (2, 1, 1, 1)
 
 
+def test_what_is_no_file_goes_unless_it_is_a_folder(home: Home, store: ActionCache) -> None:
+    for base in ("blobs", "results-v2"):
+        (home.actions / base / "00" / ("0" * 64)).mkdir()
+        os.mkfifo(home.actions / base / "11" / ("1" * 64))
+        (home.actions / base / "22" / ("2" * 64)).symlink_to("nothing")
+    end_process(home)
+    assert counts(evict(home, max_bytes=0, unused_since=time.time() + DAY)) == (2, 2, 0, 0)
+    left = {path.name for path in home.actions.glob("[br]*/*/*")}
+    assert left == {"0" * 64}
+
+
 def test_what_is_no_action_cache_is_left_alone(home: Home) -> None:
     assert evict(home, max_bytes=0) == Evicted()
     assert not home.actions.exists()

@@ -7,8 +7,10 @@ a blob checks its digest.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
+import stat
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -18,7 +20,7 @@ from pathlib import Path
 
 from mlir_matrix.base.digest import digest_bytes
 from mlir_matrix.base.files import unwritable
-from mlir_matrix.base.plain_files import PLAIN
+from mlir_matrix.base.plain_files import PLAIN, NotPlainError
 from mlir_matrix.execute.large_files import (
     LARGE,
     DifferentBytesError,
@@ -35,6 +37,8 @@ _FORMAT = 2
 _CHUNK = 1 << 16
 #: Bytes of small blobs to keep in memory.
 _RECENT = 64 << 20
+#: Errors of reading what is no plain file, or a file that this user or this disk cannot read.
+_UNREADABLE = frozenset({errno.EACCES, errno.EAGAIN, errno.EIO, errno.EISDIR, errno.ELOOP, errno.ENXIO})
 _serial = count()
 
 
@@ -44,6 +48,10 @@ class LostBlob(FileNotFoundError):
     def __init__(self, digest: str, why: str) -> None:
         super().__init__(f"the cached file {digest[:12]} {why}")
         self.digest = digest
+
+
+class BlockedError(OSError):
+    """A file of the cache cannot be put in its place, so making it again does not help."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,10 +115,10 @@ class ActionCache:
         return f"{self._blobs}/{digest[:2]}/{digest}"
 
     def has_blob(self, digest: str) -> bool:
-        return os.path.exists(self.blob_path(digest))
+        return os.path.isfile(self.blob_path(digest))
 
     def read_blob(self, digest: str) -> bytes:
-        """Return the bytes of a blob. Raise LostBlob: its action must then run again."""
+        """Return the bytes of a blob. Raise LostBlob: its action must then run again. Raise OSError if the machine fails."""
         data = self._recent.get(digest)
         if data is None:
             path = self.blob_path(digest)
@@ -118,11 +126,21 @@ class ActionCache:
                 data = read_bytes(path, PLAIN)
             except FileNotFoundError:
                 raise LostBlob(digest, "is missing") from None
+            except OSError as error:
+                raise self._unreadable(digest, error) from None
             if digest_bytes(data) != digest:
-                os.unlink(path)
+                _clear(path)
                 raise LostBlob(digest, "was damaged and has been removed")
             self._remember(digest, data)
         return data
+
+    def _unreadable(self, digest: str, error: OSError) -> OSError:
+        """Return the error for a blob that cannot be read: LostBlob, after removing what is there, or the same error."""
+        if error.errno not in _UNREADABLE:
+            # Too many open files, for example: the blob may be good.
+            return error
+        _clear(self.blob_path(digest))
+        return LostBlob(digest, f"could not be read ({error.strerror}) and has been removed")
 
     def is_large(self, digest: str) -> bool:
         """Return whether to copy a blob in a thread."""
@@ -135,15 +153,22 @@ class ActionCache:
         """Copy a blob to a new file, in pieces. Check it unless this run has. Raise LostBlob. Threads may call this."""
         source = self.blob_path(digest)
         try:
-            found = identity(os.stat(source))
+            status = os.lstat(source)
         except FileNotFoundError:
             raise LostBlob(digest, "is missing") from None
+        if not stat.S_ISREG(status.st_mode):
+            raise self._unreadable(digest, NotPlainError(errno.EISDIR, "not a plain file"))
+        found = identity(status)
         try:
             copy_file(source, path, None if self._checked.get(digest) == found else digest, stop)
         except DifferentBytesError:
             self._remove_damaged(digest, found)
             # Another thread removed the damaged blob, and its action has run again since then.
             self.copy_blob(digest, path, stop)
+        except PermissionError as error:
+            if error.filename != source:
+                raise
+            raise self._unreadable(digest, error) from None
         else:
             self._checked[digest] = found
 
@@ -181,7 +206,7 @@ class ActionCache:
         data = read_bytes(path, PLAIN)
         digest = digest_bytes(data)
         self._remember(digest, data)
-        os.replace(path, self.blob_path(digest))
+        _put(path, self.blob_path(digest))
         return digest
 
     def _take_large(self, path: str) -> str:
@@ -190,7 +215,7 @@ class ActionCache:
             self.hash_large(path)
             hashed = self._hashed.pop(path)
         digest, self._checked[hashed[0]] = hashed
-        os.replace(path, self.blob_path(digest))
+        _put(path, self.blob_path(digest))
         return digest
 
     def _remember(self, digest: str, data: bytes) -> None:
@@ -240,11 +265,42 @@ class ActionCache:
         temporary = f"{self._new}-{next(_serial)}"
         try:
             write_bytes(temporary, data)
-            os.replace(temporary, path)
+            _put(temporary, path)
         except OSError:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
             raise
+
+
+def _put(new: str, path: str) -> None:
+    """Move a new file into its place. Remove a folder that is there. Raise BlockedError."""
+    try:
+        os.replace(new, path)
+    except IsADirectoryError:
+        _clear(path)
+        os.replace(new, path)
+    except PermissionError as error:
+        raise BlockedError(
+            f"{path} cannot be written: {error.strerror}; make its folder writable for this user, "
+            "or name another cache with --cache-dir"
+        ) from None
+
+
+def _clear(path: str) -> None:
+    """Remove what is in the place of a file: a file, a link, a pipe or an empty folder. Raise BlockedError."""
+    try:
+        try:
+            os.unlink(path)
+        except IsADirectoryError:
+            os.rmdir(path)
+    except FileNotFoundError:
+        # Another process has removed it.
+        return
+    except OSError as error:
+        raise BlockedError(
+            f"{path} is in the way of a cached file and cannot be removed: {error.strerror}; "
+            "remove it, or name another cache with --cache-dir"
+        ) from None
 
 
 def _check(key: str, entry: bytes) -> bytes:

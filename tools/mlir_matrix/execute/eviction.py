@@ -216,7 +216,8 @@ def _files(folder: str) -> Iterator[_File]:
     """Yield the files of a folder that are named by digests, each in the subfolder of its first two digits."""
     for shard in range(256):
         with suppress(FileNotFoundError), os.scandir(f"{folder}/{shard:02x}") as found:
-            yield from _of(entry for entry in found if _KEY.fullmatch(entry.name))
+            named = (entry for entry in found if _KEY.fullmatch(entry.name))
+            yield from _of(entry for entry in named if not entry.is_dir(follow_symlinks=False))
 
 
 def _temporary(actions: str) -> Iterator[_File]:

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -124,3 +125,19 @@ def test_a_folder_beside(tmp_path: Path) -> None:
     with beside(tmp_path / "x") as folder:
         folder.rename(tmp_path / "x")
     assert list(tmp_path.iterdir()) == [tmp_path / "x"]
+
+
+@pytest.mark.parametrize(
+    "place", [Path.touch, os.mkfifo, lambda path: path.symlink_to("nothing")], ids=["file", "pipe", "link"]
+)
+def test_what_is_no_folder_makes_way(tmp_path: Path, place: Callable[[Path], object]) -> None:
+    place(tmp_path / "x")
+    with beside(tmp_path / "x") as folder:
+        os.rename(folder, tmp_path / "x")
+    assert (tmp_path / "x").is_dir()
+    assert not (tmp_path / "x").is_symlink()
+
+
+def test_the_file_that_stays_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InfrastructureError, match=rf"Is a directory \({tmp_path}\)$"):
+        write_text(tmp_path, "x")

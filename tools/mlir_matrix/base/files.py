@@ -159,11 +159,21 @@ def write_output(path: Path, data: bytes) -> None:
         write_file(path, data)
 
 
+def make_way(destination: Path) -> None:
+    """Remove what is in the place of a folder and is none: a file, a pipe or a link to nothing. Raise OSError."""
+    if os.path.lexists(destination) and not destination.is_dir():
+        destination.unlink()
+
+
 @contextmanager
 def beside(destination: Path) -> Iterator[Path]:
-    """Make a temporary folder beside ``destination``; remove those of killed processes. The caller holds the lock."""
+    """Make a temporary folder, to be moved to ``destination``, where nothing but a folder stays. The caller holds the lock.
+
+    Remove the temporary folders of killed processes.
+    """
     import tempfile  # slow to import
 
+    make_way(destination)
     prefix = f".new-{destination.name}-"
     for left in destination.parent.glob(f"{prefix}*"):
         # The caller holds the lock, so the process that made this folder has ended.
@@ -178,7 +188,9 @@ def beside(destination: Path) -> Iterator[Path]:
 
 def unwritable(what: str, error: OSError) -> InfrastructureError:
     """Return the error for a file that cannot be written or read."""
-    place = f" ({error.filename})" if error.filename else ""
+    # The first of two files is a temporary one, which is removed.
+    file = error.filename2 or error.filename
+    place = f" ({file})" if file else ""
     if error.errno in _FULL:
         return DiskFullError(f"{what}: the disk is full{place}; no incomplete file was kept")
     return InfrastructureError(f"{what}: {error.strerror or error}{place}")

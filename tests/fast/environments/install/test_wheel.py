@@ -107,13 +107,14 @@ def test_locate_for_another_interpreter(wheels: Path) -> None:
 def test_kept_and_unpacked_again_without_pip(
     wheels: Path, provide: Provide, artifacts: Artifacts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where its index has lost it."""
+    """Also where its index has lost it, and in place of a file."""
     one = wheel(wheels, "one")
     folder = provide(one)
     assert (folder / "one.py").read_text() == "x" * 10
     assert stat.S_IMODE(folder.stat().st_mode) == 0o755
     assert artifacts.has(one.hashes[0])
     os.rename(folder, folder.with_name("away"))
+    folder.touch()
     (wheels / "one-1.0-py3-none-any.whl").unlink()
     monkeypatch.setattr(Pip, "call", None)
     assert (provide(one) / "one.py").read_text() == "x" * 10

@@ -322,6 +322,7 @@ def test_what_a_killed_build_left_is_swept(home: Path, repository: Repository) -
         folder.mkdir(parents=True)
         (folder / "CMakeCache.txt").write_text("nonsense")
         (folder / "say").write_text("#!/bin/sh\necho stale\n")
+    (home / "packages" / found.folder).symlink_to("nothing")
     assert not [event.error for event in provide(home, found) if event.error]
     assert left(home) == {found.folder}
     assert said(home, found) == "one\n"

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.events import PackageProgress
-from mlir_matrix.base.files import AT_ONCE, Cancelled, check, locked, unwritable, write_text
+from mlir_matrix.base.files import AT_ONCE, Cancelled, check, locked, make_way, unwritable, write_text
 from mlir_matrix.environments.fetch.workshop import Workshop
 from mlir_matrix.environments.installed.integrity import UnpackedFile, damaged_files, write_manifest
 from mlir_matrix.environments.installed.prefix import OURS, Prefix, find_programs, read_prefix, save_prefix
@@ -76,6 +76,7 @@ def build_source(build: SourceBuild, _interpreter: Interpreter, workshop: Worksh
         with locked(workshop.packages / ".locks" / build.folder, workshop.cancelled):
             # Another process may have built it while this one waited.
             if not (workshop.packages / build.folder).is_dir():
+                make_way(workshop.packages / build.folder)
                 with _slot(places, workshop.cancelled) as free, _swept(free):
                     if not _is_copied(free, workshop):
                         _build(free, workshop)

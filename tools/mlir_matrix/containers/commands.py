@@ -69,7 +69,7 @@ def build_command(names: tuple[str, ...], push: bool, quiet: bool, form: str, cu
     present = {each.name: _present(current, each, daemon) or _pulled(current, each, daemon) for each in environments}
     absent = [each for each in environments if present[each.name] is None]
     if absent:
-        remember(current.home, current.catalog.roots)
+        remember(current.home, current.catalog.roots, note)
     errors += install_missing(current, absent, partial(shown, quiet=quiet), note)
     complete = [each for each in absent if not each.missing(packages)]
     if complete:

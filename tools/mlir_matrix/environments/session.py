@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,7 +16,7 @@ from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.files import write_text
 from mlir_matrix.base.names import split_pins
 from mlir_matrix.base.paths import Home
-from mlir_matrix.base.plain_files import open_plain
+from mlir_matrix.base.plain_files import NotPlainError, open_plain
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.models.toolchains import Release
 from mlir_matrix.catalog.pins import Pins
@@ -102,29 +102,60 @@ class Session:
         return replace(self, pins=replace(self.pins, overrides=overrides))
 
 
-def remember(home: Home, roots: Sequence[Path]) -> Path:
-    """Record that these catalogs use a home, if it is writable. Return the path of the record."""
+def remember(home: Home, roots: Sequence[Path], tell: Callable[[str], object]) -> Path:
+    """Record that these catalogs use a home, if it is writable. Return the path of the record.
+
+    Without the record, ``gc`` with other catalogs only removes what is installed again. So ``tell`` gets a sentence if the
+    records cannot be read, and nothing fails.
+    """
     note = _note(home, roots)
-    if not note.exists():
+    try:
+        os.stat(note)
+    except (FileNotFoundError, NotADirectoryError):
         with suppress(InfrastructureError):
             write_text(note, json.dumps([os.path.realpath(root) for root in roots]) + "\n")
+    except OSError as error:
+        tell(f"toolchain gc does not know of these catalogs: {note.parent}: {error.strerror}")
     return note
 
 
 def others(home: Home, roots: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
-    """Yield the other catalogs that use a home. Forget those whose folders no longer exist."""
+    """Yield the other catalogs that use a home. Forget those whose folders no longer exist.
+
+    Raise InfrastructureError for records that cannot be read: to forget them would remove packages that are needed.
+    """
     own = _note(home, roots)
-    for note in sorted(own.parent.glob("*.json")):
+    for note in _notes(own.parent):
         try:
             with open_plain(note) as file:
                 found = tuple(map(Path, json.loads(file.read())))
-        except (OSError, ValueError, TypeError):
+        except FileNotFoundError:
+            continue
+        except (NotPlainError, ValueError, TypeError):
             found = ()
+        except OSError as error:
+            raise _unknown(note, error) from None
         if not found or not all(map(Path.is_dir, found)):
             with suppress(OSError):
                 note.unlink()
         elif note != own:
             yield found
+
+
+def _notes(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder / name for name in os.listdir(folder) if name.endswith(".json"))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise _unknown(folder, error) from None
+
+
+def _unknown(path: Path, error: OSError) -> InfrastructureError:
+    return InfrastructureError(
+        f"{path} cannot be read: {error.strerror}; it names catalogs whose packages gc keeps. "
+        "Make it readable, or keep nothing for other catalogs with --alone"
+    )
 
 
 def _note(home: Home, roots: Sequence[Path]) -> Path:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import DiskFullError, UsageError
-from mlir_matrix.base.events import Event, Listener, ignore
+from mlir_matrix.base.events import Event, Listener, Note, ignore
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Environment, Session, remember
 from mlir_matrix.execute.action_cache import LostBlob
@@ -186,7 +186,7 @@ def run_plan(
     """
     needed = (action.environment for action in plan.graph.actions.values())
     environments = session.environments(needed, sealed=options.sealed)
-    note = remember(session.home, session.catalog.roots)
+    note = remember(session.home, session.catalog.roots, lambda text: listener(Note(text)))
     executor = _executor(options, session, plan, environments, limits)
     maker = ResultMaker(
         plan.graph,

@@ -47,7 +47,7 @@ def fetch(
 ) -> list[str]:
     """Remove visibly damaged packages, install all that are missing, and download damaged archives again; return the errors."""
     packages = session.home.packages
-    remember(session.home, session.catalog.roots)
+    remember(session.home, session.catalog.roots, tell)
     units = {packages / name: unit for environment in environments for name, unit in environment.folders.items()}
     for folder, unit in units.items():
         if folder.is_dir() and (damaged := damaged_files(folder, thorough=False, archives=unit.archives)):

@@ -19,7 +19,7 @@ from mlir_matrix.base.paths import Home
 from mlir_matrix.base.text import size_in_bytes
 from mlir_matrix.execute import eviction
 from mlir_matrix.execute.action_cache import ActionCache, Result
-from mlir_matrix.execute.eviction import CacheEntry, Evicted, cache_limit, choose, evict, trim
+from mlir_matrix.execute.eviction import CacheEntry, Evicted, cache_limit, choose, evict, forget_results, trim
 from mlir_matrix.execute.use_log import add_uses, use_log
 
 DAY = 86_400
@@ -209,6 +209,23 @@ def test_damaged_results_and_those_of_other_versions(home: Home, store: ActionCa
     end_process(home)
     assert counts(evict(home, max_bytes=10**6)) == (0, 0, 3, 2)
     assert counts(evict(home, max_bytes=10**6, unused_since=time.time() - DAY)) == (2, 1, 1, 1)
+
+
+def test_all_results_are_forgotten(home: Home, store: ActionCache) -> None:
+    """Also those in use and of other versions, and what repeats them; blobs stay."""
+    assert forget_results(home) == 0
+    keys = [add(home, store, name, name.encode()) for name in "ab"]
+    assert store.find(keys[0])
+    older = home.actions / "results-v1" / "ab" / ("ab" * 32)
+    answer = home.actions / "unchanged" / "x.json"
+    for path in (older, answer, home.actions / "size"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("1\n")
+    assert forget_results(home) == 3
+    assert found(home, *keys) == [False, False]
+    assert store.has_blob(digest_bytes(b"a"))
+    assert not any(path.exists() for path in (older, answer, home.actions / "size"))
+    assert trim(home) is None, "measured"
 
 
 def test_what_is_no_file_goes_unless_it_is_a_folder(home: Home, store: ActionCache) -> None:

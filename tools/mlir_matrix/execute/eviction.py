@@ -20,12 +20,13 @@ from threading import Event
 
 from mlir_matrix.actions.runtime.collect import remove_folder
 from mlir_matrix.base.errors import InfrastructureError, UsageError
-from mlir_matrix.base.files import AT_ONCE, Cancelled, locked, write_text
+from mlir_matrix.base.files import AT_ONCE, Cancelled, locked, unwritable, write_text
 from mlir_matrix.base.paths import Home
 from mlir_matrix.base.plain_files import PLAIN
 from mlir_matrix.base.text import counted, megabytes, size_in_bytes
 from mlir_matrix.execute.action_cache import read_bytes
 from mlir_matrix.execute.folders import dead_scratch
+from mlir_matrix.execute.kept_answers import FOLDER
 from mlir_matrix.execute.use_log import prune_uses, read_uses, short
 
 #: Bytes of the action cache above which a run evicts at its end.
@@ -158,6 +159,26 @@ def _evict(home: Home, began: int, max_bytes: int, unused_since: float, *, dry_r
         bytes_left=total - freed,
         in_use=sum(entry.key in uses.in_use for entry in entries if entry.path not in removed),
     )
+
+
+def forget_results(home: Home) -> int:
+    """Remove all results, and the answers of commands that repeat them; return the number of results.
+
+    Blobs stay, because their digests are checked. Raise InfrastructureError.
+    """
+    if not (home.actions / "blobs").is_dir():
+        return 0
+    try:
+        with locked(home.actions / "gc-lock"):
+            results = [file for folder in home.actions.glob("results-v*") for file in _files(str(folder))]
+            for file in results:
+                Path(file.path).unlink(missing_ok=True)
+            # The next run measures the cache again.
+            (home.actions / "size").unlink(missing_ok=True)
+            remove_folder(str(home.actions / FOLDER))
+    except OSError as error:
+        raise unwritable("cached results cannot be removed", error) from None
+    return len(results)
 
 
 def cache_limit() -> int:

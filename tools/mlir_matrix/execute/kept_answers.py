@@ -30,6 +30,8 @@ from mlir_matrix.execute.use_log import add_uses, is_of_today
 if TYPE_CHECKING:
     from mlir_matrix.plan.graph import Graph
 
+#: The folder of kept answers in an action cache.
+FOLDER = "unchanged"
 #: Command lines whose answers are kept.
 _MOST = 32
 
@@ -49,7 +51,7 @@ class KeptAnswers:
         # ascii(), because names of files and arguments need not be UTF-8.
         # Results name the command that repeats each of them.
         text = ascii([sys.executable, launcher(), str(home.cache), self._roots, words])
-        self._file = KeptFile(f"{self._cache}/unchanged", f"{digest_value(text)}.json", _MOST)
+        self._file = KeptFile(f"{self._cache}/{FOLDER}", f"{digest_value(text)}.json", _MOST)
         self._sources = Fingerprint()
         self._state = ""
         if usable:

@@ -195,6 +195,7 @@ def verify_command(names: tuple[str, ...], form: str, current: Session) -> int:
     """Check every byte of installed packages and downloaded archives.
 
     Without arguments, verify everything. Damaged packages and archives are removed; ``matrix toolchain fetch`` makes them again.
+    If a package is damaged, all cached results are removed, too, because it may have made them.
 
     Exit code: 0 nothing is damaged; 3 something is damaged.
     """
@@ -206,6 +207,11 @@ def verify_command(names: tuple[str, ...], form: str, current: Session) -> int:
     if not (found.folders or found.archives):
         return 0
     command = options.same_catalogs(["matrix", "toolchain", "fetch", *found.names], current)
+    if found.folders:
+        warn(
+            f"removed {counted(found.results, 'cached result')}, because damaged packages may have made them; "
+            "those in a folder of --cache-dir stay, remove them with: matrix cache gc --max-size 0 --cache-dir DIR"
+        )
     warn(f"damaged packages and archives were removed{f'; make them again with: {command}' if found.names else ''}")
     return 3
 

@@ -19,6 +19,7 @@ from mlir_matrix.environments.package import Installed
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.selection import c_libraries, locked_packages
 from mlir_matrix.environments.session import Session, remember
+from mlir_matrix.execute.eviction import forget_results
 from mlir_matrix.toolchain.names import selections
 
 
@@ -101,6 +102,8 @@ class Damage(NamedTuple):
     archives: dict[str, str]
     #: Names to fetch for the removed packages and archives.
     names: list[str]
+    #: The number of cached results that were removed.
+    results: int
 
 
 #: The name by which a package is fetched (empty if runs build it), its folder, the package.
@@ -108,22 +111,28 @@ _Locked = tuple[str, str, Installed]
 
 
 def verify(session: Session, names: Sequence[str], tell: Tell) -> Damage:
-    """Read every byte of packages and archives (default: of all lock files), and remove what is damaged."""
+    """Read every byte of packages and archives (default: of all lock files), and remove what is damaged.
+
+    Also remove all cached results if a package is damaged: nothing says since when, and which of them it has made.
+    """
     held = list(_named(session, names, tell)) if names else list(locked_packages(session))
     packages, store = session.home.packages, Artifacts(session.home.artifacts)
     folders = {packages / folder: unit for _, folder, unit in held if folder and (packages / folder).is_dir()}
     labels = {value: each.label for _, _, unit in held for each in unit.archives for value in each.hashes}
     entries = [entry for entry in store.entries() if not names or entry.sha256 in labels]
     damaged: dict[str, tuple[str, list[str]]] = {}
+    results = 0
     for folder, unit in folders.items():
         if files := damaged_files(folder, thorough=True, archives=unit.archives):
             damaged[folder.name] = (unit.label, files)
+            # Before the package, so that a killed verify finds it again.
+            results += forget_results(session.home)
             remove(folder, unit.archives)
     archives = {entry.sha256: labels.get(entry.sha256, "") for entry in store.damaged(entries)}
     for sha256 in archives:
         store.set_aside(sha256)
     size = sum(entry.size for entry in entries)
-    return Damage(len(folders), size, damaged, archives, _holders(held, damaged, archives))
+    return Damage(len(folders), size, damaged, archives, _holders(held, damaged, archives), results)
 
 
 def _named(session: Session, names: Sequence[str], tell: Tell) -> Iterator[_Locked]:

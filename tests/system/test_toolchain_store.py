@@ -299,6 +299,11 @@ def test_c_libraries_are_verified_and_kept(index: FakeIndex, tmp_path: Path) -> 
     assert "C library x86_64-linux-musl is damaged: runtime.o\n" in done.stdout
     assert done.stderr.endswith("matrix: damaged packages and archives were removed\n")
     assert not (packages / needed.folder).exists()
+    needed.install(packages, tmp_path / "built.o")
+    (packages / zig[0].folder_for("cp311")).mkdir()
+    done = index("verify", "zig", code=3)
+    assert "C library x86_64-linux-musl is damaged: all files: a damaged package builds it\n" in done.stdout
+    assert index.installed() == set()
 
 
 def test_gc_forgets_layers_of_what_is_gone(index: FakeIndex) -> None:

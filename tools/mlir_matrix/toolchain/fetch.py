@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from mlir_matrix.base.files import locked
 from mlir_matrix.base.names import split_pins
+from mlir_matrix.environments.c_library import CLibrary
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.installed.integrity import damaged_files, remove
 from mlir_matrix.environments.installer import Progress, Tell, install_missing
@@ -113,7 +114,8 @@ _Locked = tuple[str, str, Installed]
 def verify(session: Session, names: Sequence[str], tell: Tell) -> Damage:
     """Read every byte of packages and archives (default: of all lock files), and remove what is damaged.
 
-    Also remove all cached results if a package is damaged: nothing says since when, and which of them it has made.
+    Also remove all cached results if a package is damaged, and the C libraries that it builds: nothing says since when it is
+    damaged, and what it has made.
     """
     held = list(_named(session, names, tell)) if names else list(locked_packages(session))
     packages, store = session.home.packages, Artifacts(session.home.artifacts)
@@ -121,18 +123,31 @@ def verify(session: Session, names: Sequence[str], tell: Tell) -> Damage:
     labels = {value: each.label for _, _, unit in held for each in unit.archives for value in each.hashes}
     entries = [entry for entry in store.entries() if not names or entry.sha256 in labels]
     damaged: dict[str, tuple[str, list[str]]] = {}
-    results = 0
     for folder, unit in folders.items():
         if files := damaged_files(folder, thorough=True, archives=unit.archives):
             damaged[folder.name] = (unit.label, files)
-            # Before the package, so that a killed verify finds it again.
-            results += forget_results(session.home)
+    # Before the packages, so that a killed verify finds them again.
+    results = forget_results(session.home) if damaged else 0
+    for folder, library in _built_by([unit for folder, unit in folders.items() if folder.name in damaged], folders):
+        damaged.setdefault(folder.name, (library.label, ["all files: a damaged package builds it"]))
+        with locked(packages / ".locks" / folder.name):
+            remove(folder)
+    for folder, unit in folders.items():
+        if folder.name in damaged:
             remove(folder, unit.archives)
     archives = {entry.sha256: labels.get(entry.sha256, "") for entry in store.damaged(entries)}
     for sha256 in archives:
         store.set_aside(sha256)
     size = sum(entry.size for entry in entries)
     return Damage(len(folders), size, damaged, archives, _holders(held, damaged, archives), results)
+
+
+def _built_by(builders: Iterable[Installed], folders: Mapping[Path, Installed]) -> Iterator[tuple[Path, CLibrary]]:
+    """Yield the C libraries that some packages build."""
+    identities = {tuple(unit.identity) for unit in builders if isinstance(unit, WheelPackage)}
+    for folder, unit in folders.items():
+        if isinstance(unit, CLibrary) and not identities.isdisjoint(unit.built_by):
+            yield folder, unit
 
 
 def _named(session: Session, names: Sequence[str], tell: Tell) -> Iterator[_Locked]:

@@ -73,36 +73,43 @@ make_environment() {
         exit 3
     fi
     mkdir -p "$cache/tool" || exit 3
-    new=$(mktemp -d "$cache/tool/.new-XXXXXX") || exit 3
-    trap 'rm -rf "$new"' EXIT
-    trap 'exit 130' INT
-    trap 'exit 143' TERM
     # One process makes it, and others wait: a program would miss files while another process replaces them.
-    exec 9> "$cache/tool/.lock"
-    ! command -v flock > /dev/null || flock 9
+    # With "command", a folder that is read-only does not end the shell.
+    command exec 9> "$cache/tool/.lock" || exit 3
+    if command -v flock > /dev/null; then
+        flock 9
+        # Those of killed processes: only who holds the lock makes one. What still writes to them does not end this.
+        rm -rf "$cache/tool/.new-"* 2> /dev/null || :
+    fi
     if [ -x "$python" ] && [ -e "$environment/complete" ]; then
-        rm -rf "$new"
-        trap - EXIT INT TERM
         exec 9>&-
         return
     fi
+    new=$(mktemp -d "$cache/tool/.new-XXXXXX") || exit 3
+    trap 'rm -rf "$new"' EXIT
+    trap 'exit 129' HUP
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+    mkdir "$new/tmp" || exit 3
     reason="first use"
     [ ! -e "$environment/complete" ] || reason="$(readlink -m -- "$python") is gone"
     say "$reason: making the program's own environment ($("$interpreter" -V), about 15 s)"
+    # Programs do not get the lock: they can outlive this shell, and then nobody needs what they write to the folder.
     # Interrupted, it prints a traceback.
-    if ! log=$("$interpreter" -m venv "$new" 2>&1); then
+    if ! log=$(TMPDIR=$new/tmp "$interpreter" -m venv "$new" 2>&1 9>&-); then
         printf '%s\n' "$log" >&2
         say "$interpreter cannot make virtual environments; on Debian and Ubuntu: apt install python3-venv"
         exit 3
     fi
-    if ! "$new/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps \
-        --only-binary=:all: -r "$root/tools/$1" >"$new/pip.log" 2>&1; then
+    if ! TMPDIR=$new/tmp "$new/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps \
+        --only-binary=:all: -r "$root/tools/$1" >"$new/pip.log" 2>&1 9>&-; then
         say "its packages (tools/$1) cannot be installed: $(why_not "$new/pip.log")"
         exit 3
     fi
+    rm -rf "$new/tmp"
     : > "$new/complete"
     rm -rf "$environment"
     mv -T "$new" "$environment" 2>/dev/null || rm -rf "$new"
-    trap - EXIT INT TERM
+    trap - EXIT HUP INT TERM
     exec 9>&-
 }

@@ -7,7 +7,9 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -25,8 +27,8 @@ PROGRAM = "import os, sys; print(os.path.realpath(sys.executable))\n"
 ENSUREPIP = "import sysconfig; open(sysconfig.get_path('purelib') + '/pip.py', 'w').close()\n"
 
 
-#: One that is interrupted: it says that it has begun.
-INTERRUPTED = "import time; open({begun!r}, 'w').close(); time.sleep(600)\n"
+#: One that is interrupted: it makes a temporary folder and says that it has begun.
+INTERRUPTED = "import tempfile, time; tempfile.mkdtemp(); open({begun!r}, 'w').close(); time.sleep(600)\n"
 
 
 def prefix(folder: Path, ensurepip: str = ENSUREPIP) -> Path:
@@ -45,9 +47,10 @@ class Checkout:
     """A checkout whose program says which interpreter runs it, and a PATH of its own."""
 
     def __init__(self, folder: Path) -> None:
-        self.home, self.path = folder / "home", folder / "path"
+        self.home, self.path, self.temporary = folder / "home", folder / "path", folder / "temporary"
         self._matrix = folder / "tools" / "matrix"
         self.path.mkdir()
+        self.temporary.mkdir()
         (folder / "tools" / "mlir_matrix").mkdir(parents=True)
         (folder / "tools" / "mlir_matrix" / "__main__.py").write_text(PROGRAM)
         (folder / "tools" / "requirements.txt").write_text("")
@@ -74,19 +77,25 @@ class Checkout:
     def __call__(self, **variables: str) -> tuple[str, str]:
         """Return the interpreter that ran the program, and what the launcher said."""
         environment = {"PATH": str(self.path), "MATRIX_HOME": str(self.home), **variables}
-        done = subprocess.run([self._matrix], env=environment, capture_output=True, text=True, check=True)
+        done = subprocess.run([self._matrix], env=environment, capture_output=True, text=True, check=True, timeout=60)
         return done.stdout.strip(), done.stderr
 
-    def interrupted(self, begun: Path) -> tuple[int, str]:
-        """Interrupt the launcher as soon as there is a file, as Ctrl-C does. Return its exit code and what it said."""
-        environment = {"PATH": str(self.path), "MATRIX_HOME": str(self.home)}
+    @contextmanager
+    def begun(self, folder: Path) -> Iterator[subprocess.Popen[str]]:
+        """Run the launcher in a process group of its own, with a Python that makes no environment, until it does so."""
+        python, begun = self.path / "python3", folder / "begun"
+        python.symlink_to(prefix(folder / "python", INTERRUPTED.format(begun=str(begun))))
+        environment = {"PATH": str(self.path), "MATRIX_HOME": str(self.home), "TMPDIR": str(self.temporary)}
         with subprocess.Popen(
             [self._matrix], env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
         ) as process:
-            assert wait_until(begun.exists)
-            os.killpg(process.pid, signal.SIGINT)
-            said = process.communicate()[1]
-        return process.returncode, said
+            try:
+                assert wait_until(begun.exists)
+                python.unlink()
+                yield process
+            finally:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
 
     def environments(self) -> list[str]:
         """The names of the environments, without their checksums."""
@@ -128,13 +137,38 @@ def test_first_uses_at_the_same_time_make_one_environment(checkout: Checkout, tm
     assert len(checkout.environments()) == 1
 
 
-def test_an_interrupted_first_use_leaves_nothing(checkout: Checkout, tmp_path: Path) -> None:
-    begun = tmp_path / "begun"
-    (checkout.path / "python3").symlink_to(prefix(tmp_path / "python", INTERRUPTED.format(begun=str(begun))))
-    code, said = checkout.interrupted(begun)
-    assert code == 130
-    assert [line.partition(":")[0] for line in said.splitlines()] == ["matrix"]
+@pytest.mark.parametrize("sent", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_first_use_leaves_nothing(sent: signal.Signals, checkout: Checkout, tmp_path: Path) -> None:
+    with checkout.begun(tmp_path) as process:
+        os.killpg(process.pid, sent)
+        said = process.communicate()[1]
+    assert process.returncode == 128 + sent
+    # Shells name the signal, too.
+    assert said.count("matrix:") == 1
     assert checkout.environments() == []
+    assert list(checkout.temporary.iterdir()) == []
+
+
+def test_the_next_first_use_removes_what_a_killed_one_left(checkout: Checkout, tmp_path: Path) -> None:
+    """The program that it had started goes on, and does not have the lock."""
+    with checkout.begun(tmp_path) as process:
+        process.kill()
+        process.wait()
+        assert checkout.environments() == [".new"]
+        python = prefix(tmp_path / "other")
+        (checkout.path / "python3").symlink_to(python)
+        assert checkout()[0] == str(python)
+        assert checkout.environments() == [f"requirements-{NAME}"]
+    assert list(checkout.temporary.iterdir()) == []
+
+
+def test_a_first_use_without_a_place_ends_with_a_sentence(checkout: Checkout, tmp_path: Path) -> None:
+    (checkout.path / "python3").symlink_to(prefix(tmp_path / "python"))
+    (checkout.home / "tool" / ".lock").mkdir(parents=True)
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        checkout()
+    assert failed.value.returncode == 3
+    assert ".lock" in failed.value.stderr
 
 
 def test_tests_run_where_compiled_python_is_damaged(tmp_path: Path) -> None:

@@ -150,6 +150,15 @@ def test_a_clone_that_a_catalog_names(session: Session, made: Made, tmp_path: Pa
         assert (tmp_path / "ran").exists() == runs
 
 
+def test_the_files_of_a_commit_and_no_others(made: Made, tmp_path: Path) -> None:
+    found = open_repository(str(made.folder), tmp_path, ["main"])
+    folder = tmp_path / "files"
+    folder.mkdir()
+    found.write_files(found.commit("main"), ["."], folder)
+    assert sorted(path.name for path in folder.iterdir()) == found.git("ls-tree", "--name-only", "main").splitlines()
+    assert list(tmp_path.glob("files*")) == [folder]
+
+
 def shown(session: Session, source: CommitSource) -> list[list[str]]:
     lines = plan_of_commands(session, source, "llvmorg-18.1.8", "llvmorg-19.1.0-rc2")
     return [shlex.split(line) for line in lines if not line.startswith(("#", "commit="))]

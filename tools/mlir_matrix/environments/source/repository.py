@@ -153,9 +153,11 @@ class Repository:
         """Write the files of a commit below some of its paths into a new folder, as a checkout does. Raise GitError."""
         there = self.git("ls-tree", "--name-only", "-z", commit, "--", *paths).split("\0")[:-1]
         words = (f"--git-dir={self.folder}", f"--work-tree={folder}", "checkout", "--quiet", commit, "--", *there)
-        index = f"GIT_INDEX_FILE={folder}.index"
+        # In the folder itself, which is removed also if this process is killed.
+        index = folder / ".matrix-index"
         if there:
-            _run(("env", index, *GIT, *words), f"git checkout of {commit} in {self.address}")
+            _run(("env", f"GIT_INDEX_FILE={index}", *GIT, *words), f"git checkout of {commit} in {self.address}")
+            index.unlink()
 
     def tag_before(self, commit: str, patterns: Iterable[str]) -> str:
         """Return the name of the nearest tag before a commit that matches any of these patterns; empty if none does."""

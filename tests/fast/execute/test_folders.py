@@ -14,8 +14,6 @@ import pytest
 
 from mlir_matrix.actions.runtime.collect import DamagedFolderError, may_be_cached, remove_folder
 from mlir_matrix.base.digest import digest_bytes
-from mlir_matrix.base.errors import InfrastructureError
-from mlir_matrix.base.paths import Home
 from mlir_matrix.execute.action_cache import ActionCache, LostBlob
 from mlir_matrix.execute.folders import (
     ChangedSource,
@@ -26,8 +24,6 @@ from mlir_matrix.execute.folders import (
     hash_outputs,
     large_outputs,
     make_folder,
-    make_scratch,
-    new_scratch,
 )
 from mlir_matrix.execute.keys import Read
 from mlir_matrix.execute.large_files import LARGE
@@ -299,21 +295,3 @@ def test_spoilt_folder_is_not_emptied(tmp_path: Path, folder: str, spoil: Callab
 )  # fmt: skip
 def test_what_is_cached(outcome: dict[str, str], cached: bool) -> None:
     assert may_be_cached(outcome) == cached
-
-
-def home(folder: Path) -> Home:
-    return Home(cache=folder, state=folder / "state", actions=folder / "actions")
-
-
-def test_folders_of_dead_runs_are_swept(tmp_path: Path) -> None:
-    scratch = home(tmp_path).scratch
-    for name in ("999999999-1", f"{os.getpid()}-1", "odd"):
-        (scratch / name / "x").mkdir(parents=True)
-    made = make_scratch(new_scratch(home(tmp_path)), home(tmp_path))
-    assert sorted(os.listdir(scratch)) == sorted([f"{os.getpid()}-1", made.name])
-
-
-def test_no_room_for_folders(tmp_path: Path) -> None:
-    (tmp_path / "actions").write_text("x")
-    with pytest.raises((InfrastructureError, NotADirectoryError)):
-        make_scratch(new_scratch(home(tmp_path)), home(tmp_path))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,14 @@ def test_without_zig_numpy_does_it(monkeypatch: pytest.MonkeyPatch, tmp_path: An
         assert gate(ones, ones, "f32", Criteria()) == (Counts(), "numpy")
     finally:
         native.load.cache_clear()
+
+
+def test_what_a_killed_process_left_is_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(native, "zig", lambda: "/bin/false")
+    (tmp_path / ".new-x.so-1").mkdir()
+    with pytest.raises(subprocess.CalledProcessError):
+        native._make([], tmp_path / "x.so")
+    assert [path.name for path in tmp_path.iterdir()] == ["lock"]
 
 
 def test_the_newest_zig_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.events import PackageProgress
+from mlir_matrix.base.paths import Home
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.fetch.pip import solve
 from mlir_matrix.environments.install import wheel as provided
@@ -104,13 +105,15 @@ def test_a_constraint_of_pip(wheels: Path, store: Path, monkeypatch: pytest.Monk
         f"one 1.0 cannot be installed; pip reports a conflict: {conflict}. Take the constraint out of pip's configuration "
         "(see: pip config list, PIP_CONSTRAINT)"
     )
+    home = Home(cache=store, state=store, actions=store)
     with pytest.raises(InfrastructureError) as raised:
-        solve({"one": "1.0"}, tag=own().tag)
+        solve({"one": "1.0"}, home, tag=own().tag)
     assert str(raised.value) == f"no solution for CPython {version_of(own().tag)}; pip reports: {conflict}"
     constraints.write_text("one==1.0\n")
-    assert [(each.name, each.version, each.hashes) for each in solve({"one": "1.0"}, tag=own().tag)] == [
+    assert [(each.name, each.version, each.hashes) for each in solve({"one": "1.0"}, home, tag=own().tag)] == [
         ("one", "1.0", one.hashes)
     ]
+    assert list(home.scratch.iterdir()) == []
 
 
 def test_a_broken_wheel(wheels: Path, store: Path) -> None:

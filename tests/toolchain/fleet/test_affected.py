@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,6 +14,8 @@ import pytest
 
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.paths import find_home
+from mlir_matrix.cli.options import SessionOptions
+from mlir_matrix.cost.against import opened
 from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
@@ -92,6 +95,15 @@ def selected(session: Session) -> list[Test]:
 
 def since(session: Session, revision: str = "HEAD") -> Affected:
     return affected_since(session, [SUITE], selected(session), find_revision(revision, session.catalog.roots))
+
+
+def test_temporary_files_are_in_the_home(unchanged: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the next run removes those of killed commands."""
+    monkeypatch.setattr(tempfile, "tempdir", "/nonexistent")
+    assert since(unchanged).reasons == {}
+    with opened("HEAD", SessionOptions(catalogs=[]), unchanged) as other:
+        assert other.session is not None
+        assert unchanged.home.scratch in other.session.catalog.roots[0].parents
 
 
 def has_step(name: str) -> Callable[[Test], bool]:

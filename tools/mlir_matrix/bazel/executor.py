@@ -24,10 +24,10 @@ from mlir_matrix.bazel.workspace import ACTIONS, REPOSITORY, action_label_of, la
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.installer import install_all
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
+from mlir_matrix.environments.scratch import make_scratch, new_scratch
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache, LostBlob, Result, read_bytes
 from mlir_matrix.execute.c_libraries import builds_c_library
-from mlir_matrix.execute.folders import make_scratch, new_scratch
 from mlir_matrix.execute.job import ActionDone, Done, NotExecuted, infra_error, inherited_failure, unavailable
 from mlir_matrix.execute.local_pool import LocalPool
 from mlir_matrix.execute.scheduler import Scheduler

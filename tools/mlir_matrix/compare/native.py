@@ -14,7 +14,6 @@ import ctypes
 import hashlib
 import os
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
@@ -24,6 +23,7 @@ from pathlib import Path
 
 from mlir_matrix.actions.numerics.criteria import Counts, Criteria
 from mlir_matrix.actions.numerics.dtypes import Array
+from mlir_matrix.base.files import beside, locked
 from mlir_matrix.base.paths import find_home
 from mlir_matrix.catalog.releases import number
 
@@ -136,8 +136,11 @@ def _make(sources: Sequence[Path], path: Path) -> None:
     program = zig()
     if program is None:
         raise FileNotFoundError("there is no Zig")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+    with locked(path.parent / "lock"), beside(path) as folder:
+        if path.exists():
+            # By a process that had the lock before.
+            return
+        scratch = str(folder)
         variables = {
             "ZIG_GLOBAL_CACHE_DIR": scratch,
             "ZIG_LOCAL_CACHE_DIR": scratch,
@@ -148,7 +151,6 @@ def _make(sources: Sequence[Path], path: Path) -> None:
             [program, "cc", *_FLAGS, "-o", f"{scratch}/made.so", *map(str, sources)], cwd=scratch,
             env={**variables, "PATH": "", "LC_ALL": "C"}, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=120,
         )  # fmt: skip
-        # If two processes compile at once, either file may win, because they are equal.
         os.replace(f"{scratch}/made.so", path)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -11,6 +10,7 @@ from pathlib import Path
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.names import did_you_mean, printable, split_pins, with_pins
 from mlir_matrix.cli.options import SessionOptions
+from mlir_matrix.environments.scratch import temporary_folder
 from mlir_matrix.environments.session import Session
 from mlir_matrix.fleet.affected import find_revision
 from mlir_matrix.plan.session import session_of
@@ -52,8 +52,8 @@ def opened(word: str, closed: SessionOptions, current: Session) -> Iterator[Othe
     elif _is_cell(word, current):
         yield Other(session=current, test=lambda test: _in_cell(test, word))
     else:
-        with tempfile.TemporaryDirectory(prefix="matrix-") as folder:
-            yield Other(session=_at_revision(word, closed, current, Path(folder)))
+        with temporary_folder(current.home) as folder:
+            yield Other(session=_at_revision(word, closed, current, folder))
 
 
 def _with_pins(word: str, closed: SessionOptions) -> Session:

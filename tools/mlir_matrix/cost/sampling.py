@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from mlir_matrix.actions.runtime.timing import least_busy_core
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.names import printable
 from mlir_matrix.base.text import shortened
+from mlir_matrix.environments.scratch import temporary_folder
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache, Result
 from mlir_matrix.execute.run_graph import run_graph
@@ -94,13 +94,13 @@ def sample_all(
     """
     kernels = {name: each for name, each in wanted.items() if each.are_kernels}
     found: dict[K, list[tuple[float, float]] | str] = {}
-    with tempfile.TemporaryDirectory(prefix="matrix-cost-") as folder:
-        together = _Samples(session, limits, Path(folder))
+    with temporary_folder(session.home) as folder:
+        together = _Samples(session, limits, folder)
         actions = {name: [[together.add_kernels(each.sides, each.pairs, {})]] for name, each in kernels.items()}
         found |= together.run(actions)
         for name in wanted.keys() - kernels.keys():
             # Alone, so that no other program runs between its samples.
-            alone = _Samples(session, limits, Path(folder))
+            alone = _Samples(session, limits, folder)
             found |= alone.run({name: alone.add_chained(wanted[name].sides, wanted[name].pairs)})
     return {name: found[name] for name in wanted}
 

@@ -24,8 +24,8 @@ from mlir_matrix.base.files import AT_ONCE, Cancelled, locked, unwritable, write
 from mlir_matrix.base.paths import Home
 from mlir_matrix.base.plain_files import PLAIN
 from mlir_matrix.base.text import counted, megabytes, size_in_bytes
+from mlir_matrix.environments.scratch import dead_scratch
 from mlir_matrix.execute.action_cache import read_bytes
-from mlir_matrix.execute.folders import dead_scratch
 from mlir_matrix.execute.kept_answers import FOLDER
 from mlir_matrix.execute.use_log import prune_uses, read_uses, short
 

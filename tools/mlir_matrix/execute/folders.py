@@ -11,7 +11,6 @@ import json
 import os
 import stat
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -21,10 +20,9 @@ from types import MappingProxyType
 from mlir_matrix.actions.contract import INPUT_FOLDER, OUTPUT_FOLDER
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.actions.runtime.child import REQUEST_FILE, SCARCE
-from mlir_matrix.actions.runtime.collect import metrics_of, outcome_of, remove_folder
+from mlir_matrix.actions.runtime.collect import metrics_of, outcome_of
 from mlir_matrix.base.digest import digest_bytes
 from mlir_matrix.base.errors import DiskFullError
-from mlir_matrix.base.files import unwritable
 from mlir_matrix.base.paths import Home
 from mlir_matrix.base.text import megabytes
 from mlir_matrix.environments.state import MAKE_ROOM, free_bytes
@@ -45,23 +43,6 @@ class Prepared:
     reads: Sequence[Read]
 
 
-def new_scratch(home: Home) -> Path:
-    """Return a path for the scratch folder of a run, without creating it."""
-    return home.scratch / f"{os.getpid()}-{time.monotonic_ns()}"
-
-
-def make_scratch(scratch: Path, home: Home) -> Path:
-    """Create the scratch folder of a run, and remove those of killed runs. Raise InfrastructureError."""
-    for folder in dead_scratch(home):
-        remove_folder(folder)
-    try:
-        scratch.mkdir(parents=True, exist_ok=True)
-        home.packages.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise unwritable("the scratch folder cannot be created", error) from error
-    return scratch
-
-
 def check_room(home: Home, action: PlannedAction, outcome: Mapping[str, str]) -> None:
     """Raise DiskFullError if this machine could not execute an action, and the disk of the action cache is full.
 
@@ -75,20 +56,6 @@ def check_room(home: Home, action: PlannedAction, outcome: Mapping[str, str]) ->
             f"{action.id}: {outcome['reason']}; the disk of {home.actions} has {free / 1e6:.1f} MB free, "
             f"and a run needs at least {megabytes(SCARCE)}; {MAKE_ROOM}"
         )
-
-
-def dead_scratch(home: Home) -> list[str]:
-    """Return the scratch folders whose process has ended."""
-    try:
-        names = os.listdir(home.scratch)
-    except FileNotFoundError:
-        return []
-    owners = {name: name.split("-", 1)[0] for name in names}
-    return [
-        f"{home.scratch}/{name}"
-        for name, owner in owners.items()
-        if not (owner.isdigit() and os.path.exists(f"/proc/{owner}"))
-    ]
 
 
 def make_folder(scratch: Path) -> str:

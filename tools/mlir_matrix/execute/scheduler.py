@@ -26,6 +26,7 @@ from mlir_matrix.base.events import Listener, Note, Tick, ignore
 from mlir_matrix.base.paths import Home
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.resolve import ResolvedEnvironment, UnavailableEnvironment
+from mlir_matrix.environments.scratch import make_scratch, new_scratch
 from mlir_matrix.environments.state import no_room, shortage
 from mlir_matrix.execute.action_cache import ActionCache, LostBlob, Result
 from mlir_matrix.execute.c_libraries import CLibraries
@@ -35,8 +36,6 @@ from mlir_matrix.execute.folders import (
     hash_outputs,
     large_inputs,
     large_outputs,
-    make_scratch,
-    new_scratch,
 )
 from mlir_matrix.execute.job import (
     ActionDone,

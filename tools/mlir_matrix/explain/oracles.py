@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -17,6 +16,7 @@ from mlir_matrix.base.events import Listener, ignore
 from mlir_matrix.base.names import test_glob
 from mlir_matrix.base.text import counted
 from mlir_matrix.catalog.golden_files import is_sketched
+from mlir_matrix.environments.scratch import temporary_folder
 from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.expand.expansion import Test
@@ -91,9 +91,9 @@ def ask(current: Session, test: Test, oracles: Sequence[Test], limits: Limits, l
     sketched = _add_sketched(current, plan, test)
     run = run_plan(current, plan, limits=limits, fail_fast=False, listener=listener)
     run.raise_interruption()
-    with tempfile.TemporaryDirectory() as scratch:
+    with temporary_folder(current.home) as scratch:
         judged = {
-            name: _judged(current, plan, run, each, Path(scratch, name))
+            name: _judged(current, plan, run, each, scratch / name)
             for name, each in zip(_names(len(oracles)), (test, *oracles), strict=True)
         }
         reference = Role.EXPECTED.among(judged[_TEST][1]) | _found(current, run, sketched)

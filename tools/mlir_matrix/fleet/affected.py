@@ -13,7 +13,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from mlir_matrix.actions.runtime.bytecode import options
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.names import printable
 from mlir_matrix.base.paths import is_installed
+from mlir_matrix.environments.scratch import temporary_folder
 from mlir_matrix.environments.session import Session
 from mlir_matrix.environments.source.process import clean_environment
 from mlir_matrix.environments.source.repository import Repository, local_folder
@@ -105,12 +105,12 @@ def find_revision(name: str, roots: Sequence[Path]) -> Revision:
 def affected_since(session: Session, arguments: Sequence[str], tests: Sequence[Test], revision: Revision) -> Affected:
     """Return which of the tests that these arguments choose can be affected by what changed since a revision."""
     short = revision.commit[:12]
-    with tempfile.TemporaryDirectory(prefix="matrix-") as folder:
-        program = _write_files(session, revision, Path(folder) / "tree")
-        with _started(session, arguments, program, Path(folder)) as process:
+    with temporary_folder(session.home) as folder:
+        program = _write_files(session, revision, folder / "tree")
+        with _started(session, arguments, program, folder) as process:
             plan, now = planned_state(session, tests)
             answer = process.communicate()[0]
-        said = (Path(folder) / "errors").read_text(errors="replace").strip().splitlines() or ["no message"]
+        said = (folder / "errors").read_text(errors="replace").strip().splitlines() or ["no message"]
     before, notes = _NO_STATE, list(program.notes)
     if process.returncode == 0:
         before = json.loads(answer)

@@ -19,7 +19,7 @@ from mlir_matrix.base.events import Listener, Tick
 from mlir_matrix.base.files import append_line, unwritable
 from mlir_matrix.base.paths import Home
 from mlir_matrix.base.text import counted
-from mlir_matrix.execute.folders import make_scratch, new_scratch
+from mlir_matrix.environments.scratch import make_scratch, new_scratch
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.reduce.behaviours import Predicate
 from mlir_matrix.reduce.lines import Lines

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -11,6 +10,7 @@ from mlir_matrix import __version__
 from mlir_matrix.base.digest import digest_bytes
 from mlir_matrix.base.paths import Home, find_home
 from mlir_matrix.base.text import at, milliseconds
+from mlir_matrix.environments.scratch import temporary_folder
 from mlir_matrix.environments.session import Session
 from mlir_matrix.history.checked import Checked
 from mlir_matrix.history.chosen_runs import ALL_RUNS
@@ -65,7 +65,7 @@ def publish_runs(
     session: Session | None = None,
 ) -> Published:
     """Write the site of some runs, as :func:`publish_site` does of a database. Raise UsageError, InfrastructureError."""
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder(home or find_home()) as folder:
         store = Store(f"sqlite:///{folder}/history.sqlite")
         for run in runs:
             add_run(store, run, now)

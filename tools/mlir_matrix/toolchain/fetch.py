@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from mlir_matrix.base.files import locked
+from mlir_matrix.base.files import beside, locked
 from mlir_matrix.base.names import split_pins
 from mlir_matrix.environments.c_library import CLibrary
 from mlir_matrix.environments.fetch.artifacts import Artifacts
@@ -62,9 +61,9 @@ def fetch(
         # The installed package may be in use and stays: a second installation beside it downloads and reads the archives.
         with (
             locked(packages / ".locks" / name),
-            TemporaryDirectory(prefix=f".new-{name}-", dir=packages, ignore_cleanup_errors=True) as scratch,
+            beside(packages / name) as scratch,
         ):
-            errors += install_missing(session, [alone], progress, tell, others=others, packages=Path(scratch))
+            errors += install_missing(session, [alone], progress, tell, others=others, packages=scratch)
     return errors
 
 

@@ -65,7 +65,7 @@ def find_release(session: Session, entry: Entry[Component], pinned: str) -> Foun
 def _offered(session: Session, entry: Entry[Component]) -> Iterator[FoundRelease]:
     document = entry.document
     if document.provider == Provider.PYPI.value and not any(each.distributions for each in document.releases):
-        yield FoundRelease(entry, pip.newest(document.distribution or entry.name, tag=SUPPORTED[0]))
+        yield FoundRelease(entry, pip.newest(document.distribution or entry.name, session.home, tag=SUPPORTED[0]))
     if document.provider != Provider.DEB.value:
         return
     last = [each for each in document.releases if each.suites and not each.version][-1:]

@@ -82,7 +82,7 @@ def lock_environment(
         if not named and not path.exists():
             continue
         try:
-            packages = solve(pins, tag=tag, architecture=architecture)
+            packages = solve(pins, current.home, tag=tag, architecture=architecture)
         except InfrastructureError as error:
             warn(f"{entry.name} is not locked for {tag}: {error}")
             continue

@@ -20,6 +20,7 @@ from mlir_matrix.environments.fetch import download as downloads
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.fetch.download import NotFoundError
 from mlir_matrix.environments.fetch.http import Transport
+from mlir_matrix.environments.fetch.pip import variables
 from mlir_matrix.environments.fetch.workshop import Pip, Workshop
 from mlir_matrix.environments.install import wheel as module
 from mlir_matrix.environments.install.wheel import locate, provide_wheel
@@ -80,9 +81,29 @@ def server(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Behaviour]
 
 def test_locate_finds_url_and_hash(wheels: Path) -> None:
     one = wheel(wheels, "one")
-    address, value = locate(one, own(), Pip(threading.Event()))
+    address, value = locate(one, own(), Pip(threading.Event()), wheels)
     assert address == (wheels / "one-1.0-py3-none-any.whl").as_uri()
     assert (value,) == one.hashes
+
+
+def test_temporary_files_of_pip_go_with_the_package(
+    wheels: Path, provide: Provide, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are beside it, where the next installation removes what a killed one left."""
+    given: list[Path] = []
+    call = Pip.call
+
+    def noted(pip: Pip, arguments: list[str], folder: Path) -> tuple[int, str]:
+        given.append(folder)
+        return call(pip, arguments, folder)
+
+    monkeypatch.setattr(Pip, "call", noted)
+    made = provide(wheel(wheels, "one"))
+    (folder,) = given
+    assert folder.parent == made.parent
+    assert folder.name.startswith(f".new-{made.name}-")
+    assert variables(folder)["TMPDIR"] == str(folder)
+    assert list(made.parent.iterdir()) == [made]
 
 
 def test_locate_for_another_interpreter(wheels: Path) -> None:
@@ -97,11 +118,11 @@ def test_locate_for_another_interpreter(wheels: Path) -> None:
     pure.unlink()
     wanted = package(wheels / f"one-1.0-{tag}-{tag}-manylinux_2_17_x86_64.whl")
     interpreter = Interpreter(path="/nowhere/python", version=other, libc="glibc 2.36")
-    address, value = locate(wanted, interpreter, Pip(threading.Event()))
+    address, value = locate(wanted, interpreter, Pip(threading.Event()), wheels)
     assert f"-{tag}-" in address
     assert (value,) == wanted.hashes
     with pytest.raises(InfrastructureError, match="another hash than in the lock file"):
-        locate(wanted, own(), Pip(threading.Event()))
+        locate(wanted, own(), Pip(threading.Event()), wheels)
 
 
 def test_kept_and_unpacked_again_without_pip(
@@ -264,7 +285,7 @@ def test_wheel_without_network_reports_the_network(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(InfrastructureError) as caught:
-        locate(WheelPackage(name="one", version="1.0", hashes=("0" * 64,)), own(), Pip(threading.Event()))
+        locate(WheelPackage(name="one", version="1.0", hashes=("0" * 64,)), own(), Pip(threading.Event()), wheels)
     assert not isinstance(caught.value, NotFoundError)
     assert str(caught.value).startswith("one 1.0 cannot be downloaded: no network, or a package index")
     assert words in str(caught.value)
@@ -282,4 +303,6 @@ def test_wheel_without_network_reports_the_network(
 )  # fmt: skip
 def test_what_pip_says(said: str, words: str) -> None:
     """What is certain goes before what may have been a moment's trouble."""
-    assert words in str(module._explained(WheelPackage(name="one", version="1.0", hashes=("0" * 64,)), said))
+    assert words in str(
+        module._explained(WheelPackage(name="one", version="1.0", hashes=("0" * 64,)), said, Path("x/y"))
+    )

@@ -7,17 +7,18 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from mlir_matrix.base.errors import InfrastructureError
+from mlir_matrix.base.paths import Home
 from mlir_matrix.environments.fetch.http import HttpStatusError, Transport
 from mlir_matrix.environments.interpreter import version_of
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from mlir_matrix.environments.machine import HOST, Architecture
+from mlir_matrix.environments.scratch import temporary_folder
 
 _BUFFER = 1 << 16
 
@@ -31,9 +32,10 @@ def options_for(tag: str, architecture: Architecture = HOST) -> list[str]:
     ]
 
 
-def variables() -> dict[str, str]:
-    """Return the environment variables for pip: all but those of Python."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+def variables(folder: Path) -> dict[str, str]:
+    """Return the environment variables for pip: all but those of Python; ``folder``: for its temporary files."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return {**kept, "TMPDIR": str(folder)}
 
 
 def conflict_in(output: str) -> str:
@@ -49,12 +51,14 @@ def address_of(item: Mapping[str, Any]) -> tuple[str, str]:
     return str(item["download_info"]["url"]), str(value)
 
 
-def solve(pins: Mapping[str, str], *, tag: str, architecture: Architecture = HOST) -> tuple[WheelPackage, ...]:
+def solve(
+    pins: Mapping[str, str], home: Home, *, tag: str, architecture: Architecture = HOST
+) -> tuple[WheelPackage, ...]:
     """Return all distributions that ``pins`` (distribution → version) need on CPython ``tag``, with hashes.
 
     Nothing is installed. Raise InfrastructureError with pip's reason if there is no solution.
     """
-    report = _report([f"{name}=={pinned}" for name, pinned in pins.items()], tag, architecture)
+    report = _report([f"{name}=={pinned}" for name, pinned in pins.items()], home, tag, architecture)
     transport = Transport()
     try:
         return tuple(_package(item, transport) for item in report["install"])
@@ -62,23 +66,23 @@ def solve(pins: Mapping[str, str], *, tag: str, architecture: Architecture = HOS
         transport.close()
 
 
-def newest(distribution: str, *, tag: str) -> str:
+def newest(distribution: str, home: Home, *, tag: str) -> str:
     """Return the newest version of a distribution that CPython ``tag`` can install. Raise InfrastructureError."""
-    (item,) = _report(["--no-deps", distribution], tag)["install"]
+    (item,) = _report(["--no-deps", distribution], home, tag)["install"]
     return str(item["metadata"]["version"])
 
 
-def _report(words: Sequence[str], tag: str, architecture: Architecture = HOST) -> dict[str, Any]:
+def _report(words: Sequence[str], home: Home, tag: str, architecture: Architecture = HOST) -> dict[str, Any]:
     """Return pip's report on what it would install."""
-    with tempfile.TemporaryDirectory(prefix="matrix-pip-") as folder:
-        file = Path(folder, "report.json")
+    with temporary_folder(home) as folder:
+        file = folder / "report.json"
         # Without --quiet, because pip then omits which requirements conflict.
         command = [
             *(sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--report", str(file)),
             *("--disable-pip-version-check", "--target", "unused", *options_for(tag, architecture)),
             *words,
         ]
-        done = subprocess.run(command, capture_output=True, text=True, env=variables(), check=False)
+        done = subprocess.run(command, capture_output=True, text=True, env=variables(folder), check=False)
         if done.returncode != 0:
             errors = " ".join(line for line in done.stderr.splitlines() if line.startswith("ERROR"))
             raise InfrastructureError(

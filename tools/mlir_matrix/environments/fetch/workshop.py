@@ -23,14 +23,14 @@ class Pip:
         self._guard = threading.Lock()
         self._processes: set[subprocess.Popen[str]] = set()
 
-    def call(self, arguments: list[str]) -> tuple[int, str]:
-        """Return pip's exit code and output. Raise Cancelled."""
+    def call(self, arguments: list[str], folder: Path) -> tuple[int, str]:
+        """Return pip's exit code and output. ``folder``: for its temporary files. Raise Cancelled."""
         with self._guard:
             if self._cancelled.is_set():
                 raise Cancelled
             process = subprocess.Popen(
                 [sys.executable, "-m", "pip", *arguments, "--no-input", "--disable-pip-version-check"],
-                env=variables(),
+                env=variables(folder),
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
             )  # fmt: skip
             self._processes.add(process)

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import sys
-import tempfile
 from pathlib import Path
 
 from mlir_matrix.base.errors import DiskFullError, InfrastructureError
@@ -61,7 +60,8 @@ def _wanted(package: WheelPackage, value: str, *addresses: str) -> WantedFile:
 
 
 def _fetch(package: WheelPackage, interpreter: Interpreter, destination: Path, workshop: Workshop) -> Path:
-    address, value = locate(package, interpreter, workshop.pip)
+    with beside(destination) as folder:
+        address, value = locate(package, interpreter, workshop.pip, folder)
     if value not in package.hashes:
         raise _other_hash(package)
 
@@ -80,21 +80,23 @@ def _fetch(package: WheelPackage, interpreter: Interpreter, destination: Path, w
             return adopt(wanted, wheel, artifacts, cancelled=cancelled)
 
 
-def locate(package: WheelPackage, interpreter: Interpreter, pip: Pip) -> tuple[str, str]:
-    """Return URL and SHA-256 of a wheel, as pip finds it. Raise InfrastructureError with pip's reason."""
-    with tempfile.TemporaryDirectory(prefix="matrix-pip-") as folder:
-        report = Path(folder, "report.json")
-        command = [
-            "install",
-            "--dry-run",
-            "--ignore-installed",
-            "--report",
-            str(report),
-            "--target",
-            f"{folder}/unused",
-        ]
-        _call(pip, command, package, interpreter, Path(folder))
-        (item,) = json.loads(report.read_bytes())["install"]
+def locate(package: WheelPackage, interpreter: Interpreter, pip: Pip, folder: Path) -> tuple[str, str]:
+    """Return URL and SHA-256 of a wheel, as pip finds it. ``folder``: for temporary files.
+
+    Raise InfrastructureError with pip's reason.
+    """
+    report = folder / "report.json"
+    command = [
+        "install",
+        "--dry-run",
+        "--ignore-installed",
+        "--report",
+        str(report),
+        "--target",
+        f"{folder}/unused",
+    ]
+    _call(pip, command, package, interpreter, folder)
+    (item,) = json.loads(report.read_bytes())["install"]
     return address_of(item)
 
 
@@ -105,9 +107,9 @@ def _call(pip: Pip, command: list[str], package: WheelPackage, interpreter: Inte
     words = ["--no-deps", "--require-hashes", "--only-binary=:all:", "--requirement", str(requirements)]
     if Path(interpreter.path) != Path(sys.executable).resolve():
         words += options_for(interpreter.tag)
-    code, output = pip.call([*command, *words])
+    code, output = pip.call([*command, *words], folder)
     if code != 0:
-        raise _explained(package, output)
+        raise _explained(package, output, folder)
 
 
 def _other_hash(package: WheelPackage) -> InfrastructureError:
@@ -115,12 +117,12 @@ def _other_hash(package: WheelPackage) -> InfrastructureError:
     return InfrastructureError(f"{package.label} has another hash than in {lock}; not installed")
 
 
-def _explained(package: WheelPackage, output: str) -> InfrastructureError:
+def _explained(package: WheelPackage, output: str, folder: Path) -> InfrastructureError:
     """Return the error for a failed call of pip."""
     if "DO NOT MATCH THE HASHES" in output:
         return _other_hash(package)
     if "No space left" in output:
-        return DiskFullError(f"{package.label} cannot be installed: the disk is full ({tempfile.gettempdir()})")
+        return DiskFullError(f"{package.label} cannot be installed: the disk is full ({folder.parent})")
     if conflict := conflict_in(output):
         return InfrastructureError(
             f"{package.label} cannot be installed; pip reports a conflict: {conflict}. Take the constraint out of pip's "

@@ -91,6 +91,16 @@ def test_a_file_at_once(tmp_path: Path) -> None:
         write_text(tmp_path / "outside" / "x.txt", "")
 
 
+def test_what_a_killed_process_left_of_a_file_goes(tmp_path: Path) -> None:
+    """Not what a running one writes, nor what belongs to another file."""
+    left = "x.txt.999999999.new"
+    others = {f"x.txt.{os.getppid()}.new", "y.x.txt.999999999.new", "x.txt.mine.new", "999999999.new"}
+    for name in (left, *others):
+        (tmp_path / name).touch()
+    write_text(tmp_path / "x.txt", "")
+    assert {path.name for path in tmp_path.iterdir()} == {"x.txt", *others}
+
+
 def test_an_output_that_a_person_named(tmp_path: Path) -> None:
     """A device, a pipe and what a link leads to stay what they are, and a full disk leaves the old file."""
     (tmp_path / "theirs").write_text("before")

@@ -9,8 +9,9 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,10 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Write a file atomically. Raise InfrastructureError; UsageError for a file of the installed program."""
+    """Write a file atomically, and remove what killed processes left of it.
+
+    Raise InfrastructureError; UsageError for a file of the installed program.
+    """
     if path.is_relative_to(INSTALLED):
         raise UsageError(f"{path} belongs to the installed program; use --catalog DIR, or MATRIX_ROOT with a checkout")
     scratch = path.with_name(f"{path.name}.{os.getpid()}.new")
@@ -121,6 +125,23 @@ def write_file(path: Path, data: bytes) -> None:
     finally:
         with suppress(OSError):
             scratch.unlink()
+    with suppress(OSError):
+        _remove_unfinished(path)
+
+
+def _remove_unfinished(path: Path) -> None:
+    """Remove the temporary files for a file whose processes have ended. Raise OSError."""
+    start = f"{path.name}."
+    for name in _unfinished(path.parent):
+        process = name[len(start) : -len(".new")]
+        if name.startswith(start) and process.isdecimal() and not os.path.exists(f"/proc/{process}"):
+            path.with_name(name).unlink(missing_ok=True)
+
+
+@cache
+def _unfinished(folder: Path) -> Sequence[str]:
+    """Return the temporary files that a folder has when this process first writes there: to list a large one takes long."""
+    return [name for name in os.listdir(folder) if name.endswith(".new")]
 
 
 def append_line(log: Path, line: bytes) -> None:

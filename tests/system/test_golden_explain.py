@@ -35,6 +35,22 @@ def test_a_pattern_explains_each_test_that_has_a_tolerance(workspace: Workspace)
     ]
 
 
+def test_bounds_of_elements_are_measured(workspace: Workspace) -> None:
+    document = workspace(
+        "golden", "explain", "mlir/linalg-loops/x86_64/frontier_custom_op", "--format", "json"
+    ).document
+    (output,) = document["outputs"]
+    bounds = output["element_bounds"]
+    assert bounds["rationale"].startswith("derived from reference.py, per element")
+    assert 0 < bounds["median"] <= bounds["largest"] < 1e-3
+
+
+def test_no_layer_bounds_what_must_be_equal(workspace: Workspace) -> None:
+    text = workspace("golden", "explain", "mlir/linalg-loops/x86_64/argmax").stdout
+    assert "must be equal; no layer applies" in text
+    assert "tolerances.yaml" not in text
+
+
 def test_what_was_never_run_is_explained_all_the_same(copied: Workspace) -> None:
     assert copied.root is not None
     (copied.root / "golden" / "mlp" / "y.npy").unlink()

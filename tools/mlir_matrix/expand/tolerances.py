@@ -200,6 +200,11 @@ class ToleranceResolver:
             return document.outputs
         return {self.of(test, dtype).location: dtype for dtype in ("f64", "f16", "bf16", "f32")}.values()
 
+    def derived_outputs(self, test: Test) -> list[str]:
+        """Return the outputs of a test whose elements have bounds that are derived from the reference."""
+        outputs = self._catalog.workloads[test.workload].document.outputs
+        return [name for name in outputs if self._is_derived(test, name, self.of(test, name))]
+
     def _is_derived(self, test: Test, output: str, bound: Resolved) -> bool:
         """Return whether the bounds of the elements of an output are derived from the reference."""
         workload = self._catalog.workloads[test.workload].document

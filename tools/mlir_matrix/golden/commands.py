@@ -16,6 +16,7 @@ from mlir_matrix.base.files import write_file, write_output, write_text
 from mlir_matrix.base.names import check_known, is_glob, select_known
 from mlir_matrix.base.text import counted
 from mlir_matrix.catalog.catalog import Catalog, Entry
+from mlir_matrix.catalog.golden_files import is_sketched
 from mlir_matrix.catalog.models.base import FLOATS, Workload
 from mlir_matrix.cli import options
 from mlir_matrix.cli.output import note, show, show_each, used_pins, warn
@@ -262,12 +263,18 @@ def _find(current: Session, arguments: Sequence[str]) -> list[Test]:
 def _magnitudes(current: Session, test: Test, limits: Limits) -> tuple[Mapping[str, Mapping[str, object]], str]:
     """Return the median and the largest element of each golden, none if they cannot be read, and how a program was scaled."""
     workload, bounds = current.catalog.workloads[test.workload], None
+    tolerances = ToleranceResolver(current.catalog)
+    derived: list[str] = []
     if is_prepared(current.catalog, workload):
-        tolerances = ToleranceResolver(current.catalog)
         bounds = {dtype: bounds_of(current.catalog, tolerances.of(test, dtype)) for dtype in sorted(FLOATS)}
+    else:
+        outputs = workload.document.outputs
+        derived = [
+            name for name in tolerances.derived_outputs(test) if not is_sketched(workload.document, outputs[name])
+        ]
     pins = current.pins.override(test.pins) if test.pins else current.pins
     graph, action = plan_magnitudes(
-        current.catalog, workload, current.pins.reference("numpy"), pins=pins, bounds=bounds
+        current.catalog, workload, current.pins.reference("numpy"), pins=pins, bounds=bounds, derived=derived
     )
     results = run_graph(current, graph, limits=limits)
     scaled = "".join(str(each.result.metrics.get("scaled", "")) for each in results.values())

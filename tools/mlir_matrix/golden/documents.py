@@ -66,7 +66,7 @@ class ExplainedElements(TypedDict):
     rationale: str
     """Where they come from: ``derived …``, ``empirical: …`` or ``given by the test: …``."""
     median: float | None
-    """Null if no bound is finite, or if they are derived from ``reference.py``."""
+    """Null if no bound is finite, or if they are not measured."""
     largest: float | None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from mlir_matrix.actions.contract import Role
@@ -25,11 +25,17 @@ from mlir_matrix.expand.tolerances import BOUNDS, Resolved
 from mlir_matrix.plan.graph import Graph, Input, Produced
 from mlir_matrix.plan.parameters import file_of, label, sizes
 from mlir_matrix.plan.programs import add_prepared
-from mlir_matrix.plan.references import add_expected
+from mlir_matrix.plan.references import add_error_bounds, add_expected
 
 if TYPE_CHECKING:
     from mlir_matrix.compare.documents import Census, Verdict
-    from mlir_matrix.golden.documents import ExplainedLayer, ExplainedOutput, ExplainedSize, GoldenExplanation
+    from mlir_matrix.golden.documents import (
+        ExplainedElements,
+        ExplainedLayer,
+        ExplainedOutput,
+        ExplainedSize,
+        GoldenExplanation,
+    )
 
 _WIDTH = 110
 #: The sizes of expected values for which bounds are shown.
@@ -88,10 +94,16 @@ def declared(workload: Workload, magnitudes: Mapping[str, Mapping[str, Any]]) ->
 def _own(magnitudes: Mapping[str, Any], oracle: str | None) -> ExplainedOutput:
     """Return the facts about an output of a program in a foreign form. If elements have their own bounds, these count."""
     found: dict[str, Any] = {} if oracle is None else {"oracle": " ".join(oracle.split())}
-    if own := magnitudes.get("bound"):
-        sizes_of = {key: own.get(key) for key in ("median", "largest")}
-        found |= {"element_bounds": {"rationale": magnitudes["rationale"], **sizes_of}, "bounds": {}, "meaning": []}
+    if "rationale" in magnitudes:
+        own = _element_bounds(magnitudes["rationale"], magnitudes)
+        found |= {"element_bounds": own, "bounds": {}, "meaning": []}
     return cast("ExplainedOutput", found)
+
+
+def _element_bounds(rationale: str, magnitudes: Mapping[str, Any]) -> ExplainedElements:
+    """Return where the bounds of elements come from, and their sizes, which are None where they are not measured."""
+    own = magnitudes.get("bound", {})
+    return {"rationale": rationale, "median": own.get("median"), "largest": own.get("largest")}
 
 
 def _output(
@@ -130,11 +142,8 @@ def _output(
         },
     }
     if bound.derived and output.dtype in FLOATS and not exact:
-        found["element_bounds"] = {
-            "rationale": f"{DERIVED}; elements without such a bound:",
-            "median": None,
-            "largest": None,
-        }
+        rationale = f"{DERIVED}; elements without such a bound:"
+        found["element_bounds"] = _element_bounds(rationale, magnitudes)
         found["meaning"] = []
     return found
 
@@ -176,6 +185,19 @@ def tolerance_lines(document: GoldenExplanation) -> Iterator[str]:
 def _output_lines(output: ExplainedOutput) -> Iterator[str]:
     if output["compare"] == "exact":
         yield "must be equal; no layer applies"
+    else:
+        yield from _bounds_lines(output)
+    last = output["last"]
+    if last is None:
+        yield "Last verdict: none in the cache; matrix run makes one"
+    elif last["error_used"] is None:
+        yield f"Last verdict: {last['outcome']}, {last['reason']}"
+    else:
+        used = 100 * float(last["error_used"])
+        yield f"Last verdict: {last['outcome']}; the worst error takes {used:.3g} % of its bound"
+
+
+def _bounds_lines(output: ExplainedOutput) -> Iterator[str]:
     yield "Layers, from general to specific"
     others = [layer for layer in output["layers"] if _is_of_another_workload(layer)]
     if others:
@@ -196,14 +218,6 @@ def _output_lines(output: ExplainedOutput) -> Iterator[str]:
         size = "" if row["at"] == "zero" else f", {row['size']:.3g}"
         ulp = "" if row["ulp"] is None else f", {row['ulp']:.3g} units of its last place"
         yield f"  {_AT[row['at']]}{size}: at most {row['bound']:.3g}{ulp}"
-    last = output["last"]
-    if last is None:
-        yield "Last verdict: none in the cache; matrix run makes one"
-    elif last["error_used"] is None:
-        yield f"Last verdict: {last['outcome']}, {last['reason']}"
-    else:
-        used = 100 * float(last["error_used"])
-        yield f"Last verdict: {last['outcome']}; the worst error takes {used:.3g} % of its bound"
 
 
 def _reasons(output: ExplainedOutput) -> Iterator[str]:
@@ -234,10 +248,12 @@ def plan_magnitudes(
     *,
     pins: Pins | None = None,
     bounds: Mapping[str, Bounds] | None = None,
+    derived: Collection[str] = (),
 ) -> tuple[Graph, str]:
     """Return the graph that measures a workload's goldens, and its action; its output is ``magnitudes``.
 
-    For a program in a foreign form, give the ``pins`` that prepare it and the ``bounds`` of each dtype.
+    For a program in a foreign form, give the ``pins`` that prepare it and the ``bounds`` of each dtype. ``derived``: the outputs
+    whose elements have their own bounds.
     """
     graph = Graph()
     params: NoParams | ProgramJudgeParams = {}
@@ -253,6 +269,9 @@ def plan_magnitudes(
             Role.GOLDEN.of(name): file_of(catalog, workload.root, workload.golden / f"{name}.npy", optional=True)
             for name in workload.document.outputs
         }
+    if derived:
+        error = add_error_bounds(graph, catalog, workload, environment)
+        inputs |= {Role.BOUND.of(name): Produced(error, Role.BOUND.of(name)) for name in derived}
     action = graph.add(
         f"magnitudes/{label(workload)}",
         tool="magnitudes",

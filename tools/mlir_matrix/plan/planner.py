@@ -29,7 +29,7 @@ from mlir_matrix.plan.parameters import (
 )
 from mlir_matrix.plan.programs import is_prepared
 from mlir_matrix.plan.properties import PropertyPlanner, Tolerate
-from mlir_matrix.plan.references import add_expected, add_reference
+from mlir_matrix.plan.references import add_error_bounds, add_expected
 
 #: One object that many actions share.
 _NO_PARAMS: NoParams = {}
@@ -181,10 +181,7 @@ class Planner:
 
     def derived(self, workload: Entry[Workload], draw: int = 0) -> str:
         """Add the action that derives the bound of each element of a workload's outputs."""
-        graph, numpy = self.graph, self._numpy
-        return add_reference(
-            graph, self._catalog, workload, numpy, draw=draw, tool="forward_error", stage=Stage.JUDGE, likely=True
-        )
+        return add_error_bounds(self.graph, self._catalog, workload, self._numpy, draw)
 
     def _new_goldens(self, workload: Entry[Workload]) -> Mapping[str, Input]:
         if workload.document.golden == "computed":

@@ -49,6 +49,13 @@ def add_reference(
     )
 
 
+def add_error_bounds(graph: Graph, catalog: Catalog, workload: Entry[Workload], environment: str, draw: int = 0) -> str:
+    """Add the action that derives the bound of each element of a workload's outputs, by which tests are judged."""
+    return add_reference(
+        graph, catalog, workload, environment, draw=draw, tool="forward_error", stage=Stage.JUDGE, likely=True
+    )
+
+
 def add_expected(
     graph: Graph,
     catalog: Catalog,

@@ -134,6 +134,57 @@ def test_wrong_numbers_of_many_workloads_are_the_fault_of_what_they_share() -> N
     assert found["title"].startswith("tile: 6 of 6 tests that go through tile fail when they run: y: 0 of 9")
 
 
+def test_steps_that_nothing_tells_apart_are_not_accused() -> None:
+    """Their pipeline is, if no other test goes through them."""
+    wrong = several(6, "jax/fast/t/w#", "mismatch", "judge/w#", "y: # of 9 elements are wrong", next="bisect")
+    wrong = [replace(each, steps=["tile", "unroll", "object"]) for each in wrong]
+    passing = [replace(result("jax/fast/t/z"), steps=["tile", "unroll", "object"]), *several(6, "jax/loops/t/w#")]
+    (found,) = causes_of([*wrong, *passing])
+    assert (found["kind"], found["name"], found["file"]) == ("pipeline", "fast", "recipes/pipelines/fast.yaml")
+    assert found["title"].startswith("fast: 6 of 7 tests that go through tile or unroll fail when they run: y: 0")
+    assert found["next"] == "bisect"
+    shared = [*wrong[:3], *(replace(each, pipeline="other") for each in wrong[3:])]
+    (found,) = causes_of([*shared, *passing])
+    assert (found["kind"], found["name"], "file" in found) == ("several", "tile or unroll", False)
+    assert found["title"].startswith("tile or unroll: 6 of 7 tests that go through them fail when they run: y: 0")
+    elsewhere = replace(result("jax/fast/t/y"), steps=["object"])
+    (found,) = causes_of([*wrong, *passing, elsewhere])
+    assert found["kind"] == "several"
+
+
+def test_two_steps_with_wrong_numbers_are_two_causes() -> None:
+    wrong = [
+        replace(each, steps=["bufferize", step, "object"])
+        for step in ("tile", "unroll")
+        for each in several(4, f"jax/{step}/t/w#", "mismatch", "judge/w#", "y: wrong")
+    ]
+    causes = causes_of([*wrong, *several(9, "jax/loops/t/w#")])
+    assert sorted((each["kind"], each["name"]) for each in causes) == [("step", "tile"), ("step", "unroll")]
+
+
+def test_programs_that_fail_in_several_ways_accuse_no_step() -> None:
+    ways = (
+        ("crashed", "SIGFPE"), ("timed-out", "more than 4 s"), ("run-failed", "x"), ("mismatch", "y: wrong"),
+        ("crashed", "SIGSEGV"),
+    )  # fmt: skip
+    failed = [
+        result(f"mlir/fast/t/w{n}", outcome, f"run/w{n}", reason, signal=reason * (outcome == "crashed"))
+        for n, (outcome, reason) in enumerate(ways)
+    ]
+    causes = causes_of([*failed, *several(2, "jax/loops/t/w#")])
+    assert sorted((each["kind"], each["name"]) for each in causes) == [("workload", f"w{n}") for n in range(5)]
+    crashed = several(4, "mlir/fast/t/w#", "crashed", "run/w#", "SIGFPE while at stage run", signal="SIGFPE")
+    (found,) = causes_of([*crashed, *several(2, "jax/loops/t/w#")])
+    assert len(found["tests"]) == 4
+
+
+def test_weak_outputs_that_a_suite_refuses_accuse_no_step() -> None:
+    output = {"name": "y", "outcome": "mismatch", "reason": "weak: zeros", "weak": ["all zeros"], "measurable": False}
+    verdict: Any = {"outcome": "mismatch", "reason": "weak: zeros", "outputs": [output], "metrics": {}}
+    failed = several(4, "jax/fast/t/w#", "mismatch", "judge/w#", "weak: zeros", verdict=verdict)
+    assert {each["kind"] for each in causes_of(failed)} == {"workload"}
+
+
 def test_wrong_numbers_of_one_workload_are_its_own() -> None:
     wrong = [
         result(f"{name}/loops/t/a", "mismatch", "judge/a", "y: 3 of 9 elements are wrong") for name in ("jax", "onnx")

@@ -18,16 +18,20 @@ from mlir_matrix.base.digest import digest_value
 from mlir_matrix.base.names import MEMBER
 from mlir_matrix.base.text import shortened
 from mlir_matrix.results.cause_globs import RanTests
-from mlir_matrix.results.results import TestResult
-from mlir_matrix.results.signature import behaviour, shape
+from mlir_matrix.results.results import TestResult, is_refused
+from mlir_matrix.results.signature import Signature, behaviour, shape
 
 if TYPE_CHECKING:
     from mlir_matrix.results.documents import Cause
 
-Kind: TypeAlias = Literal["step", "importer", "target", "workload", "expectation", "infrastructure"]
+Kind: TypeAlias = Literal[
+    "step", "pipeline", "several", "importer", "target", "workload", "expectation", "infrastructure"
+]
 #: The file of a suspect. The name of an expectation is a position, which begins with its file.
 _FILES: dict[Kind, str] = {
     "step": "recipes/steps/{}/step.yaml",
+    "pipeline": "recipes/pipelines/{}.yaml",
+    "several": "",
     "importer": "matrix/frameworks/{}/framework.yaml",
     "target": "matrix/targets/{}/target.yaml",
     "workload": "matrix/workloads/{}/workload.yaml",
@@ -48,12 +52,12 @@ class Suspect(NamedTuple):
     """What may be behind failures."""
 
     kind: Kind
-    #: A step, framework, target or workload; the position of a rule; empty for infrastructure.
+    #: A step, pipeline, framework, target or workload; the position of a rule; several names; empty for infrastructure.
     name: str
 
     @property
     def file(self) -> str:
-        """Return its file, relative to the catalog that has it; empty for infrastructure."""
+        """Return its file, relative to the catalog that has it; empty for infrastructure, and for several."""
         name, member, _ = self.name.partition(MEMBER)
         if self.kind == "target":
             name, _, _ = name.partition("+")
@@ -207,11 +211,11 @@ class _UnderTest:
     def __init__(self, results: Iterable[TestResult], failing: Iterable[TestResult]) -> None:
         #: Failing tests without evidence so far.
         self.left = [each for each in failing if suspect_of(each).kind not in ("infrastructure", "expectation")]
+        self._passing = [each for each in results if each.outcome == Outcome.PASS and each.expected]
         #: How many tests reached each step, importer and target, how many of them failed, and how many failed there.
-        passing = [each for each in results if each.outcome == Outcome.PASS and each.expected]
         self._failed = Counter(suspect for each in self.left for suspect in route(each))
-        self._reached = self._failed + Counter(suspect for each in passing for suspect in route(each))
-        on_target = (each for each in (*passing, *self.left) if suspect_of(each).kind in ("target", "workload"))
+        self._reached = self._failed + Counter(suspect for each in self._passing for suspect in route(each))
+        on_target = (each for each in (*self._passing, *self.left) if suspect_of(each).kind in ("target", "workload"))
         self._reached += Counter(Suspect("target", each.target) for each in on_target)
         self._there = Counter(map(suspect_of, self.left))
         #: Steps with an IR test that fails.
@@ -221,8 +225,7 @@ class _UnderTest:
     def joined(self) -> list[_Group]:
         """Return the groups for which there is evidence; ``left`` are the other tests."""
         self._take_by_step()
-        while self._take_wrong_numbers():
-            pass
+        self._take_by_what_they_share()
         self._take_by_workload()
         return [
             _Group(suspect, each.results, _common_identity(suspect, each.results), each.words)
@@ -270,12 +273,23 @@ class _UnderTest:
         """Return whether a step's IR test fails, and most tests that go through the step fail, too."""
         return suspect in self._checked and 2 * self._failed[suspect] > self._reached[suspect]
 
-    def _take_wrong_numbers(self) -> bool:
-        """Take the tests that fail while or after they run, if most tests of one step do. Return whether there is such a step.
+    def _take_by_what_they_share(self) -> None:
+        """Take the tests that fail in one way while or after they run, if most tests of one step do."""
+        ways = defaultdict[Signature, list[TestResult]](list)
+        for result in self.left:
+            if suspect_of(result).kind == "workload" and not is_refused(result):
+                ways[_way(result)].append(result)
+        gone = set[int]()
+        for failing in ways.values():
+            while taken := self._take_most([result for result in failing if id(result) not in gone]):
+                gone |= taken
+        self.left = [result for result in self.left if id(result) not in gone]
 
-        Of several such steps, take the one that failing tests have most in common, and passing tests least (Ochiai).
+    def _take_most(self, failing: Sequence[TestResult]) -> set[int]:
+        """Take the tests of a step, if most of its tests are failing ones. Return their ids, none if there is no such step.
+
+        Of several such steps, it is the one that failing tests have most in common, and passing tests least (Ochiai).
         """
-        failing = [result for result in self.left if suspect_of(result).kind == "workload"]
         failed, workloads = Counter[Suspect](), defaultdict[Suspect, set[str]](set)
         for result in failing:
             for suspect in route(result):
@@ -287,16 +301,37 @@ class _UnderTest:
             if len(workloads[suspect]) >= _FEW_WORKLOADS and self._are_most(number, suspect)
         }
         if not scores:
-            return False
+            return set()
         highest = max(scores.values())
         best = [suspect for suspect, score in scores.items() if score == highest]
         taken = [result for result in failing if best[0] in route(result)]
+        # Another one with other tests is another fault.
+        best = [suspect for suspect in best if all(suspect in route(result) for result in taken)]
         names = " or ".join(suspect.name for suspect in best)
-        words = f"{len(taken)} of {self._reached[best[0]]} tests that go through {names} fail when they run"
-        self._found[best[0]] = _Evidence(words, taken)
-        gone = {id(result) for result in taken}
-        self.left = [result for result in self.left if id(result) not in gone]
-        return True
+        suspect = self._behind(best, names, taken)
+        through = "them" if suspect.kind == "several" else names
+        words = f"{len(taken)} of {self._reached[best[0]]} tests that go through {through} fail when they run"
+        for result in taken:
+            self._take(result, suspect, words)
+        return set(map(id, taken))
+
+    def _behind(self, best: Sequence[Suspect], names: str, taken: Sequence[TestResult]) -> Suspect:
+        """Return one suspect for those that nothing tells apart: the pipeline, if no other test goes through them."""
+        if len(best) == 1:
+            return best[0]
+        pipeline = taken[0].pipeline
+        is_only = all(each.pipeline == pipeline for each in taken) and all(
+            (each.pipeline == pipeline) == (best[0] in route(each)) for each in self._passing
+        )
+        return Suspect("pipeline", pipeline) if is_only else Suspect("several", names)
+
+
+def _way(result: TestResult) -> Signature:
+    """Return how a test fails that runs: all wrong numbers are one way."""
+    if result.outcome == Outcome.MISMATCH:
+        return Signature(outcome=result.outcome)
+    # The name of the action has the workload.
+    return replace(behaviour(result), step="")
 
 
 def route(result: TestResult) -> list[Suspect]:

@@ -173,10 +173,12 @@ class Cause(TypedDict):
 
     key: str
     """What identifies the cause; equal in another run in which tests fail in the same way."""
-    kind: Literal["step", "importer", "target", "workload", "expectation", "infrastructure"]
-    """What is suspected. `expectation`: tests pass that a rule expects to fail."""
+    kind: Literal["step", "pipeline", "several", "importer", "target", "workload", "expectation", "infrastructure"]
+    """What is suspected. `several`: steps, or a framework and steps, that nothing tells apart. `pipeline`: the same,
+    and all their tests are of this pipeline. `expectation`: tests pass that a rule expects to fail."""
     name: str
-    """The step, framework, target or workload, or the position of the rule; empty for `infrastructure`."""
+    """The step, pipeline, framework, target or workload, or several joined by ` or `, or the position of the rule;
+    empty for `infrastructure`."""
     file: NotRequired[str]
     """The file that defines it, in which tests fail, or that alone changed; relative to its catalog, absent if unknown."""
     title: str

@@ -213,6 +213,12 @@ def weak_words(weak: Mapping[str, Sequence[str]]) -> str:
     return "; ".join(f"{name}: {' and '.join(passes)}" for name, passes in weak.items())
 
 
+def is_refused(result: TestResult) -> bool:
+    """Return whether the outputs of a test are right, and its suite refuses them because they are weak."""
+    outputs = result.verdict["outputs"] if result.verdict else ()
+    return any(each["outcome"] == "mismatch" and "weak" in each for each in outputs)
+
+
 def outcomes_digest(results: Iterable[TestResult]) -> str:
     """Return the SHA-256 of the sorted identifiers and outcomes of tests."""
     lines = sorted(f"{result.id} {result.outcome}\n" for result in results)

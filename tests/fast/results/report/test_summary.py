@@ -119,6 +119,18 @@ def test_what_two_pipelines_share_is_told_once(capsys: pytest.CaptureFixture[str
     assert text.count("lower-failed jax/") == text.count("  repeat: again\n") == 2
 
 
+def test_verbose_has_each_reason_within_a_cause_once(capsys: pytest.CaptureFixture[str]) -> None:
+    step: Any = {"name": "s", "action": "s-1"}
+    reasons = ("s: no pattern converts 'a.b'", "s: crashes at 1", "s: crashes at 2", "s: no pattern converts 'a.b'")
+    failed = [
+        replace(result(name, ""), outcome="lower-failed", expected=False, reason=reason, step=step)
+        for name, reason in zip("abcd", reasons, strict=True)
+    ]
+    text = told(Run(results=failed), capsys, verbose=True)
+    assert text.count("\n  also:   lower-failed jax/loops/x86_64/b: s: crashes at 1\n") == text.count("also:") == 1
+    assert "also:" not in told(Run(results=failed), capsys)
+
+
 def test_each_test_has_a_line_and_the_slowest_come_last(capsys: pytest.CaptureFixture[str]) -> None:
     """What came from the cache took no time, and what did not run has no line."""
     took = [replace(result(name, 0.1), duration_s=seconds) for name, seconds in (("a", 1.0), ("b", 3.25), ("c", 2.0))]

@@ -14,7 +14,7 @@ from mlir_matrix.actions.runtime.programs import shortened
 from mlir_matrix.base.text import counted, minute
 from mlir_matrix.results.cause_globs import abridged_globs
 from mlir_matrix.results.results import Run, TestResult
-from mlir_matrix.results.signature import shape
+from mlir_matrix.results.signature import behaviour, shape
 
 if TYPE_CHECKING:
     from mlir_matrix.results.documents import Cause, ChangedSince
@@ -38,6 +38,8 @@ def cause_lines(run: Run, most: int | None = None) -> list[Text]:
     lines: list[Text] = []
     for number, cause in enumerate(run.causes):
         block = list(_block(cause, results))
+        if most is None:
+            block += _others(cause, results)
         if most is not None and number and len(lines) + len(block) + _BRIEF + _WITH_NEXT > most:
             return [*lines, *_brief(run.causes[number:])]
         lines += block
@@ -62,7 +64,7 @@ def _block(cause: Cause, results: Mapping[str, TestResult]) -> Iterator[Text]:
     tests = [results[test] for test in cause["tests"]]
     example = results[cause["example"]]
     yield Text()
-    few_alike = len(tests) <= _LISTED and len({(each.outcome, shape(each.reason)) for each in tests}) == 1
+    few_alike = len(tests) <= _LISTED and len(set(map(_look, tests))) == 1
     if few_alike:
         for each in tests:
             yield Text.assemble((each.outcome, "bold red"), " ", (each.id, "bold"))
@@ -82,6 +84,24 @@ def _block(cause: Cause, results: Mapping[str, TestResult]) -> Iterator[Text]:
     following = cause.get("next", example.repeat)
     if following != example.repeat:
         yield Text(f"  next:   {following}")
+
+
+def _others(cause: Cause, results: Mapping[str, TestResult]) -> Iterator[Text]:
+    """Return a line for each other look of the failures of a cause, with one test that has it."""
+    seen = {_look(results[cause["example"]])}
+    for test in cause["tests"]:
+        result = results[test]
+        if _look(result) not in seen:
+            seen.add(_look(result))
+            yield Text(f"  also:   {result.outcome} {result.id}: {' '.join(result.reason.split())}")
+
+
+def _look(result: TestResult) -> tuple[str, ...]:
+    """Return what failures that look alike have in common."""
+    if result.outcome == Outcome.MISMATCH and result.verdict is not None:
+        # The reason has the values of an element.
+        return result.outcome, *behaviour(result).details
+    return result.outcome, shape(result.reason)
 
 
 def _details(example: TestResult, reason: str) -> Iterator[Text]:

@@ -26,6 +26,10 @@ def result(outcome: str, stage: str = "judge", framework: str = "jax", pipeline:
         (result("mismatch", step={"name": "no-loops", "action": ""}), "reduce jax/p/t/w"),
         (result("mismatch", id="mlir/p/ir/w", target="ir", framework="mlir"), "ir --all mlir/p/ir/w"),
         (result("lower-failed", "lower", step={"name": "s", "action": ""}), "reduce jax/p/t/w"),
+        (
+            result("lower-failed", "lower", step={"name": "s", "action": ""}, reason="s: the pass pipeline does not parse: x"),
+            "explain jax/p/t/w",
+        ),
         (result("timed-out", "run", step={"name": "run/w", "action": ""}), "ir --all jax/p/t/w"),
         (result("codegen-failed", "codegen", step={"name": "link", "action": ""}), "ir --all jax/p/t/w"),
         (result("crashed", "lower", step={"name": "s", "action": ""}), "bisect jax/p/t/w"),

@@ -39,6 +39,9 @@ def _words(result: TestResult) -> list[str]:
     # The verb ir knows no link.
     if step == "link" or step.startswith("run/"):
         return ["ir", "--all"]
+    if result.reason.startswith(f"{step}: the pass pipeline does not parse"):
+        # The program is not at fault. This shows the passes with their parameters, and where they stand.
+        return ["explain"]
     # Other actions than those of steps have names with a slash.
     if step and "/" not in step and (is_compiler or result.verdict is None):
         return ["reduce"]

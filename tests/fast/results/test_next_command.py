@@ -11,6 +11,8 @@ from mlir_matrix.results.next_command import with_next
 from mlir_matrix.results.results import TestResult
 
 VERDICT = {"outcome": "mismatch", "reason": "", "outputs": [], "metrics": {}}
+WEAK = {**VERDICT, "outputs": [{"name": "y", "outcome": "mismatch", "reason": "weak: zeros", "weak": ["all zeros"]}]}
+PARTLY = {**VERDICT, "outputs": [{"name": "y", "outcome": "pass", "reason": "", "weak": ["all zeros"]}]}
 
 
 def result(outcome: str, stage: str = "judge", framework: str = "jax", pipeline: str = "p", **more: Any) -> TestResult:
@@ -23,6 +25,8 @@ def result(outcome: str, stage: str = "judge", framework: str = "jax", pipeline:
     ("failed", "command"),
     [
         (result("mismatch", verdict=VERDICT), "bisect --over steps jax/p/t/w"),
+        (result("mismatch", verdict=WEAK), "golden explain jax/p/t/w"),
+        (result("mismatch", verdict=PARTLY), "bisect --over steps jax/p/t/w"),
         (result("mismatch", step={"name": "no-loops", "action": ""}), "reduce jax/p/t/w"),
         (result("mismatch", id="mlir/p/ir/w", target="ir", framework="mlir"), "ir --all mlir/p/ir/w"),
         (result("lower-failed", "lower", step={"name": "s", "action": ""}), "reduce jax/p/t/w"),

@@ -8,7 +8,7 @@ from dataclasses import replace
 from mlir_matrix.actions.outcomes import Outcome, Stage
 from mlir_matrix.results.cost_text import costs_that_are
 from mlir_matrix.results.repeats import without_copy
-from mlir_matrix.results.results import TestResult
+from mlir_matrix.results.results import TestResult, is_refused
 
 #: A function that returns the command of another verb (its words) for a test, with the options of the run.
 Command = Callable[[Sequence[str], str], str]
@@ -45,8 +45,13 @@ def _words(result: TestResult) -> list[str]:
     # Other actions than those of steps have names with a slash.
     if step and "/" not in step and (is_compiler or result.verdict is None):
         return ["reduce"]
-    if result.outcome != Outcome.MISMATCH or result.verdict is None:
-        return []
+    return _of_mismatch(result) if result.outcome == Outcome.MISMATCH and result.verdict is not None else []
+
+
+def _of_mismatch(result: TestResult) -> list[str]:
+    """Return a verb and its options for outputs that differ from the expected ones."""
+    if is_refused(result):
+        return ["golden", "explain"]
     if result.tested_property:
         return ["explain"]
     return ["bisect", "--over", "steps"]

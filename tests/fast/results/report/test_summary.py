@@ -148,6 +148,13 @@ def test_each_test_has_a_line_and_the_slowest_come_last(capsys: pytest.CaptureFi
     assert lines[-1].startswith("all as expected; ")
 
 
+def test_none_is_slowest_where_all_came_from_the_cache(capsys: pytest.CaptureFixture[str]) -> None:
+    run = Run(results=[replace(result("a", 0.1), cached=True), replace(result("b", ""), outcome="skipped")])
+    assert "\nslowest\n  none: all results came from the cache\n" in told(run, capsys, slowest=2)
+    assert "slowest" not in told(run, capsys)
+    assert "slowest" not in told(Run(results=run.results[1:]), capsys, slowest=2)
+
+
 def test_what_a_pattern_matches_and_cannot_run_is_counted_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     left = [
         replace(result(name, ""), pipeline=name, outcome="unsupported", stage="", reason=f"no {name}")

@@ -59,10 +59,13 @@ def print_summary(
     print_lines([*lines, *map(escape, left_out)], stderr=stderr)
 
 
-def _slowest(results: Iterable[TestResult], count: int) -> list[TestResult]:
-    """Return the tests that took longest; those from the cache took no time in this run."""
-    ran = [result for result in results if result.outcome not in NOT_RUN and not result.cached]
-    return sorted(ran, key=lambda result: -result.duration_s)[:count]
+def _slowest(results: Iterable[TestResult], count: int) -> list[str]:
+    """Return lines of the tests that took longest; those from the cache took no time in this run."""
+    with_results = [result for result in results if result.outcome not in NOT_RUN]
+    ran = [result for result in with_results if not result.cached]
+    if count and with_results and not ran:
+        return ["none: all results came from the cache"]
+    return _each_test(sorted(ran, key=lambda result: -result.duration_s)[:count])
 
 
 def _each_test(results: Iterable[TestResult]) -> list[str]:
@@ -84,7 +87,7 @@ def _lines(run: Run, pins: Mapping[str, str], slowest: int, *, brief: bool, verb
         # What is not as expected matters more than what does not run.
         brief = True
     notes = [*_not_run(results, brief=brief), *_notes(results)]
-    end = [*section("slowest", _each_test(_slowest(results, slowest))), *_last_lines(run, len(wrong), pins)]
+    end = [*section("slowest", _slowest(results, slowest)), *_last_lines(run, len(wrong), pins)]
     if verbose:
         return [*_cells(results, most_idle=_IDLE), *notes, *cause_lines(run), *end]
     room = _LINES - len(notes) - len(end)

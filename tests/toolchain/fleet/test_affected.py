@@ -283,6 +283,23 @@ def test_what_is_no_longer_planned_is_named(repository: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("in_git", [True, False])
+def test_a_catalog_outside_the_repository_is_named(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_git: bool
+) -> None:
+    shutil.copytree(repository / "matrix/workloads/mlp", tmp_path / "matrix/workloads/mlp2")
+    shutil.copytree(repository / "golden/mlp", tmp_path / "golden/mlp2")
+    if in_git:
+        git(tmp_path, "init", "-q")
+    monkeypatch.chdir(repository)
+    session = session_of([repository, tmp_path], find_home())
+    there = "run matrix there to compare them" if in_git else "it is in no git repository"
+    for name, notes in (("mlp", []), ("mlp2", [f"changes of {tmp_path} are not compared; {there}"])):
+        arguments = [f"jax/linalg-loops/x86_64/{name}"]
+        tests = list(choose(session.catalog, arguments).tests())
+        assert affected_since(session, arguments, tests, find_revision("HEAD", session.catalog.roots)).notes == notes
+
+
 def test_what_a_machine_pins_is_no_part_of_the_other_plan(repository: Path) -> None:
     """The pins of now make both plans, so they are equal."""
     machine = repository / "matrix" / "machines" / "x86-64-builder.yaml"

@@ -13,7 +13,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -82,8 +82,8 @@ def find_revision(name: str, roots: Sequence[Path]) -> Revision:
     """
     places: dict[Path, dict[int, str]] = {}
     for number, root in enumerate(roots):
-        folder = local_folder(os.path.realpath(root))
-        if folder is not None and folder.name == ".git":
+        folder = _work_tree(root)
+        if folder is not None:
             places.setdefault(folder, {})[number] = os.path.relpath(os.path.realpath(root), folder.parent)
     here = local_folder(os.path.realpath("."))
     if here is None or here not in places:
@@ -102,6 +102,12 @@ def find_revision(name: str, roots: Sequence[Path]) -> Revision:
     return Revision(repository=repository, commit=commit, places=places[here])
 
 
+def _work_tree(root: Path) -> Path | None:
+    """Return the git folder of the work tree that contains a catalog."""
+    folder = local_folder(os.path.realpath(root))
+    return folder if folder is not None and folder.name == ".git" else None
+
+
 def affected_since(session: Session, arguments: Sequence[str], tests: Sequence[Test], revision: Revision) -> Affected:
     """Return which of the tests that these arguments choose can be affected by what changed since a revision."""
     short = revision.commit[:12]
@@ -111,7 +117,7 @@ def affected_since(session: Session, arguments: Sequence[str], tests: Sequence[T
             plan, now = planned_state(session, tests)
             answer = process.communicate()[0]
         said = (folder / "errors").read_text(errors="replace").strip().splitlines() or ["no message"]
-    before, notes = _NO_STATE, list(program.notes)
+    before, notes = _NO_STATE, [*_not_compared(session, tests, revision), *program.notes]
     if process.returncode == 0:
         before = json.loads(answer)
     elif process.returncode == UsageError.exit_code:
@@ -125,6 +131,20 @@ def affected_since(session: Session, arguments: Sequence[str], tests: Sequence[T
     reasons = dict.fromkeys(now["tests"], why_all(program.cause)) if program.cause else {}
     reasons |= {test: f"{why} since {short}" for test, why in changes(plan, now, before).items()}
     return Affected(reasons=reasons, notes=notes, plan=plan)
+
+
+def _not_compared(session: Session, tests: Iterable[Test], revision: Revision) -> Iterator[str]:
+    """Name the catalogs that have workloads or steps under test, but are not in the repository of a revision."""
+    catalog = session.catalog
+    tested = {
+        (catalog.steps[test.pipeline] if test.is_ir else catalog.workloads[test.workload]).root
+        for test in tests
+        if test.selected
+    }
+    for number, root in enumerate(catalog.roots):
+        if root in tested and number not in revision.places:
+            there = "it is in no git repository" if _work_tree(root) is None else "run matrix there to compare them"
+            yield f"changes of {root} are not compared; {there}"
 
 
 def concerns_all(number: int, path: str) -> bool:

@@ -20,7 +20,7 @@ from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.select import choose
 from mlir_matrix.fleet.affected import Affected, affected_since, find_revision
-from mlir_matrix.fleet.changed_files import affected_by
+from mlir_matrix.fleet.changed_files import affected_by, check_files
 from mlir_matrix.fleet.selection import select
 from mlir_matrix.plan.request import SelectionOptions
 from mlir_matrix.plan.session import session_of
@@ -258,6 +258,14 @@ def test_users_of_a_file(repository: Path, unchanged: Session, file: str, affect
     assert {*found.reasons} == {test.id for test in tests if affected(test)}
     assert not found.notes
     assert affected_by(unchanged, tests, [Path("/nowhere/x.md")]).notes == ["1 file in no catalog: /nowhere/x.md"]
+
+
+def test_a_file_that_is_not_there_was_deleted_or_never_was(repository: Path, unchanged: Session) -> None:
+    shutil.rmtree(repository / "matrix" / "workloads" / "mlp")
+    check_files([repository / "matrix/workloads/mlp/jax.py", repository / "golden/mlp", Path("/")])
+    for name in (repository / "matrix/workloads/mlp/jaxx.py", Path("/nowhere/x.md")):
+        with pytest.raises(UsageError, match=f"--changed {name}: there is no such file"):
+            select(unchanged, [SUITE], SelectionOptions(changed=(name,)))
 
 
 def test_a_quarantine_is_an_expectation(repository: Path) -> None:

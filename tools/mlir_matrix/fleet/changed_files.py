@@ -6,12 +6,14 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from mlir_matrix.base.names import split_pins
+from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.names import printable, split_pins
 from mlir_matrix.base.text import counted
 from mlir_matrix.catalog.catalog import REFERENCE, Entry
 from mlir_matrix.catalog.load import COSTS, QUARANTINE, TOLERANCES
 from mlir_matrix.catalog.models.base import Document
 from mlir_matrix.environments.session import Session
+from mlir_matrix.environments.source.repository import Repository, local_folder
 from mlir_matrix.execute.keys import tool_modules
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.quarantine import ActiveQuarantine
@@ -67,6 +69,19 @@ def affected_by(session: Session, tests: Sequence[Test], files: Iterable[Path]) 
     found = reasons | changes(plan, now, before)
     notes = [f"{counted(len(outside), 'file')} in no catalog: {outside[0]}"] if outside else []
     return Affected(reasons={test: found[test] for test in uses if test in found}, notes=notes, plan=plan)
+
+
+def check_files(files: Iterable[Path]) -> None:
+    """Raise UsageError for a file that is not there, unless git knows it: a change may have deleted it."""
+    for file in files:
+        if os.path.lexists(file):
+            continue
+        real = Path(os.path.realpath(file.parent), file.name)
+        # Its folder may be deleted, too.
+        folder = next(each for each in real.parents if each.is_dir())
+        git = local_folder(str(folder))
+        if git is None or not Repository(str(folder), git).had(real):
+            raise UsageError(f"--changed {printable(str(file))}: there is no such file, and git knows no deleted one")
 
 
 def _place(roots: Sequence[Path], file: Path) -> tuple[int | None, str]:

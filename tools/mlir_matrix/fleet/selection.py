@@ -19,7 +19,7 @@ from mlir_matrix.environments.machine import HOST, x86_level
 from mlir_matrix.expand.select import choose, granted, is_suite
 from mlir_matrix.expand.suite import expand, varied
 from mlir_matrix.fleet.affected import affected_since, find_revision
-from mlir_matrix.fleet.changed_files import affected_by
+from mlir_matrix.fleet.changed_files import affected_by, check_files
 from mlir_matrix.fleet.choose import Left, MachineChoice, actions_at_once, choose_for, left_out, timed_actions
 from mlir_matrix.fleet.durations import Estimates, read_snapshot, read_summary
 from mlir_matrix.fleet.machines import find_machine
@@ -263,6 +263,7 @@ def _by_change(
         found = affected_since(current, arguments, chosen, revision)
         what = f"since {revision.commit[:12]}"
     else:
+        check_files(options.changed)
         change["files"] = [str(file) for file in options.changed]
         found = affected_by(current, chosen, options.changed)
         what = f"of {counted(len(options.changed), 'file')}"

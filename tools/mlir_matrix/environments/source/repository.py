@@ -149,6 +149,14 @@ class Repository:
         found = [path for each in (words, new) for path in self.git(tree, *each).split("\0") if path]
         return sorted(os.path.relpath(self.top / path, folder) for path in found)
 
+    def had(self, file: Path) -> bool:
+        """Return whether a commit of a clone has a file, or may have: its history may be cut off. No if git fails."""
+        path = f":(literal){os.path.relpath(file, self.top)}"
+        try:
+            return self.is_shallow or bool(self.git("log", "--all", "-1", "--format=%H", "--", path))
+        except GitError:
+            return False
+
     def write_files(self, commit: str, paths: Sequence[str], folder: Path) -> None:
         """Write the files of a commit below some of its paths into a new folder, as a checkout does. Raise GitError."""
         there = self.git("ls-tree", "--name-only", "-z", commit, "--", *paths).split("\0")[:-1]

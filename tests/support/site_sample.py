@@ -258,6 +258,7 @@ def _cause(
         "first_bad": cast_run(first),
         "commits": commits,
         "pins": {},
+        "inputs_differ": True,
         "bisect": "",
         "bisect_notes": [],
     }

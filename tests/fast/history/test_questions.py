@@ -221,6 +221,23 @@ def test_the_nearest_releases_of_builds_are_bisected(store: Store) -> None:
     assert line in answered(store)
 
 
+@pytest.mark.parametrize(
+    ("commit", "digests", "more", "line"),
+    [
+        ("", "aa", {}, "no recorded input differs; see: matrix history show --flaky"),
+        ("", "ab", {}, "its inputs differ; which files is not known, because /catalog is not in git"),
+        ("c" * 40, "ab", {}, "its inputs differ; which is not recorded"),
+        ("", "ab", {"host": "two"}, "the machine differs: one, two"),
+        ("", "", {}, "whether its inputs differ is not recorded"),
+    ],
+)
+def test_what_no_commit_explains(store: Store, commit: str, digests: str, more: dict[str, Any], line: str) -> None:
+    before, after = ({A: each * 64} for each in digests) if digests else ({}, {})
+    good = recording([result("a")], commit=commit, inputs=before)
+    add(store, [good, recording([result("a", "crashed")], 1, commit=commit, inputs=after, **more)])
+    assert f"  {line}" in answered(store)
+
+
 def test_never_good(store: Store) -> None:
     add(store, days([result("a", "infra-error")], [result("a", "crashed")]))
     with store.reading() as connection:

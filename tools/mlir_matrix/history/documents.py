@@ -164,6 +164,8 @@ class FirstBadTest(TypedDict):
     commits: list[MovedCommit]
     pins: dict[str, list[str]]
     """Components whose releases differ: before, after."""
+    inputs_differ: bool | None
+    """True if an input of the test, or the machine, differs between both runs; null if that is not recorded."""
     bisect: str
     """The command that bisects these pins; empty if no release differs."""
     bisect_notes: list[str]

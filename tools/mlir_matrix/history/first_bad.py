@@ -121,7 +121,7 @@ def details(
     words = questions.behaviours()
     recorded = questions.named([run for row in shown for run in (row.good, row.bad) if run is not None])
     statement = (
-        sa.select(results.c.behaviour, sets.c.pins)
+        sa.select(results.c.behaviour, sets.c.pins, results.c.inputs)
         .join(sets, sets.c.key == results.c.pins)
         .where(
             results.c.test == sa.bindparam("test"),
@@ -139,9 +139,11 @@ def details(
             for run, state in ((row.good, GOOD), (row.bad, BAD))
             if run is not None
         }
-        pins = {run: json.loads(text) for run, (_, text) in at.items()}
+        pins = {run: json.loads(text) for run, (_, text, _) in at.items()}
         before = pins.get(row.good or 0, {})
         moved = differing(before, pins[row.bad])
+        inputs = [of_run.inputs for of_run in at.values()]
+        known = len(inputs) == 2 and None not in inputs
         # The first catalog is the program's own.
         folders = [each["folder"] for each in recorded[row.bad]["catalogs"][1:]]
         command, notes = commands.command(row.id, before, pins[row.bad], folders) if moved else ("", [])
@@ -149,6 +151,7 @@ def details(
             "id": row.id, "behaviour": words[at[row.bad][0]][1] or words[at[row.bad][0]][0],
             "last_good": recorded[row.good] if row.good is not None else None, "first_bad": recorded[row.bad],
             "commits": _moved(recorded.get(row.good or 0), recorded[row.bad]), "pins": moved,
+            "inputs_differ": inputs[0] != inputs[1] if known else None,
             "bisect": command, "bisect_notes": notes,
         })  # fmt: skip
     return found

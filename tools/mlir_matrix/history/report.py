@@ -9,6 +9,7 @@ from rich.markup import escape
 
 from mlir_matrix.base.layout import columns, section
 from mlir_matrix.base.text import counted, minute, shortened
+from mlir_matrix.history.unexplained import unexplained
 from mlir_matrix.results.cause_globs import abridged_globs
 from mlir_matrix.results.cost_text import change, number
 
@@ -179,7 +180,7 @@ def first_bad_text(causes: Sequence[FirstBadCause], summary: FirstBadSummary, mo
         for name, (before, after) in test["pins"].items():
             yield escape(f"  pin        {name}: {before} → {after}")
         if good and not (test["commits"] or test["pins"]):
-            yield "  no recorded input differs; see: matrix history show --flaky"
+            yield escape(f"  {unexplained(test, good)}")
         if test["bisect"]:
             yield f"  bisect     {escape(test['bisect'])}"
         for note in test["bisect_notes"]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from mlir_matrix.base.text import counted, harmless, minute, shortened
 from mlir_matrix.history.documents import FirstBadTest, Today, TodayCause, TodayMachine
 from mlir_matrix.history.today import Series
+from mlir_matrix.history.unexplained import unexplained
 from mlir_matrix.results.report.markdown import code, escaped, one_line
 
 #: How many new causes show all they have, and the most entries of each section: the first that fits on the screen is taken.
@@ -162,7 +163,7 @@ def _changes(first: FirstBadTest, file: str) -> Iterator[tuple[str, str]]:
         changed.append(f"mlir-matrix {good['version']} → {bad['version']}")
     changed += [f"files in {each['folder']} that are not committed" for each in first["commits"] if each["dirty"]]
     if changed or not first["commits"]:
-        yield "changed", ", ".join(changed) or "nothing that is recorded; see: matrix history show --flaky"
+        yield "changed", ", ".join(changed) or unexplained(first, good)
     folders = [file.rpartition("/")[0] or file] if file else []
     if folders and first["pins"]:
         folders.append("toolchains")

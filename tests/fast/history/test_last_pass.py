@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mlir_matrix.history.last_pass import last_passes
 from mlir_matrix.history.spool import Spool
+from mlir_matrix.results.cause_changes import named_by_changes
+from mlir_matrix.results.causes import causes_of
+from mlir_matrix.results.report.summary import print_summary
+from mlir_matrix.results.results import Run
+from mlir_matrix.run.what_changed import what_changed
 from support.recordings import TIMES, recording, result
 
 
@@ -24,6 +30,19 @@ def test_the_last_run_in_which_each_test_passed(tmp_path: Path) -> None:
     assert (second.ended, second.environments) == (TIMES[3], {"mlir": "3"})
     assert first.catalogs[0]["commit"] == "1" * 40
     assert warnings == []
+
+
+def test_files_of_a_catalog_outside_git_may_have_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "catalog"
+    folder.mkdir()
+    Spool(tmp_path / "state").add(recording([result("a")]))
+    bad = [result("a", "mismatch")]
+    run = Run(results=bad, causes=causes_of(bad))
+    about: Any = {"version": "1", "catalogs": [{"folder": str(folder)}]}
+    run.causes = named_by_changes(bad, run.causes, what_changed(run, about, tmp_path / "state", print))
+    assert run.causes[0]["changed"]["unknown"] == [str(folder)]
+    print_summary(run, {})
+    assert f", changed: perhaps files of {folder} (git cannot tell)\n" in capsys.readouterr().out
 
 
 def test_a_history_that_is_off_knows_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,6 +57,12 @@ def test_causes_of_a_changed_release_are_not_joined() -> None:
     assert all(cause["title"].startswith("llvm 23 → 24 changed: ") for cause in causes)
 
 
+def test_nothing_is_named_if_other_files_may_have_changed() -> None:
+    causes = named(changed("golden/a/y.npy", unknown=["/catalog"]))
+    assert "golden/a/y.npy" not in [cause.get("file") for cause in causes]
+    assert not any(cause["title"].startswith("golden/a/y.npy") for cause in causes)
+
+
 def test_nothing_is_named_if_several_things_changed() -> None:
     first, second = sorted(
         named(changed("matrix/frameworks/jax/importer.py", "golden/a/y.npy"), changed("x.yaml", version=["1", "2"])),

@@ -55,8 +55,8 @@ def differing(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, li
 
 
 def _only_file(changed: ChangedSince) -> str:
-    """Return the file of a catalog that alone changed; nothing if other things did, or if several files did."""
-    others = changed["pins"] or changed["environments"] or "version" in changed
+    """Return the file of a catalog that alone changed; nothing if other things did or may have, or if several files did."""
+    others = changed["pins"] or changed["environments"] or "version" in changed or "unknown" in changed
     return changed["files"][0] if len(changed["files"]) == 1 and not others else ""
 
 

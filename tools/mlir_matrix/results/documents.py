@@ -207,6 +207,8 @@ class ChangedSince(TypedDict):
     """Files of catalogs that the tests share, relative to their catalog; committed or not."""
     other_files: int
     """Number of further files of the catalogs that changed."""
+    unknown: NotRequired[list[str]]
+    """Folders of catalogs whose changed files are not known, because Git cannot tell; absent if there are none."""
     pins: dict[str, list[str]]
     """Components whose releases differ: before, now."""
     environments: list[str]

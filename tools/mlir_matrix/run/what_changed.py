@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from mlir_matrix.base.errors import MatrixError
 from mlir_matrix.base.names import MEMBER
+from mlir_matrix.base.paths import is_installed
 from mlir_matrix.environments.source.repository import Repository, local_folder
 from mlir_matrix.results.cause_changes import differing
 from mlir_matrix.results.causes import Suspect, route
@@ -53,7 +54,7 @@ def _changed(
     latest: TestResult,
     before: LastPass,
     about: StartedRun,
-    files_since: Callable[[str, str], Sequence[str]],
+    files_since: Callable[[str, str], Sequence[str] | None],
 ) -> ChangedSince:
     """Return what differs between the run of a last pass and now. ``latest``: the result of its test now."""
     pins = differing(before.pins, latest.pins)
@@ -62,9 +63,15 @@ def _changed(
     folders = {each["folder"]: each for each in before.catalogs}
     files: list[str] = []
     others = 0
-    for catalog in about["catalogs"]:
+    unknown: list[str] = []
+    for number, catalog in enumerate(about["catalogs"]):
         commit = folders.get(catalog["folder"], {}).get("commit", "")
         changed = files_since(catalog["folder"], commit)
+        if changed is None:
+            # The version tells what an installed program has.
+            if number > 0 or not is_installed():
+                unknown.append(catalog["folder"])
+            continue
         used = [file for file in changed if is_used(file)]
         files += used
         others += len(changed) - len(used)
@@ -72,20 +79,22 @@ def _changed(
         "run": before.run, "ended": before.ended, "dirty": any(each["dirty"] for each in before.catalogs),
         "files": files, "other_files": others, "pins": pins, "environments": environments,
     }  # fmt: skip
+    if unknown:
+        found["unknown"] = unknown
     if before.version != about["version"]:
         found["version"] = [before.version, about["version"]]
     return found
 
 
-def _files_since(folder: str, commit: str) -> Sequence[str]:
-    """Return the files of a catalog that differ from a commit; none if git cannot tell."""
+def _files_since(folder: str, commit: str) -> Sequence[str] | None:
+    """Return the files of a catalog that differ from a commit; None if git cannot tell."""
     git = local_folder(folder)
     if git is None or not commit:
-        return ()
+        return None
     try:
         return Repository(folder, git).files_since(commit, Path(folder))
     except MatrixError:
-        return ()
+        return None
 
 
 def _uses(tests: Iterable[TestResult], *, environments: bool) -> Callable[[str], bool]:

@@ -135,6 +135,7 @@ def _since(changed: ChangedSince) -> str:
         words.append(f"mlir-matrix {' → '.join(changed['version'])}")
     if changed["other_files"] and not words:
         words.append(f"{counted(changed['other_files'], 'file')} of the catalogs, none that all of the tests use")
+    words += [f"perhaps files of {folder} (git cannot tell)" for folder in changed.get("unknown", ())]
     unknown = "; it had uncommitted changes, too" if changed["dirty"] else ""
     what = ", ".join(words) or "nothing that the history knows"
     return f"it passed on {minute(changed['ended'])}, changed: {what}{unknown}"

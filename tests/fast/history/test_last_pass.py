@@ -28,21 +28,27 @@ def test_the_last_run_in_which_each_test_passed(tmp_path: Path) -> None:
     first, second = found["jax/p/t/a"], found["jax/p/t/b"]
     assert (first.ended, first.pins, first.version) == (TIMES[1], {"llvm": "1"}, "1")
     assert (second.ended, second.environments) == (TIMES[3], {"mlir": "3"})
+    assert first.outcome == "pass"
     assert first.catalogs[0]["commit"] == "1" * 40
     assert warnings == []
 
 
-def test_files_of_a_catalog_outside_git_may_have_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("good", "words"), [("pass", "it passed on "), ("lower-failed", "it was as expected on ")])
+def test_files_of_a_catalog_outside_git_may_have_changed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], good: str, words: str
+) -> None:
     folder = tmp_path / "catalog"
     folder.mkdir()
-    Spool(tmp_path / "state").add(recording([result("a")]))
+    Spool(tmp_path / "state").add(recording([result("a", good, expected=True)]))
     bad = [result("a", "mismatch")]
     run = Run(results=bad, causes=causes_of(bad))
     about: Any = {"version": "1", "catalogs": [{"folder": str(folder)}]}
     run.causes = named_by_changes(bad, run.causes, what_changed(run, about, tmp_path / "state", print))
     assert run.causes[0]["changed"]["unknown"] == [str(folder)]
     print_summary(run, {})
-    assert f", changed: perhaps files of {folder} (git cannot tell)\n" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert f"since:  {words}" in shown
+    assert f", changed: perhaps files of {folder} (git cannot tell)\n" in shown
 
 
 def test_a_history_that_is_off_knows_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from mlir_matrix.base.text import now
 from mlir_matrix.history.checked import GOOD
 from mlir_matrix.history.spool import Spool
-from mlir_matrix.history.store import results, runs, sets, tests
+from mlir_matrix.history.store import behaviours, results, runs, sets, tests
 from mlir_matrix.history.transfer import open_own
 
 
@@ -30,6 +30,8 @@ class LastPass:
     #: Releases of components, and digests of environments, of this test.
     pins: Mapping[str, str]
     environments: Mapping[str, str]
+    #: How this test ended.
+    outcome: str
 
 
 def last_passes(state: Path, ids: Collection[str], warn: Callable[[str], object]) -> dict[str, LastPass]:
@@ -48,16 +50,18 @@ def last_passes(state: Path, ids: Collection[str], warn: Callable[[str], object]
         .subquery("last")
     )
     both = (of.test == last.c.test) & (of.run == last.c.run) & (of.state == GOOD)
-    columns = (last.c.id, runs.c.id, runs.c.ended, runs.c.version, runs.c.catalogs, sets.c.pins, sets.c.environments)
+    about_run = (runs.c.id, runs.c.ended, runs.c.version, runs.c.catalogs)
+    columns = (last.c.id, *about_run, sets.c.pins, sets.c.environments, behaviours.c.outcome)
     statement = (
         sa.select(*columns)
         .select_from(results.join(last, both))
         .join(runs, runs.c.key == of.run)
         .join(sets, sets.c.key == of.pins)
+        .join(behaviours, behaviours.c.key == of.behaviour)
     )
     with closing(open_own(state, now(), warn)) as store, store.reading() as connection:
         rows = connection.execute(statement).all()
     return {
-        test: LastPass(run, ended, version, json.loads(catalogs), json.loads(pins), json.loads(environments))
-        for test, run, ended, version, catalogs, pins, environments in rows
+        test: LastPass(run, ended, version, json.loads(catalogs), json.loads(pins), json.loads(environments), outcome)
+        for test, run, ended, version, catalogs, pins, environments, outcome in rows
     }

@@ -201,6 +201,8 @@ class ChangedSince(TypedDict):
     run: str
     """The identifier of that run."""
     ended: Time
+    outcome: NotRequired[str]
+    """How a test of the cause ended in it, as expected; absent in results of older programs."""
     dirty: bool
     """True if files of that run had changes that were not committed; they are in no list."""
     files: list[str]

@@ -76,7 +76,8 @@ def _changed(
         files += used
         others += len(changed) - len(used)
     found: ChangedSince = {
-        "run": before.run, "ended": before.ended, "dirty": any(each["dirty"] for each in before.catalogs),
+        "run": before.run, "ended": before.ended, "outcome": before.outcome,
+        "dirty": any(each["dirty"] for each in before.catalogs),
         "files": files, "other_files": others, "pins": pins, "environments": environments,
     }  # fmt: skip
     if unknown:

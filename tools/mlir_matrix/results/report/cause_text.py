@@ -138,7 +138,8 @@ def _since(changed: ChangedSince) -> str:
     words += [f"perhaps files of {folder} (git cannot tell)" for folder in changed.get("unknown", ())]
     unknown = "; it had uncommitted changes, too" if changed["dirty"] else ""
     what = ", ".join(words) or "nothing that the history knows"
-    return f"it passed on {minute(changed['ended'])}, changed: {what}{unknown}"
+    ended = "passed" if changed.get("outcome") == Outcome.PASS else "was as expected"
+    return f"it {ended} on {minute(changed['ended'])}, changed: {what}{unknown}"
 
 
 def _globs(cause: Cause) -> Iterable[Text]:

@@ -81,7 +81,7 @@ def check_files(files: Iterable[Path]) -> None:
         folder = next(each for each in real.parents if each.is_dir())
         git = local_folder(str(folder))
         if git is None or not Repository(str(folder), git).had(real):
-            raise UsageError(f"--changed {printable(str(file))}: there is no such file, and git knows no deleted one")
+            raise UsageError(f"--changed {printable(str(file))}: there is no such file, and no commit of git has it")
 
 
 def _place(roots: Sequence[Path], file: Path) -> tuple[int | None, str]:

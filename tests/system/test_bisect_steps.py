@@ -70,6 +70,7 @@ def test_the_step_and_what_is_wrong_in_it_are_named(workspace: Workspace, wrong:
         "arith.mulf",
     ]
     report = Path(found["report"])
+    assert found["inside"]["command"][1:4] == ["step", "wrong-loops", str(report.parent / "before.mlir")]
     text = report.read_text()
     assert "step wrong-loops is wrong" in text
     assert f"bisect {TEST} --over steps --catalog {wrong}\n" in text

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from mlir_matrix.actions.outcomes import Stage
@@ -30,6 +31,10 @@ class File:
     root: int
     path: str
     optional: bool = False
+
+    def shown(self, roots: Sequence[Path]) -> str:
+        """Return its path for a message: relative in this repository, else in full."""
+        return f"{roots[self.root]}/{self.path}" if self.root else self.path
 
 
 class ActionId(NamedTuple):

@@ -60,7 +60,7 @@ def locations_of(graph: Graph, last: str, failed: str, roots: Sequence[Path], ke
     for name, path in input_names(action, graph).items():
         ref = action.inputs[name]
         if isinstance(ref, File):
-            files[path] = f"{roots[ref.root]}/{ref.path}" if ref.root else ref.path
+            files[path] = ref.shown(roots)
         elif kept and ref.action in names:
             output = graph.actions[ref.action].outputs[ref.output]
             files[path] = os.path.join(kept, f"{names[ref.action]}-{output}")

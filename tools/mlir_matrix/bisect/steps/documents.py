@@ -46,7 +46,7 @@ class InsideStep(TypedDict):
     difference: list[str]
     """From the IR that the other release's passes give to that of the wrong ones, without names of values."""
     command: list[str]
-    """The words of a command for the report's folder."""
+    """The words of a command that runs it; one of ``mlir-opt`` is for the report's folder."""
 
 
 class LocatedTest(TypedDict):

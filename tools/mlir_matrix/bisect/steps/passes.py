@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from mlir_matrix.actions.contract import fill
 from mlir_matrix.actions.mlir.by_programs import pipeline_option, with_schedule
 from mlir_matrix.actions.mlir.generic_form import split
 from mlir_matrix.actions.outcomes import Outcome
@@ -18,12 +19,14 @@ from mlir_matrix.environments.session import Session
 from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.execute.job import Done
 from mlir_matrix.execute.run_graph import run_graph
-from mlir_matrix.plan.graph import Graph, Input, PlannedAction, Produced
+from mlir_matrix.plan.graph import File, Graph, Input, PlannedAction, Produced
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.results.reproducer import SCHEDULE
 from mlir_matrix.results.run_plan import run_plan
 
 _OPTIONS = re.compile(r"\{[^{}]*\}")
+#: The file of the IR before, in the folder of the report.
+BEFORE = "before.mlir"
 #: How many lines of a difference are kept.
 _LINES = 60
 #: The line above the IR after a pass, as MLIR prints it: ``IR Dump After CSEPass: cse //``, in older releases ``(cse)``.
@@ -50,8 +53,11 @@ class FoundPass:
     after: bytes = b""
     #: From what the other release's passes give to what these give; without another release, from before to after.
     lines: tuple[str, ...] = ()
-    #: The command line for a folder with the IR before.
+    #: The command line for a folder with the IR before; empty if these are not passes of a program.
     command: tuple[str, ...] = ()
+    #: If the passes include the patterns of the step: their file, and what ``matrix step`` takes to run the step.
+    patterns: str = ""
+    step: tuple[str, ...] = ()
 
 
 def split_passes(pipeline: str) -> list[str]:
@@ -161,6 +167,8 @@ class _InsideStep:
             done += name in own[done]
         if done >= len(own):
             return FoundPass(problem=f"each pass of {self._step} ends when the IR is printed after it")
+        if done == 0 and PATTERNS in self._passes and not self._texts([self._prefix(1)])[0]:
+            return self._shown(0, 1, None)
         place = self._passes.index(own[done])
         return self._shown(place, place + 1, None)
 
@@ -196,7 +204,7 @@ class _InsideStep:
         if any(number < right for number in wrong):
             problem = f"{other.name} is wrong after fewer passes than it is right after"
         known = replace(known, by=other.name, others=more, answers=answers, problem=problem)
-        return replace(known, passes=()) if problem else known
+        return replace(known, passes=(), patterns="") if problem else known
 
     def _prefix(self, number: int) -> Input:
         """Return the IR after the first passes of the step."""
@@ -235,19 +243,34 @@ class _InsideStep:
         read = self._texts(texts)
         pair = read[2:] if other is not None and all(read[2:]) else read[:2]
         lines = difference(*(each.decode("utf-8", "replace") for each in pair)) if all(pair) else []
-        pipeline = ",".join(each for each in passes if each != PATTERNS)
+        pipeline = ",".join(passes)
         schedule = SCHEDULE if "schedule" in self._action.inputs and "transform-interpreter" in pipeline else None
         releases = self._session.releases(self._action.environment)
         # The passes of torch-mlir are in its bindings alone.
         is_program = any("mlir-opt" in entry.document.tools for entry, _ in releases)
-        command = ("mlir-opt", "before.mlir", pipeline_option(with_schedule(pipeline, schedule)))
+        command = ("mlir-opt", BEFORE, pipeline_option(with_schedule(pipeline, schedule)))
         return FoundPass(
             passes=passes,
             before=read[0],
             after=read[1],
             lines=tuple(lines[:_LINES]),
-            command=command if pipeline and is_program else (),
+            command=command if passes and is_program and PATTERNS not in passes else (),
+            patterns=self._patterns() if PATTERNS in passes else "",
+            step=(self._step.partition("#")[0], *self._values()) if PATTERNS in passes else (),
         )
+
+    def _patterns(self) -> str:
+        """Return the file of the patterns."""
+        file = self._action.inputs["patterns"]
+        assert isinstance(file, File)
+        return file.shown(self._session.catalog.roots)
+
+    def _values(self) -> Iterator[str]:
+        """Yield the options of ``matrix step`` for the parameters that are not the step's defaults."""
+        step = self._found.steps[self._index - self._found.first - 1]
+        for each in step.arguments:
+            if not each.default:
+                yield from ("--with", f"{each.name}={fill(f'${{{each.name}}}', step.parameters)}")
 
     def _texts(self, irs: Sequence[Input]) -> list[bytes]:
         """Return the bytes of IR; nothing for what could not be made."""

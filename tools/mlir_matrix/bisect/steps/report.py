@@ -19,7 +19,7 @@ from mlir_matrix.base.text import harmless, shortened
 from mlir_matrix.bisect.steps.documents import LevelAnswer, LocatedTest, SteppedBisections, TestedLevel
 from mlir_matrix.bisect.steps.evidence import WRONG, Answer
 from mlir_matrix.bisect.steps.localize import ContinuationResult, Localized
-from mlir_matrix.bisect.steps.passes import PATTERNS, FoundPass
+from mlir_matrix.bisect.steps.passes import BEFORE, PATTERNS, FoundPass
 from mlir_matrix.expand.routes import alternatives, word_list
 from mlir_matrix.results.report.markdown import code, escaped, fenced, write_with_page
 
@@ -129,6 +129,8 @@ def text_lines(report: Report) -> Iterator[str | Text]:
     if inside is not None:
         yield ""
         yield from _inside_lines(inside)
+        if command := _command(report):
+            yield Text(f"  {shlex.join(command)}")
     yield ""
     yield f"report: {escape(str(report.path))}"
 
@@ -144,18 +146,31 @@ def _word(answer: Answer) -> str:
 def _inside_lines(inside: FoundPass) -> Iterator[str | Text]:
     if inside.problem:
         yield f"no single pass is known: {escape(inside.problem)}"
+        if inside.patterns:
+            yield escape(_passes(inside))
     else:
         yield f"[bold]{escape(_passes(inside))}[/]{escape(_by(inside))}"
     for line in inside.lines[:_DIFFERENCE] if inside.by else ():
         yield Text(f"    {harmless(line)}", style={"+": "green", "-": "red"}.get(line[:1], "dim"))
-    if inside.command:
-        yield Text(f"  {shlex.join(inside.command)}")
 
 
 def _passes(inside: FoundPass) -> str:
-    if inside.passes == (PATTERNS,):
-        return PATTERNS
-    return f"pass {inside.passes[0]}" if len(inside.passes) == 1 else f"one of the passes {', '.join(inside.passes)}"
+    own = [each for each in inside.passes if each != PATTERNS]
+    passes = f"pass {own[0]}" if len(own) == 1 else f"one of the passes {', '.join(own)}"
+    if not inside.patterns:
+        return passes
+    patterns = f"{PATTERNS} ({inside.patterns})"
+    return f"{patterns} or {passes}" if own else patterns
+
+
+def _command(report: Report) -> list[str]:
+    """Return the words of the command that runs what is wrong on the IR before it; none if there is none."""
+    inside = report.inside
+    if inside is None or not inside.step:
+        return list(inside.command) if inside else []
+    pins = [word for pin in report.found.test.pins.split(",") if pin for word in ("--pin", pin)]
+    before = str(report.path.parent / BEFORE)
+    return [launcher(), "step", *inside.step, before, *report.options, *pins]
 
 
 def _by(inside: FoundPass) -> str:
@@ -180,11 +195,16 @@ def _markdown(report: Report) -> Iterator[str]:
     yield from (f"- {letter}: {escaped(name)}" for name, letter in letters.items())
     if inside is not None:
         yield from ("", f"## {escaped(inside.problem or _passes(inside))}", "")
-        if inside.command:
-            yield "In the folder of this report:"
-            yield from ("", *fenced("sh", [shlex.join(inside.command)]), "")
+        if inside.problem and inside.patterns:
+            yield from (f"Wrong: {escaped(_passes(inside))}", "")
+        if command := _command(report):
+            yield "With this program:" if inside.step else "In the folder of this report:"
+            yield from ("", *fenced("sh", [shlex.join(command)]), "")
         if inside.lines:
-            yield "What the other release makes there, and what this one makes (names of values are left out):"
+            sides = "What the other release makes there, and what this one makes"
+            if not inside.by:
+                sides = "What it takes, and what it gives"
+            yield f"{sides} (names of values are left out):"
             yield from ("", *fenced("diff", inside.lines))
     again = shlex.join([launcher(), "bisect", found.test.id, "--over", "steps", *report.options])
     yield from ("", "With this program:", "", *fenced("sh", [again]), "", "## Versions", "")
@@ -194,7 +214,7 @@ def _markdown(report: Report) -> Iterator[str]:
 def write_report(report: Report) -> None:
     """Write a report as Markdown and HTML, with the IR before and after. Raise InfrastructureError."""
     inside = report.inside
-    files = {"before.mlir": inside.before, "after.mlir": inside.after} if inside else {}
+    files = {BEFORE: inside.before, "after.mlir": inside.after} if inside else {}
     for name, data in files.items():
         if data:
             write_file(report.path.parent / name, data)
@@ -236,7 +256,7 @@ def _document(report: Report) -> LocatedTest:
             "answers": list(inside.answers),
             "problem": inside.problem,
             "difference": list(inside.lines),
-            "command": list(inside.command),
+            "command": _command(report),
         }
     return document
 

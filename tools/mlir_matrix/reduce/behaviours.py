@@ -125,9 +125,9 @@ class SameFailure:
         """Return the reference of a candidate in NumPy. Raise Untranslatable."""
         return numpy_text(candidate.module)
 
-    def with_passes(self, action: str, passes: str) -> SameFailure:
-        """Return the behaviour with another pipeline in an action."""
-        return replace(self, side=self.side.with_passes(action, passes))
+    def with_passes(self, action: str, passes: str, *, patterns: bool) -> SameFailure:
+        """Return the behaviour with another pipeline in an action, and without the patterns of its step if so wanted."""
+        return replace(self, side=self.side.with_passes(action, passes, patterns=patterns))
 
     def observe(self, candidate: Candidate | None, text: str, workers: Workers) -> CandidateResult | None:
         """Return what becomes of a candidate; None if it has to run, and no kernel can have its ``@main``.
@@ -214,9 +214,9 @@ class WrongNumbers:
             raise Untranslatable(str(error)) from None
         return numpy_text(lowered)
 
-    def with_passes(self, action: str, passes: str) -> WrongNumbers:
-        """Return the behaviour with another pipeline in an action of the failing side."""
-        return replace(self, bad=self.bad.with_passes(action, passes))
+    def with_passes(self, action: str, passes: str, *, patterns: bool) -> WrongNumbers:
+        """Return the behaviour with another pipeline in an action of the failing side, as ``SameFailure`` does."""
+        return replace(self, bad=self.bad.with_passes(action, passes, patterns=patterns))
 
     def quick(self) -> WrongNumbers:
         """Return this behaviour by code that is not optimised."""

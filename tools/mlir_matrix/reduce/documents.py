@@ -48,7 +48,8 @@ class ReducedTest(TypedDict):
     verified: bool
     """Whether the result failed in the same way in new processes, by ``command`` where there is one."""
     passes: list[str]
-    """Those of the failing step's passes that suffice; empty if they were not reduced."""
+    """Those of the failing step's passes that suffice, after ``the patterns of the step`` if they fail only with these; empty if
+    they were not reduced."""
     file: str
     """The reduced IR."""
     folder: str

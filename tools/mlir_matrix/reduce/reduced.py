@@ -12,6 +12,7 @@ from pathlib import Path
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.files import sole_user, unwritable
 from mlir_matrix.base.paths import find_home
+from mlir_matrix.bisect.steps.passes import PATTERNS
 from mlir_matrix.reduce.subject import Subject
 from mlir_matrix.reduction.search import Candidate
 
@@ -46,7 +47,8 @@ class Reduced:
     verified: bool
     #: Why what is right for the test has no part in the reduction of a failure; empty if it has, or none is known.
     good_fails: str
-    #: The passes that suffice; empty if they were not reduced. Whether a program of the release has them.
+    #: The passes that suffice, after ``PATTERNS`` if these need the patterns of the step; empty if they were not reduced. Whether
+    #: a program of the release has them.
     passes: Sequence[str]
     by_programs: bool
     folder: Path
@@ -70,8 +72,8 @@ class Reduced:
 
     @property
     def fails_in_one_command(self) -> bool:
-        """Whether one program of the release shows the failure, by the passes that suffice."""
-        return self.by_programs and bool(self.passes)
+        """Whether one program of the release shows the failure, by the passes that suffice. None applies patterns."""
+        return self.by_programs and bool(self.passes) and PATTERNS not in self.passes
 
 
 def folder_of(subject: Subject) -> Path:

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from mlir_matrix import __version__
@@ -14,7 +15,7 @@ from mlir_matrix.base.digest import digest_value
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.events import Listener
 from mlir_matrix.base.files import write_text
-from mlir_matrix.bisect.steps.passes import split_passes
+from mlir_matrix.bisect.steps.passes import PATTERNS, split_passes
 from mlir_matrix.environments.session import Session
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.reduce.behaviours import NO_KERNEL, Behaviour, SameFailure, WrongNumbers, signature_of
@@ -80,7 +81,7 @@ def reduce_test(
                 subject, behaviour, pool, folder / LOG, began + budget_s, progress=progress, listener=listener
             )
             best = found.best
-            passes = _passes(subject, behaviour, best, pool) if found.complete else []
+            passes = fewest_passes(subject, behaviour, best, pool) if found.complete else []
             before, after = (_printed(each, pool, behaviour) for each in (whole, best))
             reference = _reference(behaviour, best, pool)
         reduced = Reduced(
@@ -251,20 +252,28 @@ def _formulas(behaviour: Behaviour) -> dict[str, str]:
     return {name: each["formula"] for name, each in behaviour.kernel.inputs.items()} if behaviour.kernel else {}
 
 
-def _passes(subject: Subject, behaviour: Behaviour, best: Candidate | Lines, pool: WorkerThreads) -> list[str]:
-    """Return the fewest passes of the wrong step that fail in the same way; none if it runs no passes."""
+def fewest_passes(subject: Subject, behaviour: Behaviour, best: Candidate | Lines, pool: WorkerThreads) -> list[str]:
+    """Return the fewest passes of the wrong step that fail in the same way, and its patterns first if they do only with these.
+
+    Return none if it runs no passes.
+    """
     actions = behaviour.sides[0].actions
     step = next((each for each in reversed(actions) if each.label == subject.guilty and each.tool == "passes"), None)
     if step is None:
         return []
     wrong, text, module = step.id, _text(best), _module(best)
 
-    def fails(passes: Sequence[str]) -> bool:
-        tried = behaviour.with_passes(wrong, ",".join(passes))
+    def fails(passes: Sequence[str], *, patterns: bool = False) -> bool:
+        tried = behaviour.with_passes(wrong, ",".join(passes), patterns=patterns)
         return not pool.call(lambda workers: tried.refusal(module, text, workers))
 
     every = split_passes(str(step.params["passes"]))
-    return _fewest(every, fails) if fails(every) else []
+    if fails(every):
+        return _fewest(every, fails)
+    fails_with_patterns = partial(fails, patterns=True)
+    if "patterns" not in step.inputs or not fails_with_patterns(every):
+        return []
+    return [PATTERNS, *([] if fails_with_patterns([]) else _fewest(every, fails_with_patterns))]
 
 
 def _has_programs(subject: Subject, behaviour: Behaviour) -> bool:

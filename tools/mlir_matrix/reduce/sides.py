@@ -107,13 +107,14 @@ class Side:
         ended = workers.run([printing], {CANDIDATE: text.encode()}, wanted=["out/custom.mlir"])
         return ended.files["out/custom.mlir"].decode() if ended.ok else ""
 
-    def with_passes(self, action: str, passes: str) -> Side:
-        """Return this side with another pipeline in one of its actions."""
-        changed = [
-            replace(each, params={**each.params, "passes": passes}) if each.id == action else each
-            for each in self.actions
-        ]
-        return replace(self, actions=changed)
+    def with_passes(self, action: str, passes: str, *, patterns: bool) -> Side:
+        """Return this side with another pipeline in one of its actions, and without the patterns of its step if so wanted."""
+
+        def changed(each: PlannedAction) -> PlannedAction:
+            inputs = {name: ref for name, ref in each.inputs.items() if patterns or name != "patterns"}
+            return replace(each, params={**each.params, "passes": passes}, inputs=inputs)
+
+        return replace(self, actions=[changed(each) if each.id == action else each for each in self.actions])
 
     def quick(self) -> Side:
         """Return this side with code that is not optimised."""

@@ -52,7 +52,8 @@ def _parts(session: Session, test: Test) -> list[Part]:
     first = [Part(PROGRAM, PROGRAM)]
     if route.ingress is not None:
         name = f"import/{test.framework}"
-        first.append(Part(name, f"{name} {route.kind} {route.ingress.environment}", frozenset({name})))
+        identity = f"{name} {route.kind} {route.ingress.environment}"
+        first.append(Part(name, identity, frozenset({name}), reads=route.source.endswith(".mlir")))
     return [*first, *_route_parts(session, test.target, route)]
 
 
@@ -63,7 +64,8 @@ def _route_parts(session: Session, target: str, route: Route) -> list[Part]:
         times = 1 + sum(each.name.partition("#")[0] == step.name for each in parts)
         identity = f"{step.name} {step.resolved_step.environment} {sorted(step.parameters.items())}"
         uses = pass_names(step.resolved_step.passes or "") | {step.name}
-        parts.append(Part(step.name if times == 1 else f"{step.name}#{times}", identity, uses))
+        own = session.catalog.steps[step.name].root != session.catalog.roots[0]
+        parts.append(Part(step.name if times == 1 else f"{step.name}#{times}", identity, uses, own=own))
     document = session.catalog.targets[target].document
     run = f"{document.triple or target} {route.linker} {route.runner.tool} {route.runner.environment}"
     return [*parts, Part(f"target {target}", run, frozenset({run}))]

@@ -7,7 +7,7 @@ takes a level to outputs by other parts than the test does. This module runs not
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import combinations
 
@@ -16,9 +16,9 @@ class Answer(StrEnum):
     """What a continuation computes of a level."""
 
     RIGHT = "right"
-    #: Wrong, and equal to what the failing test computes, within the test's bounds.
+    #: Wrong, and equal to what the failing test computes, within the test's bounds; or its run fails in the same way.
     SAME = "wrong alike"
-    #: Wrong in another way; for a test that does not give outputs, any failure.
+    #: Wrong in another way.
     OTHER = "wrong"
     #: No outputs that can be compared.
     NONE = "none"
@@ -36,6 +36,10 @@ class Part:
     identity: str
     #: The name of the step and those of its passes: what a part may have in common with other steps and releases.
     uses: frozenset[str] = frozenset()
+    #: Whether it only reads what is written, so that it is not wrong if the program is right.
+    reads: bool = False
+    #: Whether it is a step of another catalog than this repository, which may be as wrong by each release.
+    own: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,12 +81,21 @@ class Conclusion:
         return len(self.suspects) == 1 and not (self.weakly or self.contested)
 
 
-def conclude(parts: Sequence[Part], observations: Sequence[LevelObservation]) -> Conclusion:
+def conclude(parts: Sequence[Part], observations: Sequence[LevelObservation], *, run_fails: bool = False) -> Conclusion:
     """Return the parts that no observation clears. ``parts``: those of the test up to where it fails.
+
+    ``run_fails``: the test ends when it runs. To fail in the same way says less than equal numbers, because two faults may crash
+    alike. It counts only if nothing is right.
 
     Where continuations contradict each other, a part is a suspect if either side suspects it: IR whose behaviour is undefined
     can be right by one code generator and wrong by another.
     """
+    if run_fails:
+        if all(seen.answer != Answer.RIGHT for seen in observations):
+            return _without_right(parts, observations)
+        observations = [
+            replace(seen, answer=Answer.OTHER) if seen.answer == Answer.SAME else seen for seen in observations
+        ]
     able = {seen for seen in observations if seen.answer in WRONG and _was_right(seen, observations)}
     # A level that is right shows that those before it are.
     last_right = max((seen.level for seen in observations if seen.answer == Answer.RIGHT), default=-1)
@@ -114,6 +127,25 @@ def conclude(parts: Sequence[Part], observations: Sequence[LevelObservation]) ->
         weakly=weakly,
         contested=tuple(range(first_wrong, last_right + 1)),
     )
+
+
+def _without_right(parts: Sequence[Part], observations: Sequence[LevelObservation]) -> Conclusion:
+    """Conclude from runs of which none is right.
+
+    What fails in the same way with two independent continuations that do not have a part clears this part.
+    """
+    same = [seen for seen in observations if seen.answer == Answer.SAME]
+    cleared = {}
+    for index, part in enumerate(parts):
+        without = [seen for seen in same if seen.level < index and not any(_shares(part, each) for each in seen.parts)]
+        if part.reads or any(_independent(*pair) for pair in combinations(without, 2)):
+            cleared[index] = tuple(dict.fromkeys(seen.continuation for seen in without))
+    return Conclusion(suspects=tuple(index for index in range(len(parts)) if index not in cleared), cleared=cleared)
+
+
+def _shares(part: Part, other: Part) -> bool:
+    """Return whether two parts have what may be wrong in the first one."""
+    return part.identity == other.identity or (part.own and not part.uses.isdisjoint(other.uses))
 
 
 def _was_right(seen: LevelObservation, observations: Iterable[LevelObservation]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mlir_matrix.actions.contract import Role
-from mlir_matrix.actions.outcomes import Outcome
+from mlir_matrix.actions.outcomes import Outcome, Stage
 from mlir_matrix.actions.params import RelateParams
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.events import Listener, ignore
@@ -23,6 +23,7 @@ from mlir_matrix.plan.programs import is_prepared
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.results.results import NOT_RUN, TestResult
 from mlir_matrix.results.run_plan import run_plan
+from mlir_matrix.results.signature import UNKNOWN, behaviour
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +189,7 @@ def _ask(session: Session, test: Test, limits: Limits, *, fetching: bool, listen
         )
         for each in cells
     ]
-    conclusion = conclude(parts, observations)
+    conclusion = conclude(parts, observations, run_fails=own.stage == Stage.RUN)
     return Localized(test=test, result=own, parts=parts, first=known.first, cells=cells, conclusion=conclusion)
 
 
@@ -210,4 +211,7 @@ def answer_of(own: TestResult, other: TestResult, alike: TestResult) -> Answer:
         if other.outcome != Outcome.MISMATCH:
             return Answer.NONE
         return Answer.SAME if alike.outcome == Outcome.PASS else Answer.OTHER
-    return Answer.NONE if other.outcome == Outcome.INFRA_ERROR or other.outcome in NOT_RUN else Answer.OTHER
+    if other.outcome in UNKNOWN:
+        return Answer.NONE
+    is_same = own.stage == Stage.RUN and behaviour(own).alike(behaviour(other))
+    return Answer.SAME if is_same else Answer.OTHER

@@ -55,7 +55,7 @@ def verdict(found: Localized) -> str:
     if not suspects:
         return "cannot tell which is wrong: each part is right in some continuation, so two of them may not go together"
     if len(suspects) > 1:
-        return f"cannot tell which is wrong: {alternatives(suspects)}; nothing else executes what is between them"
+        return f"cannot tell which is wrong: {alternatives(suspects)}; {_unknown(found)}"
     if found.conclusion.suspects == (0,):
         return f"{suspects[0]} is probably wrong: no continuation is right"
     if found.conclusion.certain:
@@ -71,6 +71,17 @@ def line(report: Report) -> str:
     known = inside is not None and inside.passes and not inside.problem
     where = f", in {_passes(inside)}" if inside is not None and known else ""
     return escape(f"{report.found.test.id}: {verdict(report.found)}{where}")
+
+
+def _unknown(found: Localized) -> str:
+    """Return why continuations do not tell which of several parts is wrong."""
+    first, *_, last = found.conclusion.suspects
+    executed = [cell for cell in found.cells if cell.answer != Answer.NONE]
+    if not any(first <= cell.continuation.level < last for cell in executed):
+        return "nothing else executes what is between them"
+    if all(cell.answer != Answer.RIGHT for cell in executed):
+        return "no continuation is right"
+    return "what else executes the IR between them does not clear any of them"
 
 
 def _contradiction(found: Localized) -> str:

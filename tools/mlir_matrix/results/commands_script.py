@@ -30,7 +30,7 @@ from mlir_matrix.execute.job import Done
 from mlir_matrix.execute.keys import input_names
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.recipes import Unsupported
-from mlir_matrix.expand.routes import Connector
+from mlir_matrix.expand.routes import Connector, Route
 from mlir_matrix.plan.chains import Chains
 from mlir_matrix.plan.graph import File, Graph, Input, PlannedAction
 from mlir_matrix.plan.planner import PlannedTests
@@ -128,7 +128,7 @@ class CommandScripts:
         return identifier in self._done and self._done[identifier].result.ok
 
     def _with_programs(self, test: Test) -> Iterable[PlannedAction]:
-        """Return the actions of a test's steps when the nearest programs are pinned; none if it is unsupported then."""
+        """Return the actions of a test's steps by the nearest programs; for steps that these do not have, its own actions."""
         graph = Graph()
         chains = Chains(self._session.catalog, graph, self._pins.reference("numpy"), self._pins)
         artifact = File(0, "ir")
@@ -140,9 +140,18 @@ class CommandScripts:
                     chains.step(step.name, step, artifact, values)
         elif test.route is not None:
             route = self._connector.route(test.framework, test.pipeline, test.target, test.workload, test.pins)
-            if not isinstance(route, Unsupported):
-                chains.lower(replace(test, route=route), 0, artifact)
+            if isinstance(route, Unsupported):
+                route = self._step_by_step(test.route, test.pins)
+            chains.lower(replace(test, route=route), 0, artifact)
         return graph.actions.values()
+
+    def _step_by_step(self, route: Route, pins: str) -> Route:
+        """Return a route with the nearest programs in the steps that they have."""
+        steps = []
+        for step in route.steps:
+            found = self._connector.resolved_step(step.name, pins)
+            steps.append(step if isinstance(found, Unsupported) else replace(step, resolved_step=found))
+        return replace(route, steps=tuple(steps))
 
     def _head(self, test: str, programs: Mapping[str, tuple[Lines, PlannedAction]]) -> Iterator[str]:
         actions = [self._plan.graph.actions[identifier] for identifier in self._plan.needed_by(test)]

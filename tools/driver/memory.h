@@ -38,8 +38,8 @@ const Block *memory_find(const void *address);
 /* Whether so many bytes from an address on lie in a block. */
 bool memory_holds(const Block *block, const void *address, size_t bytes);
 
-/* A kernel that aligns a buffer itself asks for as many bytes more as the alignment has. Fails where these have changed around
- * the buffer `name`, so many bytes from `start` on. Does nothing for a block of any other size. */
+/* Fails where the bytes have changed by which a kernel aligned a buffer by itself: those around so many bytes from `start` on.
+ * Does nothing for another block. */
 void memory_check_padding(const Block *block, const void *start, size_t bytes, const char *name);
 
 /* Whether the kernel has freed it. */

@@ -349,6 +349,16 @@ def test_alignment_is_what_was_asked_for_and_not_more(bench: Any) -> None:
     assert bench.call(source, [], [("i64", [12])])[0].tolist() == [16] * 6 + [64, 128, 256, 512, 1024, 2048]
 
 
+@pytest.mark.parametrize("offset", [0, 16])
+def test_parts_of_a_buffer_that_the_kernel_aligned(bench: Any, offset: int) -> None:
+    """The rest of the buffer is no padding."""
+    source = f"""ENTRY(M1 *r) {{
+      char *p = _mlir_memref_to_llvm_alloc(128 + 64), *q = (char *)(((unsigned long)p + 63) & ~63ul);
+      for (int i = 0; i < 32; i++) ((int *)q)[i] = i;
+      *r = (M1){{p, q, {offset}, {{16}}, {{1}}}}; }}"""
+    assert bench.call(source, [], [("i32", [16])])[0].tolist() == list(range(offset, offset + 16))
+
+
 def test_many_buffers(bench: Any) -> None:
     """Two million allocations, of which few live at once: freed ones do not pile up."""
     source = """ENTRY(M0 *r) { static void *live[64];

@@ -1,10 +1,9 @@
 """Measure the sizes of the elements of goldens, from which follows how large relative bounds are.
 
-inputs   ``golden-NAME``, and ``bound-NAME`` where elements have their own bounds; or of a program in a foreign form ``interface``
-         and ``expected``
+inputs   ``golden-NAME``; or of a program in a foreign form ``interface`` and ``expected``
 outputs  ``magnitudes``: JSON, by NAME the number of ``elements``, and ``median`` and ``largest`` size of the finite ones, if any;
-         where elements have their own bounds also ``bound``: their sizes; of such a program also ``dtype``, ``shape`` and the
-         ``rationale`` of these bounds
+         of such a program also ``dtype``, ``shape`` and, where elements have their own bounds, ``rationale`` and ``bound``:
+         their sizes
 """
 
 from __future__ import annotations
@@ -34,9 +33,6 @@ def run(action: Action[NoParams | ProgramJudgeParams]) -> None:
         except (OSError, ValueError, EOFError) as error:
             what = dtypes.why_unreadable(error)
             raise ActionFailed(f"{name}: the golden is not a readable .npy file: {what}") from None
-        bound = action.inputs.get(Role.BOUND.of(name))
-        if bound is not None:
-            found[name]["bound"] = measure(dtypes.load_npy(bound))
     write_json(action.outputs["magnitudes"], found)
 
 

@@ -79,13 +79,13 @@ make_environment() {
     if command -v flock > /dev/null; then
         flock 9
         # Those of killed processes: only who holds the lock makes one. What still writes to them does not end this.
-        rm -rf "$cache/tool/.new-"* 2> /dev/null || :
+        rm -rf "$cache/tool/.making-"* 2> /dev/null || :
     fi
     if [ -x "$python" ] && [ -e "$environment/complete" ]; then
         exec 9>&-
         return
     fi
-    new=$(mktemp -d "$cache/tool/.new-XXXXXX") || exit 3
+    new=$(mktemp -d "$cache/tool/.making-XXXXXX") || exit 3
     trap 'rm -rf "$new"' EXIT
     trap 'exit 129' HUP
     trap 'exit 130' INT

@@ -154,7 +154,7 @@ def test_the_next_first_use_removes_what_a_killed_one_left(checkout: Checkout, t
     with checkout.begun(tmp_path) as process:
         process.kill()
         process.wait()
-        assert checkout.environments() == [".new"]
+        assert checkout.environments() == [".making"]
         python = prefix(tmp_path / "other")
         (checkout.path / "python3").symlink_to(python)
         assert checkout()[0] == str(python)

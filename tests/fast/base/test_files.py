@@ -92,13 +92,15 @@ def test_a_file_at_once(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_process_left_of_a_file_goes(tmp_path: Path) -> None:
-    """Not what a running one writes, nor what belongs to another file."""
-    left = "x.txt.999999999.new"
-    others = {f"x.txt.{os.getppid()}.new", "y.x.txt.999999999.new", "x.txt.mine.new", "999999999.new"}
-    for name in (left, *others):
+    """Not what a process may still write, nor what belongs to another file."""
+    left, new = "x.txt.1234.new", "x.txt.1235.new"
+    others = {"y.x.txt.1234.new", "1234.new"}
+    for name in (left, new, *others):
         (tmp_path / name).touch()
+    for name in (left, *others):
+        os.utime(tmp_path / name, (0, 0))
     write_text(tmp_path / "x.txt", "")
-    assert {path.name for path in tmp_path.iterdir()} == {"x.txt", *others}
+    assert {path.name for path in tmp_path.iterdir()} == {"x.txt", new, *others}
 
 
 def test_an_output_that_a_person_named(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -23,6 +24,8 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 #: Pass it as ``cancelled`` to give up instead of waiting for a lock.
 AT_ONCE = threading.Event()
 AT_ONCE.set()
+#: The age of a temporary file that no process writes any more.
+_ABANDONED_S = 3600.0
 #: The locks that each thread holds through :func:`locked`.
 _own = threading.local()
 
@@ -106,7 +109,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Write a file atomically, and remove what killed processes left of it.
+    """Write a file atomically, and remove what killed processes left of it long ago.
 
     Raise InfrastructureError; UsageError for a file of the installed program.
     """
@@ -130,12 +133,15 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def _remove_unfinished(path: Path) -> None:
-    """Remove the temporary files for a file whose processes have ended. Raise OSError."""
+    """Remove old temporary files for a file. Raise OSError.
+
+    Their age counts, because a process in a container has another number outside of it.
+    """
     start = f"{path.name}."
     for name in _unfinished(path.parent):
-        process = name[len(start) : -len(".new")]
-        if name.startswith(start) and process.isdecimal() and not os.path.exists(f"/proc/{process}"):
-            path.with_name(name).unlink(missing_ok=True)
+        scratch = path.with_name(name)
+        if name.startswith(start) and time.time() - scratch.stat().st_mtime > _ABANDONED_S:
+            scratch.unlink()
 
 
 @cache

@@ -19,7 +19,7 @@ from mlir_matrix.base.names import MEMBER
 from mlir_matrix.base.text import shortened
 from mlir_matrix.results.cause_globs import RanTests
 from mlir_matrix.results.results import TestResult, is_refused
-from mlir_matrix.results.signature import Signature, behaviour, shape
+from mlir_matrix.results.signature import Signature, behaviour, behaviour_of_run, shape
 
 if TYPE_CHECKING:
     from mlir_matrix.results.documents import Cause
@@ -212,6 +212,7 @@ class _UnderTest:
         #: Failing tests without evidence so far.
         self.left = [each for each in failing if suspect_of(each).kind not in ("infrastructure", "expectation")]
         self._passing = [each for each in results if each.outcome == Outcome.PASS and each.expected]
+        self._tests = [*self._passing, *self.left]
         #: How many tests reached each step, importer and target, how many of them failed, and how many failed there.
         self._failed = Counter(suspect for each in self.left for suspect in route(each))
         self._reached = self._failed + Counter(suspect for each in self._passing for suspect in route(each))
@@ -320,9 +321,9 @@ class _UnderTest:
         if len(best) == 1:
             return best[0]
         pipeline = taken[0].pipeline
-        is_only = all(each.pipeline == pipeline for each in taken) and all(
-            (each.pipeline == pipeline) == (best[0] in route(each)) for each in self._passing
-        )
+        through = [each for each in self._tests if best[0] in route(each)]
+        own = [each for each in self._passing if each.pipeline == pipeline]
+        is_only = all(each.pipeline == pipeline for each in through) and all(best[0] in route(each) for each in own)
         return Suspect("pipeline", pipeline) if is_only else Suspect("several", names)
 
 
@@ -330,8 +331,8 @@ def _way(result: TestResult) -> Signature:
     """Return how a test fails that runs: all wrong numbers are one way."""
     if result.outcome == Outcome.MISMATCH:
         return Signature(outcome=result.outcome)
-    # The name of the action has the workload.
-    return replace(behaviour(result), step="")
+    # A release without symbols names no frame.
+    return replace(behaviour_of_run(result), frame="")
 
 
 def route(result: TestResult) -> list[Suspect]:

@@ -95,6 +95,11 @@ def behaviour(result: TestResult) -> Signature:
     )
 
 
+def behaviour_of_run(result: TestResult) -> Signature:
+    """Return the signature of a test that ends when it runs, without the name of the action: the workload or target is in it."""
+    return replace(behaviour(result), step="")
+
+
 def wrong_outputs(verdict: Verdict) -> list[Census]:
     """Return the outputs that are not as expected."""
     return [each for each in verdict["outputs"] if each.get("wrong") or each["outcome"] == "mismatch"]

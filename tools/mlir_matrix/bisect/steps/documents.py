@@ -17,8 +17,8 @@ class LevelAnswer(TypedDict):
     continuation: str
     """Its pipeline and target, with the releases that the test does not have."""
     answer: Answer
-    """``wrong alike``: as the failing test computes it, within its bounds, or fails when it runs; ``none``: no outputs that can be
-    compared."""
+    """``wrong alike``: as the failing test computes it, within its bounds, or its run fails in the same way; ``none``: no outputs
+    that can be compared."""
     outcome: Outcome
     reason: str
     metrics: dict[str, Any]

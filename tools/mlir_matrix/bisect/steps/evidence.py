@@ -38,7 +38,7 @@ class Part:
     uses: frozenset[str] = frozenset()
     #: Whether it only reads what is written, so that it is not wrong if the program is right.
     reads: bool = False
-    #: Whether it is a step of another catalog than this repository, which may be as wrong by each release.
+    #: Whether it is a step of another catalog than this repository: its mistake, if it has one, is there with each release.
     own: bool = False
 
 

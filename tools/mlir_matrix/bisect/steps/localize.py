@@ -23,7 +23,7 @@ from mlir_matrix.plan.programs import is_prepared
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.results.results import NOT_RUN, TestResult
 from mlir_matrix.results.run_plan import run_plan
-from mlir_matrix.results.signature import UNKNOWN, behaviour
+from mlir_matrix.results.signature import UNKNOWN, behaviour_of_run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,5 +213,5 @@ def answer_of(own: TestResult, other: TestResult, alike: TestResult) -> Answer:
         return Answer.SAME if alike.outcome == Outcome.PASS else Answer.OTHER
     if other.outcome in UNKNOWN:
         return Answer.NONE
-    is_same = own.stage == Stage.RUN and behaviour(own).alike(behaviour(other))
+    is_same = own.stage == Stage.RUN and behaviour_of_run(own).alike(behaviour_of_run(other))
     return Answer.SAME if is_same else Answer.OTHER

@@ -204,7 +204,7 @@ class _InsideStep:
         if any(number < right for number in wrong):
             problem = f"{other.name} is wrong after fewer passes than it is right after"
         known = replace(known, by=other.name, others=more, answers=answers, problem=problem)
-        return replace(known, passes=(), patterns="") if problem else known
+        return replace(known, passes=(), patterns="", step=(), command=()) if problem else known
 
     def _prefix(self, number: int) -> Input:
         """Return the IR after the first passes of the step."""

@@ -18,11 +18,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from mlir_matrix.actions.runtime.bytecode import options
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.names import printable
 from mlir_matrix.base.paths import is_installed
+from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.environments.scratch import temporary_folder
 from mlir_matrix.environments.session import Session
 from mlir_matrix.environments.source.process import clean_environment
@@ -134,17 +136,25 @@ def affected_since(session: Session, arguments: Sequence[str], tests: Sequence[T
 
 
 def _not_compared(session: Session, tests: Iterable[Test], revision: Revision) -> Iterator[str]:
-    """Name the catalogs that have workloads or steps under test, but are not in the repository of a revision."""
+    """Name the catalogs that have a part of a test, but are not in the repository of a revision."""
     catalog = session.catalog
-    tested = {
-        (catalog.steps[test.pipeline] if test.is_ir else catalog.workloads[test.workload]).root
-        for test in tests
-        if test.selected
-    }
+    tested = {entry.root for test in tests if test.selected for entry in _entries(catalog, test)}
     for number, root in enumerate(catalog.roots):
         if root in tested and number not in revision.places:
             there = "it is in no git repository" if _work_tree(root) is None else "run matrix there to compare them"
             yield f"changes of {root} are not compared; {there}"
+
+
+def _entries(catalog: Catalog, test: Test) -> Iterator[Entry[Any]]:
+    """Yield what a test consists of; of the first catalog, which has most, only workloads and steps with IR tests."""
+    if test.is_ir:
+        yield catalog.steps[test.pipeline]
+        return
+    yield catalog.workloads[test.workload]
+    steps = test.route.steps if test.route else ()
+    parts = [catalog.frameworks[test.framework], catalog.pipelines[test.pipeline], catalog.targets[test.target]]
+    parts += [catalog.steps[step.name] for step in steps]
+    yield from (part for part in parts if part.root != catalog.roots[0])
 
 
 def concerns_all(number: int, path: str) -> bool:

@@ -78,7 +78,7 @@ def check_files(files: Iterable[Path]) -> None:
             continue
         real = Path(os.path.realpath(file.parent), file.name)
         # Its folder may be deleted, too.
-        folder = next(each for each in real.parents if each.is_dir())
+        folder = next(each for each in real.parents if os.path.isdir(each))
         git = local_folder(str(folder))
         if git is None or not Repository(str(folder), git).had(real):
             raise UsageError(f"--changed {printable(str(file))}: there is no such file, and no commit of git has it")

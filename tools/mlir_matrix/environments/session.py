@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -135,11 +136,21 @@ def others(home: Home, roots: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
             found = ()
         except OSError as error:
             raise _unknown(note, error) from None
-        if not found or not all(map(Path.is_dir, found)):
+        if not found or not all(map(_is_there, found)):
             with suppress(OSError):
                 note.unlink()
         elif note != own:
             yield found
+
+
+def _is_there(folder: Path) -> bool:
+    """Return whether a folder exists. Raise InfrastructureError if that cannot be known."""
+    try:
+        return stat.S_ISDIR(os.stat(folder).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise _unknown(folder, error) from None
 
 
 def _notes(folder: Path) -> list[Path]:
@@ -153,7 +164,7 @@ def _notes(folder: Path) -> list[Path]:
 
 def _unknown(path: Path, error: OSError) -> InfrastructureError:
     return InfrastructureError(
-        f"{path} cannot be read: {error.strerror}; it names catalogs whose packages gc keeps. "
+        f"{path} cannot be read: {error.strerror}; gc keeps the packages of all catalogs that use this home. "
         "Make it readable, or keep nothing for other catalogs with --alone"
     )
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from mlir_matrix.base.digest import digest_bytes
 from mlir_matrix.base.files import unwritable
-from mlir_matrix.base.plain_files import PLAIN, NotPlainError
+from mlir_matrix.base.plain_files import PLAIN
 from mlir_matrix.execute.large_files import (
     LARGE,
     DifferentBytesError,
@@ -129,8 +129,7 @@ class ActionCache:
             except OSError as error:
                 raise self._unreadable(digest, error) from None
             if digest_bytes(data) != digest:
-                _clear(path)
-                raise LostBlob(digest, "was damaged and has been removed")
+                raise self._removed(digest, "was damaged")
             self._remember(digest, data)
         return data
 
@@ -139,8 +138,12 @@ class ActionCache:
         if error.errno not in _UNREADABLE:
             # Too many open files, for example: the blob may be good.
             return error
+        return self._removed(digest, f"could not be read ({error.strerror})")
+
+    def _removed(self, digest: str, why: str) -> LostBlob:
+        """Remove what is in the place of a blob, and return the error that says so."""
         _clear(self.blob_path(digest))
-        return LostBlob(digest, f"could not be read ({error.strerror}) and has been removed")
+        return LostBlob(digest, f"{why} and has been removed")
 
     def is_large(self, digest: str) -> bool:
         """Return whether to copy a blob in a thread."""
@@ -157,7 +160,7 @@ class ActionCache:
         except FileNotFoundError:
             raise LostBlob(digest, "is missing") from None
         if not stat.S_ISREG(status.st_mode):
-            raise self._unreadable(digest, NotPlainError(errno.EISDIR, "not a plain file"))
+            raise self._removed(digest, "is no plain file")
         found = identity(status)
         try:
             copy_file(source, path, None if self._checked.get(digest) == found else digest, stop)
@@ -278,7 +281,7 @@ def _put(new: str, path: str) -> None:
         os.replace(new, path)
     except IsADirectoryError:
         _clear(path)
-        os.replace(new, path)
+        _put(new, path)
     except PermissionError as error:
         raise BlockedError(
             f"{path} cannot be written: {error.strerror}; make its folder writable for this user, "

@@ -143,11 +143,12 @@ def test_two_that_are_wrong_alone_are_known_by_either(tmp_path: Path, parts: lis
 def test_what_is_wrong_only_together(tmp_path: Path, parts: list[str]) -> None:
     """It is known if one of the parts is known to be wrong, and a finding of its own otherwise."""
     alone = look(made(tmp_path / "alone"), {parts[0]})
-    for other, known in ((0, LINK), (1, "")):
-        findings = made(tmp_path / f"together-{other}", known=alone.key)
-        pair = (parts[other], parts[3])
-        together = look(findings, {*pair})
-        assert (together.needed, together.known) == (pair, known)
+    findings = made(tmp_path / "known", known=alone.key)
+    together = look(findings, {parts[0], parts[3]})
+    assert (together.needed, together.known) == ((parts[0],), LINK)
+    findings = made(tmp_path / "unknown", known=alone.key)
+    together = look(findings, {parts[1], parts[3]})
+    assert (together.needed, together.known) == ((parts[1], parts[3]), "")
 
 
 @pytest.mark.parametrize("wrong", [[set()], []], ids=["all", "none"])

@@ -191,12 +191,11 @@ class Findings:
             if alone or needed:
                 # What is known to be wrong may show only with others, which are not wrong.
                 keys = {part: _digest([Outcome.MISMATCH, part]) for part in (*alone, *needed)}
-                seen = [part for part, key in keys.items() if self._is_seen(key, [part])]
-                known = tuple(part for part in alone if part in seen)
-                finding.needed = (known or alone)[:1] or needed
-                finding.key = keys[seen[0]] if seen else _digest([Outcome.MISMATCH, *finding.needed])
+                seen = tuple(part for part, key in keys.items() if self._is_seen(key, [part]))
+                finding.needed = seen[:1] or alone[:1] or needed
+                finding.key = _digest([Outcome.MISMATCH, *finding.needed])
                 # Others that are wrong alone are found in later rounds.
-                self.fuzzer.avoid(known or alone[:1])
+                self.fuzzer.avoid([part for part in alone if part in seen] or alone[:1])
                 if self._is_seen(finding.key, finding.needed):
                     return
             if finding.failure.result.unstable:

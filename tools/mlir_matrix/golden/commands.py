@@ -16,7 +16,6 @@ from mlir_matrix.base.files import write_file, write_output, write_text
 from mlir_matrix.base.names import check_known, is_glob, select_known
 from mlir_matrix.base.text import counted
 from mlir_matrix.catalog.catalog import Catalog, Entry
-from mlir_matrix.catalog.golden_files import is_sketched
 from mlir_matrix.catalog.models.base import FLOATS, Workload
 from mlir_matrix.cli import options
 from mlir_matrix.cli.output import note, show, show_each, used_pins, warn
@@ -33,12 +32,13 @@ from mlir_matrix.expand.tolerances import ToleranceResolver
 from mlir_matrix.golden.audit import audit, audit_document
 from mlir_matrix.golden.calibration import Calibrator
 from mlir_matrix.golden.costs import compare_costs, cost_update_document, edited_files
-from mlir_matrix.golden.explain import declared, explained, plan_magnitudes, tolerance_lines
+from mlir_matrix.golden.explain import declared, explained, plan_bound_sizes, plan_magnitudes, tolerance_lines
 from mlir_matrix.golden.gumbel import LEAST
 from mlir_matrix.golden.inputs import make_inputs
 from mlir_matrix.golden.report import audit_lines, calibration_lines, cost_update_line, update_line
 from mlir_matrix.golden.update import check_size, gather, plan_update, stale_records, update_document
 from mlir_matrix.golden.update import write as write_golden
+from mlir_matrix.plan.graph import Graph
 from mlir_matrix.plan.parameters import bounds_of
 from mlir_matrix.plan.programs import is_prepared
 from mlir_matrix.plan.request import LOCAL, Limits
@@ -264,23 +264,30 @@ def _magnitudes(current: Session, test: Test, limits: Limits) -> tuple[Mapping[s
     """Return the median and the largest element of each golden, none if they cannot be read, and how a program was scaled."""
     workload, bounds = current.catalog.workloads[test.workload], None
     tolerances = ToleranceResolver(current.catalog)
-    derived: list[str] = []
+    numpy = current.pins.reference("numpy")
     if is_prepared(current.catalog, workload):
         bounds = {dtype: bounds_of(current.catalog, tolerances.of(test, dtype)) for dtype in sorted(FLOATS)}
-    else:
-        outputs = workload.document.outputs
-        derived = [
-            name for name in tolerances.derived_outputs(test) if not is_sketched(workload.document, outputs[name])
-        ]
     pins = current.pins.override(test.pins) if test.pins else current.pins
-    graph, action = plan_magnitudes(
-        current.catalog, workload, current.pins.reference("numpy"), pins=pins, bounds=bounds, derived=derived
-    )
+    graph, action = plan_magnitudes(current.catalog, workload, numpy, pins=pins, bounds=bounds)
+    what = "goldens are not measured" if bounds is None else f"{test.id}: the program cannot be prepared"
+    found, scaled = _measured(current, graph, action, limits, what)
+    derived = [] if bounds is not None else tolerances.derived_outputs(test)
+    if derived:
+        graph, action = plan_bound_sizes(current.catalog, workload, derived, numpy)
+        own, _ = _measured(current, graph, action, limits, "bounds of elements are not measured")
+        for name, sizes in own.items():
+            found[name] = {**found.get(name, {}), "bound": sizes}
+    return found, scaled
+
+
+def _measured(
+    current: Session, graph: Graph, action: str, limits: Limits, what: str
+) -> tuple[dict[str, dict[str, object]], str]:
+    """Return the sizes that an action measures, none if it fails, and how a program was scaled. ``what`` begins the warning."""
     results = run_graph(current, graph, limits=limits)
     scaled = "".join(str(each.result.metrics.get("scaled", "")) for each in results.values())
     done = results[action].result
     if not done.ok:
-        what = "goldens are not measured" if bounds is None else f"{test.id}: the program cannot be prepared"
         warn(f"{what}: {done.outcome['reason']}")
         return {}, scaled
     store = ActionCache(current.home.actions)

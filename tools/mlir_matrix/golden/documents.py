@@ -151,7 +151,7 @@ class GoldenOutput(TypedDict):
     workload: str
     output: str
     state: Literal["same", "rounding", "new", "different", "both-forms"]
-    """``rounding``: the difference is at most the rounding error of float64."""
+    """``rounding``: the difference is at most the rounding error of float64. ``both-forms``: there is an array and a sketch."""
     file: str
     sketch: bool
     bytes: int

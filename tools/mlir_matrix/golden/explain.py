@@ -248,12 +248,10 @@ def plan_magnitudes(
     *,
     pins: Pins | None = None,
     bounds: Mapping[str, Bounds] | None = None,
-    derived: Collection[str] = (),
 ) -> tuple[Graph, str]:
     """Return the graph that measures a workload's goldens, and its action; its output is ``magnitudes``.
 
-    For a program in a foreign form, give the ``pins`` that prepare it and the ``bounds`` of each dtype. ``derived``: the outputs
-    whose elements have their own bounds.
+    For a program in a foreign form, give the ``pins`` that prepare it and the ``bounds`` of each dtype.
     """
     graph = Graph()
     params: NoParams | ProgramJudgeParams = {}
@@ -269,10 +267,30 @@ def plan_magnitudes(
             Role.GOLDEN.of(name): file_of(catalog, workload.root, workload.golden / f"{name}.npy", optional=True)
             for name in workload.document.outputs
         }
-    if derived:
-        error = add_error_bounds(graph, catalog, workload, environment)
-        inputs |= {Role.BOUND.of(name): Produced(error, Role.BOUND.of(name)) for name in derived}
-    action = graph.add(
+    return graph, _add_magnitudes(graph, workload, environment, inputs, params)
+
+
+def plan_bound_sizes(
+    catalog: Catalog, workload: Entry[Workload], derived: Collection[str], environment: str = "numpy"
+) -> tuple[Graph, str]:
+    """Return the graph that measures the bounds of elements, and its action; its output is ``magnitudes``.
+
+    ``derived``: the outputs whose elements have bounds of their own.
+    """
+    graph = Graph()
+    error = add_error_bounds(graph, catalog, workload, environment)
+    inputs: dict[str, Input] = {Role.GOLDEN.of(name): Produced(error, Role.BOUND.of(name)) for name in derived}
+    return graph, _add_magnitudes(graph, workload, environment, inputs, {})
+
+
+def _add_magnitudes(
+    graph: Graph,
+    workload: Entry[Workload],
+    environment: str,
+    inputs: Mapping[str, Input],
+    params: NoParams | ProgramJudgeParams,
+) -> str:
+    return graph.add(
         f"magnitudes/{label(workload)}",
         tool="magnitudes",
         stage=Stage.JUDGE,
@@ -281,4 +299,3 @@ def plan_magnitudes(
         inputs=inputs,
         outputs={"magnitudes": "magnitudes.json"},
     )
-    return graph, action

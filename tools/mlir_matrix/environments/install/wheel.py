@@ -6,13 +6,14 @@ wheel can be installed again even if its index no longer has it.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import sys
 from pathlib import Path
 
-from mlir_matrix.base.errors import DiskFullError, InfrastructureError
+from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.events import PackageProgress
 from mlir_matrix.base.files import beside, locked, unwritable
 from mlir_matrix.environments.fetch.download import AccessError, NotFoundError, WantedFile, adopt, download, kept
@@ -122,7 +123,7 @@ def _explained(package: WheelPackage, output: str, folder: Path) -> Infrastructu
     if "DO NOT MATCH THE HASHES" in output:
         return _other_hash(package)
     if "No space left" in output:
-        return DiskFullError(f"{package.label} cannot be installed: the disk is full ({folder.parent})")
+        return unwritable(f"{package.label} cannot be installed", OSError(errno.ENOSPC, "", str(folder.parent)))
     if conflict := conflict_in(output):
         return InfrastructureError(
             f"{package.label} cannot be installed; pip reports a conflict: {conflict}. Take the constraint out of pip's "

@@ -20,6 +20,8 @@ from mlir_matrix.expand.quarantine import ActiveQuarantine
 from mlir_matrix.fleet.affected import ACTIONS, Affected, changes, concerns_all, why_all
 from mlir_matrix.fleet.plan_state import PlanState, planned_state
 
+#: The most characters of a path of Linux.
+_LONGEST_PATH = 4096
 #: The placeholder for the digest of a changed file.
 _OTHER = "changed"
 #: The sections of a catalog whose entries a test uses.
@@ -81,7 +83,9 @@ def check_files(files: Iterable[Path]) -> None:
         folder = next(each for each in real.parents if os.path.isdir(each))
         git = local_folder(str(folder))
         if git is None or not Repository(str(folder), git).had(real):
-            raise UsageError(f"--changed {printable(str(file))}: there is no such file, and no commit of git has it")
+            raise UsageError(
+                f"--changed {printable(str(file), _LONGEST_PATH)}: there is no such file, and no commit of git has it"
+            )
 
 
 def _place(roots: Sequence[Path], file: Path) -> tuple[int | None, str]:

@@ -86,8 +86,13 @@ class Checkout:
         python, begun = self.path / "python3", folder / "begun"
         python.symlink_to(prefix(folder / "python", INTERRUPTED.format(begun=str(begun))))
         environment = {"PATH": str(self.path), "MATRIX_HOME": str(self.home), "TMPDIR": str(self.temporary)}
+        # A shell cannot trap what was ignored when it began, as under nohup.
+        heed = (
+            "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
+        )
+        command = [sys.executable, "-c", heed, str(self._matrix)]
         with subprocess.Popen(
-            [self._matrix], env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+            command, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
         ) as process:
             try:
                 assert wait_until(begun.exists)
@@ -141,7 +146,7 @@ def test_first_uses_at_the_same_time_make_one_environment(checkout: Checkout, tm
 def test_an_interrupted_first_use_leaves_nothing(sent: signal.Signals, checkout: Checkout, tmp_path: Path) -> None:
     with checkout.begun(tmp_path) as process:
         os.killpg(process.pid, sent)
-        said = process.communicate()[1]
+        said = process.communicate(timeout=60)[1]
     assert process.returncode == 128 + sent
     # Shells name the signal, too.
     assert said.count("matrix:") == 1

@@ -161,6 +161,14 @@ def test_what_a_killed_process_left_is_removed(monkeypatch: pytest.MonkeyPatch, 
     assert [path.name for path in tmp_path.iterdir()] == ["lock"]
 
 
+def test_what_another_process_has_made_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It was made while this process waited for the lock."""
+    monkeypatch.setattr(native, "zig", lambda: tmp_path / "no-zig")
+    (tmp_path / "made.so").write_bytes(b"theirs")
+    native._make([], tmp_path / "made.so")
+    assert (tmp_path / "made.so").read_bytes() == b"theirs"
+
+
 def test_the_newest_zig_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """By releases, in which 0.17 comes after 0.9."""
     monkeypatch.setenv("MATRIX_HOME", str(tmp_path))

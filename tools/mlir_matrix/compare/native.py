@@ -136,22 +136,26 @@ def _make(sources: Sequence[Path], path: Path) -> None:
     program = zig()
     if program is None:
         raise FileNotFoundError("there is no Zig")
-    with locked(path.parent / "lock"), beside(path) as folder:
-        if path.exists():
-            # By a process that had the lock before.
-            return
-        scratch = str(folder)
-        variables = {
-            "ZIG_GLOBAL_CACHE_DIR": scratch,
-            "ZIG_LOCAL_CACHE_DIR": scratch,
-            "HOME": scratch,
-            "TMPDIR": scratch,
-        }
-        subprocess.run(
-            [program, "cc", *_FLAGS, "-o", f"{scratch}/made.so", *map(str, sources)], cwd=scratch,
-            env={**variables, "PATH": "", "LC_ALL": "C"}, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=120,
-        )  # fmt: skip
-        os.replace(f"{scratch}/made.so", path)
+    with locked(path.parent / "lock"):
+        # Another process may have made it while this one waited, and ``beside`` removes a file at its path.
+        if not path.exists():
+            with beside(path) as folder:
+                _compile(program, sources, str(folder))
+                os.replace(folder / "made.so", path)
+
+
+def _compile(program: Path, sources: Sequence[Path], scratch: str) -> None:
+    """Make ``made.so`` in a folder, which is all that the compiler writes to."""
+    variables = {
+        "ZIG_GLOBAL_CACHE_DIR": scratch,
+        "ZIG_LOCAL_CACHE_DIR": scratch,
+        "HOME": scratch,
+        "TMPDIR": scratch,
+    }
+    subprocess.run(
+        [program, "cc", *_FLAGS, "-o", f"{scratch}/made.so", *map(str, sources)], cwd=scratch,
+        env={**variables, "PATH": "", "LC_ALL": "C"}, stdin=subprocess.DEVNULL, capture_output=True, check=True, timeout=120,
+    )  # fmt: skip
 
 
 def zig() -> Path | None:

@@ -138,9 +138,12 @@ def affected_since(session: Session, arguments: Sequence[str], tests: Sequence[T
 def _not_compared(session: Session, tests: Iterable[Test], revision: Revision) -> Iterator[str]:
     """Name the catalogs that have a part of a test, but are not in the repository of a revision."""
     catalog = session.catalog
+    outside = [root for number, root in enumerate(catalog.roots) if number not in revision.places]
+    if not outside:
+        return
     tested = {entry.root for test in tests if test.selected for entry in _entries(catalog, test)}
-    for number, root in enumerate(catalog.roots):
-        if root in tested and number not in revision.places:
+    for root in outside:
+        if root in tested:
             there = "it is in no git repository" if _work_tree(root) is None else "run matrix there to compare them"
             yield f"changes of {root} are not compared; {there}"
 

@@ -15,6 +15,7 @@ from mlir_matrix.actions.numerics.formats import COMPLEX
 from mlir_matrix.base.errors import CatalogError
 from mlir_matrix.catalog.bounds import DERIVED, evaluate
 from mlir_matrix.catalog.catalog import Catalog, LocatedLayer
+from mlir_matrix.catalog.golden_files import is_sketched
 from mlir_matrix.catalog.models.base import FLOATS, Layer
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.layers import LayerRanking, Query
@@ -201,10 +202,14 @@ class ToleranceResolver:
         return {self.of(test, dtype).location: dtype for dtype in ("f64", "f16", "bf16", "f32")}.values()
 
     def derived_outputs(self, test: Test) -> list[str]:
-        """Return the outputs of a test whose elements have bounds that are derived from the reference."""
-        outputs = self._catalog.workloads[test.workload].document.outputs
-        numeric = [name for name, output in outputs.items() if output.compare != "exact"]
-        return [name for name in numeric if self._is_derived(test, name, self.of(test, name))]
+        """Return the outputs of a test that are judged by bounds of their elements, derived from the reference: no sketches."""
+        document = self._catalog.workloads[test.workload].document
+        whole = [
+            name
+            for name, output in document.outputs.items()
+            if output.compare != "exact" and not is_sketched(document, output)
+        ]
+        return [name for name in whole if self._is_derived(test, name, self.of(test, name))]
 
     def _is_derived(self, test: Test, output: str, bound: Resolved) -> bool:
         """Return whether the bounds of the elements of an output are derived from the reference."""

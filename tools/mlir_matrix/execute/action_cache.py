@@ -134,14 +134,14 @@ class ActionCache:
         return data
 
     def _unreadable(self, digest: str, error: OSError) -> OSError:
-        """Return the error for a blob that cannot be read: LostBlob, after removing what is there, or the same error."""
+        """Remove a blob that cannot be read, and return LostBlob. Return an error that may pass as it is."""
         if error.errno not in _UNREADABLE:
             # Too many open files, for example: the blob may be good.
             return error
         return self._removed(digest, f"could not be read ({error.strerror})")
 
     def _removed(self, digest: str, why: str) -> LostBlob:
-        """Remove what is in the place of a blob, and return the error that says so."""
+        """Remove a blob, whatever it is, and return LostBlob."""
         _clear(self.blob_path(digest))
         return LostBlob(digest, f"{why} and has been removed")
 
@@ -181,8 +181,7 @@ class ActionCache:
         with contextlib.suppress(FileNotFoundError):
             if identity(os.stat(path)) != found:
                 return
-            os.unlink(path)
-        raise LostBlob(digest, "was damaged and has been removed")
+        raise self._removed(digest, "was damaged")
 
     def add_copy(self, path: str) -> str:
         """Add a copy of a file and return its digest."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NotRequired, final
+from typing import Literal, NotRequired, TypeAlias, final
 
 from typing_extensions import TypedDict
 
@@ -145,12 +145,15 @@ class GoldenWeak(TypedDict):
     """By key of the layer, as in its file: ``atol``, ``rtol``, ``max_ulp``; empty if all elements must be equal."""
 
 
+GoldenState: TypeAlias = Literal["same", "rounding", "new", "different", "both-forms"]
+
+
 class GoldenOutput(TypedDict):
     """One output of a workload."""
 
     workload: str
     output: str
-    state: Literal["same", "rounding", "new", "different", "both-forms"]
+    state: GoldenState
     """``rounding``: the difference is at most the rounding error of float64. ``both-forms``: there is an array and a sketch."""
     file: str
     sketch: bool

@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from mlir_matrix.actions.contract import Role
 from mlir_matrix.actions.outcomes import Stage
@@ -42,10 +42,7 @@ from mlir_matrix.plan.references import add_reference
 from mlir_matrix.results.result_maker import reference_failure
 
 if TYPE_CHECKING:
-    from mlir_matrix.golden.documents import GoldenDifference, GoldenOutput, GoldenUpdate, GoldenWeak
-
-
-State = Literal["same", "rounding", "new", "different", "both-forms"]
+    from mlir_matrix.golden.documents import GoldenDifference, GoldenOutput, GoldenState, GoldenUpdate, GoldenWeak
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +55,7 @@ class Golden:
     #: The file of the other form (sketch or array), which is removed.
     other: Path
     sketch: bool
-    state: State
+    state: GoldenState
     data: bytes = b""
     difference: GoldenDifference | None = None
     #: The trivial outputs that pass, for each set of bounds; and the reason that the workload states for it.
@@ -166,7 +163,7 @@ def _golden(
     rounding = difference and difference.get("rounding")
     # A share of the rounding error; infinity is a string.
     rounded = isinstance(rounding, float) and rounding <= 1
-    state: State = "different" if there else "new"
+    state: GoldenState = "different" if there else "new"
     if there and other.exists():
         state = "both-forms"
     elif same:

@@ -94,7 +94,7 @@ make_environment() {
     reason="first use"
     [ ! -e "$environment/complete" ] || reason="$(readlink -m -- "$python") is gone"
     say "$reason: making the program's own environment ($("$interpreter" -V), about 15 s)"
-    # Programs do not get the lock: they can outlive this shell, and then nobody needs what they write to the folder.
+    # Programs do not get the lock: one that outlives this shell would make the next start wait.
     # Interrupted, it prints a traceback.
     if ! log=$(TMPDIR=$new/tmp "$interpreter" -m venv "$new" 2>&1 9>&-); then
         printf '%s\n' "$log" >&2

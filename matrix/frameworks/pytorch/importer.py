@@ -89,8 +89,9 @@ def _export(function: Callable[..., Any], inputs: Sequence[Tensor]) -> ExportedP
 
 def _forget_own_lines(program: ExportedProgram) -> None:
     """Remove what is called in this file from the lines that operators come from."""
-    for module in program.graph_module.modules():
-        for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
+    modules = [module for module in program.graph_module.modules() if isinstance(module, torch.fx.GraphModule)]
+    for module in modules:
+        for node in module.graph.nodes:
             if node.stack_trace:
                 node.stack_trace = _OWN_LINE.sub("", node.stack_trace)
 

@@ -126,7 +126,11 @@ def propose(
         if after == before:
             continue
         identity = TestId.parse(test)
-        now = after or ExpectedFailure(result.outcome if result else "", why or (result.reason if result else _NO_TEST))
+        now = after
+        if now is None:
+            outcome = result.outcome if result else ""
+            reason = result.reason if result else _NO_TEST
+            now = ExpectedFailure(outcome, why or reason)
         state: State = "gone" if after is None else "changed" if before else "new"
         was = f"{before.outcome}: {before.reason}" if before else ""
         groups.setdefault((state, identity.cell, now, was), []).append(identity.called)

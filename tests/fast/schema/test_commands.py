@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from click.testing import CliRunner
 
 from mlir_matrix import __version__
 from mlir_matrix.base.errors import InfrastructureError, UsageError
-from mlir_matrix.base.paths import repository
+from mlir_matrix.base.paths import find_home, repository
 from mlir_matrix.expand.select import choose
 from mlir_matrix.plan.session import session_of
 from mlir_matrix.schema.commands import init_command as command
@@ -28,12 +29,20 @@ def init(folder: Path) -> str:
     return done.output
 
 
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new project, which no test changes."""
+    folder = tmp_path_factory.mktemp("project")
+    init(folder)
+    return folder
+
+
 def test_a_new_catalog(tmp_path: Path) -> None:
     folder = tmp_path / "my project"
     folder.mkdir()
     (folder / "README.md").write_text("mine")
     said = init(folder)
-    session = session_of([repository(), folder], home=None)  # type: ignore[arg-type]
+    session = session_of([repository(), folder], find_home())
     tests = choose(session.catalog, ["nightly"]).tests()
     assert {test.workload for test in tests if test.selected} == {"axpy"}
     assert said.endswith(f"try: cd '{folder}' && {Path.cwd()}/tools/matrix run\n")
@@ -43,14 +52,13 @@ def test_a_new_catalog(tmp_path: Path) -> None:
     assert f"mlir-matrix[site]=={__version__}" in (folder / ".github/workflows/matrix.yml").read_text()
 
 
-def test_every_file_of_it_names_a_schema(tmp_path: Path) -> None:
-    init(tmp_path)
-    for path in (path for room in ("matrix", "golden") for path in (tmp_path / room).rglob("*.yaml")):
+def test_every_file_of_it_names_a_schema(project: Path) -> None:
+    for path in (path for room in ("matrix", "golden") for path in (project / room).rglob("*.yaml")):
         found = _SCHEMA.match(path.read_text())
         assert found, path
-        assert (path.parent / found[1]).resolve().is_relative_to(tmp_path)
+        assert (path.parent / found[1]).resolve().is_relative_to(project)
         assert (path.parent / found[1]).is_file()
-    assert {path.stem for path in (tmp_path / "docs/schemas").iterdir()} == set(FILES)
+    assert {path.stem for path in (project / "docs/schemas").iterdir()} == set(FILES)
 
 
 @pytest.mark.parametrize("name", ["matrix/suites/nightly.yaml", "docs/schemas/suite.json"])
@@ -71,8 +79,8 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["workload", "framework", "pipeline", "target", "step", "suite"])
-def test_a_new_entry_can_run_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    init(tmp_path)
+def test_a_new_entry_can_run_at_once(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    shutil.copytree(project, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path / "docs")
     said = CliRunner().invoke(new_command, [kind, "my-entry"], catch_exceptions=False).output.splitlines()
     written = [Path(line.removeprefix("wrote ")) for line in said[:-1]]
@@ -84,7 +92,7 @@ def test_a_new_entry_can_run_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
             assert (path.parent / found[1]).is_file()
     (words,) = said[-1:]
     test = shlex.split(words.partition(" run ")[2])[0]
-    session = session_of([repository(), tmp_path], home=None)  # type: ignore[arg-type]
+    session = session_of([repository(), tmp_path], find_home())
     assert [found.selected for found in choose(session.catalog, [test]).tests()] in ([True], [True, True])
     with pytest.raises(UsageError, match="exists; nothing was written"):
         CliRunner().invoke(new_command, [kind, "my-entry"], catch_exceptions=False)

@@ -190,13 +190,18 @@ def _docstrings(kind: type) -> dict[str, str]:
     for base in getattr(kind, "__orig_bases__", kind.__bases__):
         if getattr(base, "__module__", "").startswith("mlir_matrix.") and base.__doc__:
             found |= _docstrings(base)
-    (definition,) = ast.parse(inspect.getsource(kind)).body
-    assert isinstance(definition, ast.ClassDef)
-    for field, text in pairwise(definition.body):
+    for field, text in pairwise(_definitions(kind.__module__)[kind.__name__].body):
         match field, text:
             case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(words))):
                 found[name] = words
     return found
+
+
+@cache
+def _definitions(module: str) -> dict[str, ast.ClassDef]:
+    """Return the classes of a module as its source defines them, read once: to find one class takes as long as all."""
+    tree = ast.parse(inspect.getsource(sys.modules[module]))
+    return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
 def _one_line(words: str) -> str:

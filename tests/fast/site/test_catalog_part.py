@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from mlir_matrix.environments.session import Session
+from mlir_matrix.expand.expansion import Expansion, Test
 from mlir_matrix.expand.select import choose
 from mlir_matrix.expand.tolerances import ToleranceResolver
 from mlir_matrix.explain.explanation import explain, route_json
@@ -18,26 +20,45 @@ from mlir_matrix.site.places import CatalogPlaces, Clone, page_of_remote
 from mlir_matrix.site.routes import named_tests, routes_of
 
 _UNKNOWN = Clone("", "", frozenset())
+_WITHOUT_ROUTE = "c/linalg-loops/x86_64/mlp"
+#: Tests that the catalog does not have.
+_GONE = ("a/b/c/d", "no test", "pytorch/linalg-loops/x86_64/mlp@llvm=1", "pytorch/linalg-loops/x86_64/mlp~gone")
 
 
 def _places(session: Session, clone: Clone = _UNKNOWN) -> CatalogPlaces:
     return CatalogPlaces(session.catalog, dict.fromkeys(session.catalog.roots, clone))
 
 
-def _routes(session: Session, *tests: str) -> dict[str, SiteRoute]:
-    cells = routes_of(session, named_tests(session, tests), _places(session))
-    return {name: route for cell in cells.values() for name, route in cell["tests"].items()}
+@dataclass(frozen=True)
+class _Named:
+    """The routes of some tests, which were asked for at once: each search goes through all suites."""
+
+    expansion: Expansion
+    #: Tests that run.
+    chosen: Sequence[Test]
+    expected: Test
+    ir_test: Test
+    routes: Mapping[str, SiteRoute]
 
 
-def test_routes_are_those_of_explain_and_plan(current: Session) -> None:
-    expansion = choose(current.catalog, ["everything"]).expansions[0]
-    wanted = [test for test in expansion.tests() if test.executes and test.selected][::800]
-    found = _routes(current, *(test.id for test in wanted))
-    assert len(wanted) > 10
-    assert found.keys() == {test.id for test in wanted}
+@pytest.fixture(scope="module")
+def named(current: Session) -> _Named:
+    (expansion,) = choose(current.catalog, ["everything"]).expansions
+    tests = list(expansion.tests())
+    chosen = [test for test in tests if test.executes and test.selected][::800]
+    expected = next(test for test in tests if test.expectation)
+    ir_test = next(test for test in tests if test.is_ir)
+    wanted = [*(test.id for test in (*chosen, expected, ir_test)), _WITHOUT_ROUTE, *_GONE]
+    cells = routes_of(current, named_tests(current, wanted), _places(current))
+    routes = {name: route for cell in cells.values() for name, route in cell["tests"].items()}
+    return _Named(expansion, chosen, expected, ir_test, routes)
+
+
+def test_routes_are_those_of_explain_and_plan(current: Session, named: _Named) -> None:
+    assert len(named.chosen) > 10
     tolerances = ToleranceResolver(current.catalog)
-    for test in wanted:
-        route, shown = explain(current.catalog, expansion, test.id).test.route, found[test.id]
+    for test in named.chosen:
+        route, shown = explain(current.catalog, named.expansion, test.id).test.route, named.routes[test.id]
         assert route is not None
         steps = [(step["step"], step["gives"]) for step in route_json(route)["steps"]]
         assert shown["steps"] == [(test.framework, route.kind), *steps]
@@ -50,27 +71,23 @@ def test_routes_are_those_of_explain_and_plan(current: Session) -> None:
             assert bound["layers"][-1][0] == tolerances.of(test, bound["output"]).location
 
 
-def test_a_test_without_a_route_names_the_contract_that_is_missing(current: Session) -> None:
-    name = "c/linalg-loops/x86_64/mlp"
-    shown = _routes(current, name)[name]
+def test_a_test_without_a_route_names_the_contract_that_is_missing(named: _Named) -> None:
+    shown = named.routes[_WITHOUT_ROUTE]
     assert shown["steps"] == []
     assert shown["unsupported"] == "c emits llvm-ir; linalg-loops takes linalg, torch, torch-onnx or stablehlo"
     assert shown["missing"] == "linalg, torch, torch-onnx or stablehlo"
 
 
-def test_tests_that_the_catalog_does_not_have_are_left_out(current: Session) -> None:
-    gone = ("a/b/c/d", "no test", "pytorch/linalg-loops/x86_64/mlp@llvm=1", "pytorch/linalg-loops/x86_64/mlp~gone")
-    assert not _routes(current, *gone)
+def test_tests_that_the_catalog_does_not_have_are_left_out(named: _Named) -> None:
+    there = {test.id for test in (*named.chosen, named.expected, named.ir_test)}
+    assert named.routes.keys() == {*there, _WITHOUT_ROUTE}
 
 
-def test_a_test_has_its_expectation_and_an_ir_test_its_step(current: Session) -> None:
-    tests = list(choose(current.catalog, ["everything"]).tests())
-    expected = next(test for test in tests if test.expectation)
-    ir_test = next(test for test in tests if test.is_ir)
-    found = _routes(current, expected.id, ir_test.id)
+def test_a_test_has_its_expectation_and_an_ir_test_its_step(named: _Named) -> None:
+    expected, ir_test = named.expected, named.ir_test
     assert expected.expectation is not None
-    assert found[expected.id]["expectation"][2] == expected.expectation.position
-    assert found[ir_test.id]["steps"][0][0] == ir_test.pipeline
+    assert named.routes[expected.id]["expectation"][2] == expected.expectation.position
+    assert named.routes[ir_test.id]["steps"][0][0] == ir_test.pipeline
 
 
 def test_parts_have_what_gives_and_takes_them(current: Session) -> None:

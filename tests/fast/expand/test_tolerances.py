@@ -15,7 +15,7 @@ from mlir_matrix.catalog.catalog import LocatedLayer
 from mlir_matrix.catalog.models.base import Tolerances
 from mlir_matrix.catalog.yaml_reader import parse
 from mlir_matrix.expand.layers import KEYS
-from mlir_matrix.expand.tolerances import Resolved, resolve
+from mlir_matrix.expand.tolerances import Resolved, ranking
 
 QUERY: dict[str, Any] = {
     "workload": "matmul",
@@ -55,7 +55,9 @@ def winner(*matches: Mapping[str, str], **changes: Any) -> int:
 
 
 def found(candidates: tuple[LocatedLayer, ...], dims: Mapping[str, int] | None = None, **changes: Any) -> Resolved:
-    return resolve(candidates, **{**QUERY, **changes}, dims=DIMS if dims is None else dims)
+    values = {**QUERY, **changes}
+    query = tuple(values[key] for key in KEYS)
+    return ranking(candidates).resolve(query, DIMS if dims is None else dims, values["dtype"])
 
 
 def test_the_order_of_keys_is_from_general_to_specific_wherever_the_layers_stand() -> None:

@@ -16,7 +16,7 @@ from mlir_matrix.actions.tools import judge
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.load import load
 from mlir_matrix.expand.checks.validate import validate
-from mlir_matrix.expand.tolerances import resolve
+from mlir_matrix.expand.tolerances import ranking
 from support import inputs
 
 ROOT = Path(__file__).parents[3]
@@ -68,10 +68,8 @@ def verdict(
     for (name, output), result, expected in zip(
         document.outputs.items(), results, truth or golden(workload), strict=True
     ):
-        bounds = resolve(
-            catalog().layers, workload=workload, output=name, dtype=output.dtype, target="x86_64",
-            pipeline="linalg-loops", framework="pytorch", dims=document.dims,
-        )  # fmt: skip
+        query = (workload, name, output.dtype, "x86_64", (), "linalg-loops", "pytorch")
+        bounds = ranking(catalog().layers).resolve(query, document.dims, output.dtype)
         specs.append(
             {
                 "name": name,

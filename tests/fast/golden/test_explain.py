@@ -10,7 +10,7 @@ from mlir_matrix.catalog.catalog import LocatedLayer
 from mlir_matrix.catalog.models.base import Tolerances, Workload
 from mlir_matrix.catalog.yaml_reader import parse
 from mlir_matrix.expand.numerics import NumericsAttribute
-from mlir_matrix.expand.tolerances import resolve
+from mlir_matrix.expand.tolerances import ToleranceRanking
 from mlir_matrix.golden.explain import explained, tolerance_lines
 
 GENERAL = """\
@@ -47,13 +47,10 @@ def layers() -> tuple[LocatedLayer, ...]:
 
 
 def document(**more: Any) -> dict[str, Any]:
-    bounds = {
-        name: resolve(
-            layers(), workload="w", output=name, dtype=output.dtype, target="t", pipeline="p", framework="f",
-            dims=WORKLOAD.dims, numerics=(("math", "libm"),),
-        )
-        for name, output in WORKLOAD.outputs.items()
-    }  # fmt: skip
+    bounds = {}
+    for name, output in WORKLOAD.outputs.items():
+        query = ("w", name, output.dtype, "t", (("math", "libm"),), "p", "f")
+        bounds[name] = ToleranceRanking(layers()).resolve(query, WORKLOAD.dims, output.dtype)
     fact = {"name": "math", "by": "pipeline p", "position": "p.yaml:3:1"}
     facts = [NumericsAttribute(value="libm", counts=True, **fact), NumericsAttribute(value=True, counts=False, **fact)]
     return explained("f/p/t/w", WORKLOAD, facts, bounds, **{"magnitudes": {}, "last": None, **more})

@@ -6,7 +6,7 @@ The layer of the highest rank wins (:mod:`mlir_matrix.expand.layers`). Bounds ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -19,7 +19,7 @@ from mlir_matrix.catalog.golden_files import is_sketched
 from mlir_matrix.catalog.models.base import FLOATS, Layer
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.layers import LayerRanking, Query
-from mlir_matrix.expand.numerics import Numerics, NumericsAttributes
+from mlir_matrix.expand.numerics import Numerics
 
 #: The bounds that a layer can have.
 BOUNDS = ("atol", "rtol", "max_ulp")
@@ -60,26 +60,6 @@ class Resolved:
     def considered(self) -> tuple[Considered, ...]:
         """Return every layer, from general to specific, and why it applies or not."""
         return self._consider()
-
-
-def resolve(
-    layers: Sequence[LocatedLayer[Layer]],
-    *,
-    workload: str,
-    output: str,
-    dtype: str,
-    target: str,
-    pipeline: str,
-    framework: str,
-    dims: Mapping[str, int],
-    numerics: NumericsAttributes = (),
-) -> Resolved:
-    """Return the bounds of one output; ``numerics`` are the numerics attributes of the test.
-
-    Raise CatalogError if none apply or the expressions are wrong for this workload.
-    """
-    query = (workload, output, dtype, target, numerics, pipeline, framework)
-    return ranking(tuple(layers)).resolve(query, dims, dtype)
 
 
 def resolve_everywhere(catalog: Catalog, numerics: Numerics, name: str) -> list[tuple[Resolved, ...]]:
@@ -125,6 +105,7 @@ class ToleranceRanking(LayerRanking[Layer]):
     """The layers of tolerances by rank."""
 
     def resolve(self, query: Query, dims: Mapping[str, int], dtype: str) -> Resolved:
+        """Return the bounds of one output. Raise CatalogError if none apply or the expressions are wrong for this workload."""
         # The bounds of complex numbers are those of their parts.
         dtype = COMPLEX.get(dtype, dtype)
         query = (*query[:2], dtype, *query[3:])
@@ -180,17 +161,9 @@ class ToleranceResolver:
         """Return the bounds of one output of a test. Outputs that only the program knows are named by their dtype."""
         workload = self._catalog.workloads[test.workload].document
         dtype = output if workload.source else workload.outputs[output].dtype
-        return resolve(
-            self._catalog.layers,
-            workload=test.workload,
-            output=output,
-            dtype=dtype,
-            target=test.target,
-            pipeline=test.pipeline,
-            framework=test.framework,
-            dims=workload.dims,
-            numerics=self.numerics.of(test.workload, test.target, test.framework, test.pipeline),
-        )
+        numerics = self.numerics.of(test.workload, test.target, test.framework, test.pipeline)
+        query = (test.workload, output, dtype, test.target, numerics, test.pipeline, test.framework)
+        return ranking(self._catalog.layers).resolve(query, workload.dims, dtype)
 
     def outputs(self, test: Test) -> Collection[str]:
         """Return the outputs of a test; of a program in a foreign form the dtypes that they may have, if layers differ."""

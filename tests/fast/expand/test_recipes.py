@@ -15,9 +15,9 @@ from mlir_matrix.expand.recipes import (
     ResolvedStep,
     Unsupported,
     filecheck_of,
-    resolve_importer,
     resolve_runner,
     resolve_step,
+    resolve_tool,
     unmet,
 )
 from support.catalogs import catalog, entry
@@ -237,7 +237,7 @@ def test_patterns_of_one_variant_say_nothing_about_the_others() -> None:
 def test_an_ingress_has_a_recipe_too(release: str, expected: tuple[str | None, str | None, str]) -> None:
     own = catalog(environments=ENVIRONMENTS, components=COMPONENTS, known_good="pins: {}")
     text = "description: d\nenvironment: mlir\nemits: {a: a.mlir}"
-    found = resolve_importer(entry("frameworks", base.Framework, "f", text), Pins(own, {"llvm": release}))
+    found = resolve_tool(entry("frameworks", base.Framework, "f", text), Pins(own, {"llvm": release}))
     assert isinstance(found, ResolvedStep)
     assert (found.backend, found.bindings, found.environment) == expected
     assert found.tool == "python_file"

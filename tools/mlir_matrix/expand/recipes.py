@@ -14,6 +14,7 @@ from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.models.base import (
     COMMAND,
     PYTHON_FILE,
+    TOOL_NOUNS,
     Conditions,
     Framework,
     ParameterValue,
@@ -90,7 +91,7 @@ def resolve_step(catalog: Catalog, name: str, pins: Pins) -> ResolvedStep | Unsu
     releases = pins.releases(step.environment)
     if step.backend == "programs" and (lacking := _without_programs(f"step {name} works", releases)):
         return Unsupported(lacking)
-    found = _resolve(entry, "step", pins)
+    found = resolve_tool(entry, pins)
     if isinstance(found, Unsupported):
         return found
     if step.backend:
@@ -101,16 +102,6 @@ def resolve_step(catalog: Catalog, name: str, pins: Pins) -> ResolvedStep | Unsu
     return found
 
 
-def resolve_importer(entry: Entry[Framework], pins: Pins) -> ResolvedStep | Unsupported:
-    """Resolve a framework's importer under some pins."""
-    return _resolve(entry, "framework", pins)
-
-
-def resolve_source(entry: Entry[SourceForm], pins: Pins) -> ResolvedStep | Unsupported:
-    """Resolve the tool that prepares programs of a form under some pins."""
-    return _resolve(entry, "source", pins)
-
-
 def resolve_runner(entry: Entry[Target], pins: Pins) -> ResolvedStep | Unsupported:
     """Resolve the runner of a target's artifacts under some pins."""
     document = entry.document
@@ -119,19 +110,20 @@ def resolve_runner(entry: Entry[Target], pins: Pins) -> ResolvedStep | Unsupport
         lacking = _without_programs(f"target {entry.name} runs kernels", pins.releases(document.runner_environment))
         if lacking:
             return Unsupported(lacking)
-    return _resolve(entry, "target", pins)
+    return resolve_tool(entry, pins)
 
 
-def _resolve(entry: Tooled, what: str, pins: Pins) -> ResolvedStep | Unsupported:
-    document = entry.document
+def resolve_tool(entry: Tooled, pins: Pins) -> ResolvedStep | Unsupported:
+    """Resolve a tool under some pins. Steps and runners have further conditions."""
+    document, who = entry.document, f"{TOOL_NOUNS[type(entry.document)]} {entry.name}"
     releases = pins.releases(document.works_in)
-    if lacking := unmet(f"{what} {entry.name}", document.requires, releases):
+    if lacking := unmet(who, document.requires, releases):
         return Unsupported(lacking)
     variant, position, because = Variant(), "", ""
     if document.variants:
         index = matching_variant(document.variants, releases)
         if index is None:
-            return Unsupported(_no_variant(pins.catalog, f"{what} {entry.name}", document, releases))
+            return Unsupported(_no_variant(pins.catalog, who, document, releases))
         variant, position = document.variants[index], entry.source.position("variants", index)
         because = ", ".join(f"{name} is {releases[name].release}" for name in {**variant.when, **variant.carries})
     tool = document.tool_name(entry.files)

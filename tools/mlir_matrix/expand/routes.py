@@ -25,10 +25,9 @@ from mlir_matrix.expand.recipes import (
     ResolvedStep,
     Unsupported,
     matching_variant,
-    resolve_importer,
     resolve_runner,
-    resolve_source,
     resolve_step,
+    resolve_tool,
     unmet,
 )
 
@@ -191,7 +190,7 @@ class Connector:
         if not entry.document.prepares(entry.files):
             runs = not (route.compile_only or route.judges)
             return f"programs of the form {form} have no inputs, so they cannot be run" if runs else ""
-        found = resolve_source(entry, self.pins(pins))
+        found = resolve_tool(entry, self.pins(pins))
         return found.reason if isinstance(found, Unsupported) else ""
 
     def _in_releases(self, workload: Entry[Workload], route: Route, framework: str, pins: str) -> Route | Unsupported:
@@ -279,7 +278,7 @@ class Connector:
             arguments = tuple([_in_releases(argument, resolved_step) for argument in link.arguments])
             steps.append(RouteStep(link.name, link.takes, link.gives, arguments, link.position, resolved_step))
         begin, end, here = self.catalog.frameworks[framework], self.catalog.targets[target], self.pins(pins)
-        ingress = resolve_importer(begin, here) if begin.document.environment else None
+        ingress = resolve_tool(begin, here) if begin.document.environment else None
         runner = resolve_runner(end, here)
         if isinstance(ingress, Unsupported):
             return ingress

@@ -12,7 +12,7 @@ from mlir_matrix.catalog.catalog import Catalog, Entry
 from mlir_matrix.catalog.corpora import LIST
 from mlir_matrix.catalog.models.base import Corpus, ParameterValue, SourceForm, Workload
 from mlir_matrix.catalog.pins import Pins
-from mlir_matrix.expand.recipes import ResolvedStep, resolve_source
+from mlir_matrix.expand.recipes import ResolvedStep, resolve_tool
 from mlir_matrix.plan.graph import Graph, Input
 from mlir_matrix.plan.parameters import file_of, label, tool_files, tool_params
 
@@ -69,7 +69,7 @@ def _tool(
     catalog: Catalog, pins: Pins, form: Entry[SourceForm], given: Mapping[str, ParameterValue]
 ) -> tuple[ResolvedStep, ToolParams, dict[str, Input]]:
     """Return the tool of a form, its parameters and its files."""
-    tool = resolve_source(form, pins)
+    tool = resolve_tool(form, pins)
     if not isinstance(tool, ResolvedStep):
         raise UsageError(f"{form.name}: {tool.reason}")
     values = {name: given.get(name, default) for name, default in tool.parameters.items()}

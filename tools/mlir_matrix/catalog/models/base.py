@@ -564,6 +564,10 @@ class Target(Tool):
 TOOL_FILES: Mapping[type[Tool], str] = {
     Framework: "importer.py", SourceForm: "prepare.py", Step: "tool.py", Target: "run.py"
 }  # fmt: skip
+#: What an entry with a tool is, in messages.
+TOOL_NOUNS: Mapping[type[Tool], str] = {
+    Framework: "framework", SourceForm: "source", Step: "step", Target: "target"
+}  # fmt: skip
 #: The tool without such a file and without a command.
 DEFAULT_TOOLS: Mapping[type[Tool], str] = {Framework: PYTHON_FILE, SourceForm: "", Step: "passes", Target: "run"}
 

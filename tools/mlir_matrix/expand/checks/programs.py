@@ -30,7 +30,7 @@ def _form(checker: Checker, form: Entry[SourceForm], sources: set[str]) -> None:
     document = form.document
     checker.known(form, "source file of a framework", document.gives, sources, "gives")
     if document.prepares(form.files):
-        tools.check(checker, form, "source", {"source", "program", "interface", "arguments", "expected"})
+        tools.check(checker, form, {"source", "program", "interface", "arguments", "expected"})
         checker.known(form, "environment", document.environment, checker.catalog.environments, "environment")
 
 

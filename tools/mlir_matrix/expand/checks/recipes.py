@@ -33,7 +33,7 @@ def check(checker: Checker) -> None:
 def _framework(checker: Checker, framework: Entry[Framework]) -> None:
     catalog, document = checker.catalog, framework.document
     if document.environment:
-        tools.check(checker, framework, "framework", {"source", "out"})
+        tools.check(checker, framework, {"source", "out"})
         checker.known(framework, "environment", document.environment, catalog.environments, "environment")
     elif framework.files or document.command:
         checker.wrong(framework, "the key 'environment' is missing: without it no importer runs")
@@ -45,7 +45,7 @@ def _framework(checker: Checker, framework: Entry[Framework]) -> None:
 
 def _step(checker: Checker, step: Entry[Step]) -> None:
     catalog, document = checker.catalog, step.document
-    tools.check(checker, step, "step", {"ir", "out"})
+    tools.check(checker, step, {"ir", "out"})
     checker.known(step, "environment", document.environment, catalog.environments, "environment")
     for index, kind in enumerate(document.accepts):
         checker.known(step, "kind", kind, catalog.kinds, "accepts", index)
@@ -66,7 +66,7 @@ def _target(checker: Checker, target: Entry[Target]) -> None:
     names = {"artifact", "out"} if document.compile_only else {"artifact", "inputs", "outputs"}
     if document.judges and (document.compile_only or document.tool_name(target.files) != PYTHON_FILE):
         checker.wrong(target, "'judges' needs a run.py, and no 'compile_only'", "judges")
-    tools.check(checker, target, "target", names)
+    tools.check(checker, target, names)
     _compiling(checker, target)
     _linking(checker, target)
     codegen = used_steps(document.codegen, "codegen")

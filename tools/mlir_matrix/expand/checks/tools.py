@@ -13,9 +13,9 @@ from mlir_matrix.catalog.models.base import (
     COMMAND,
     PYTHON_FILE,
     TOOL_FILES,
+    TOOL_NOUNS,
     Document,
     ParameterValue,
-    SourceForm,
     Step,
     Tool,
 )
@@ -35,12 +35,12 @@ _WORKING_KEYS = ("passes", "schedule", "patterns", "directives", "backend")
 _PARAMETER = re.compile(r"\$(?:\{([^{}\n]*)\}?)?")
 
 
-def check(checker: Checker, entry: Tooled, what: str, names: Collection[str]) -> None:
+def check(checker: Checker, entry: Tooled, names: Collection[str]) -> None:
     """Check the tool of an entry. ``names``: the inputs and outputs that a command may name."""
-    document, file = entry.document, TOOL_FILES[type(entry.document)]
-    tool = document.tool_name(entry.files)
+    document, what = entry.document, TOOL_NOUNS[type(entry.document)]
+    file, tool = TOOL_FILES[type(document)], document.tool_name(entry.files)
     _files(checker, entry, tool)
-    _one_tool(checker, entry, what, tool)
+    _one_tool(checker, entry, tool)
     inputs = [name.rpartition("/")[2] for name in document.files]
     for index, name in enumerate(inputs):
         if name in {*names, "tool"}:
@@ -58,9 +58,10 @@ def check(checker: Checker, entry: Tooled, what: str, names: Collection[str]) ->
             _parameters(checker, entry, document)
 
 
-def _one_tool(checker: Checker, entry: Tooled, what: str, tool: str) -> None:
+def _one_tool(checker: Checker, entry: Tooled, tool: str) -> None:
     """Check that exactly one exists of a Python file, a command and a tool of the package."""
-    given, file = getattr(entry.document, "tool", None), TOOL_FILES[type(entry.document)]
+    document, what = entry.document, TOOL_NOUNS[type(entry.document)]
+    given, file = getattr(document, "tool", None), TOOL_FILES[type(document)]
     if tool in (PYTHON_FILE, COMMAND) and given:
         checker.wrong(entry, f"the tool '{given}' would never run: the {what} has {_own(tool, file)}", "tool")
     if tool == COMMAND and file in entry.files:
@@ -244,8 +245,7 @@ def argument(
 ) -> None:
     """Check that a tool has a parameter, and that a value has the type of its default."""
     declared = taker.document.parameters
-    what = "source" if isinstance(taker.document, SourceForm) else type(taker.document).__name__.lower()
-    shown_as = f"{what} '{taker.name}'"
+    shown_as = f"{TOOL_NOUNS[type(taker.document)]} '{taker.name}'"
     if name not in declared:
         known = did_you_mean(name, declared) if declared else "; it has none"
         checker.wrong(user, f"{shown_as} has no parameter '{name}'{known}", *keys)

@@ -82,6 +82,12 @@ class Test:
         return f"{self.workload}{OF}{self.tested_property.name}" if self.tested_property else self.workload
 
     @property
+    def known_route(self) -> Route:
+        """Return the route of a test of a cell that can run."""
+        assert self.route is not None
+        return self.route
+
+    @property
     def excluded(self) -> bool:
         """Return True if an exclusion leaves the test out."""
         return not self.selected and self.outcome is None

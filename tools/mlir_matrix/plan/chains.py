@@ -65,16 +65,14 @@ class Chains(Kernels):
 
         A framework without an importer adds no action: the file itself enters.
         """
-        assert test.route is not None
-        framework, route, entry = test.framework, test.route, workload or self._catalog.workloads[test.workload]
+        framework, route, entry = test.framework, test.known_route, workload or self._catalog.workloads[test.workload]
         names = (framework, route.kind, entry.name, route.ingress.environment if route.ingress else "")
         key: tuple[str | int, ...] = (*names, *entry.document.dims.values(), test.pins if entry.document.source else "")
         return cached(self._imports, key, lambda: self._new_import(test, route, entry))
 
     def lower(self, test: Test, begin: int, artifact: Input, end: int | None = None) -> Input:
         """Apply the steps of a test's route from number ``begin`` to before ``end`` (None: all) to an artifact."""
-        route = test.route
-        assert route is not None
+        route = test.known_route
         steps = cached(self._routes, id(route), lambda: (route, tuple(map(self._route_step, route.steps))))[1]
         for apply in steps[begin:end]:
             artifact = apply(artifact)

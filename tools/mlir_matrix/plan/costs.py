@@ -56,8 +56,6 @@ class CostPlanner:
     def add(self, test: Test, verdict: str) -> PlannedCosts:
         """Add the actions that count the costs of a test, after the action ``verdict`` that judges it."""
         chains, target = self._chains, self._catalog.targets[test.target].document
-        route = test.route
-        assert route is not None
         artifact = chains.compile(test)
         absent: dict[str, str] = {}
         # A test that fails costs nothing: it inherits that failure.
@@ -71,7 +69,9 @@ class CostPlanner:
         counted = self._count(timed, target, absent)
         if counted is not None:
             inputs["counts"] = counted
-        if inspected := self._inspect(artifact, route.ends, target, timed, counted, absent, detailed=detailed):
+        if inspected := self._inspect(
+            artifact, test.known_route.ends, target, timed, counted, absent, detailed=detailed
+        ):
             inputs["inspected"] = inspected
         action = chains.graph.add(
             f"costs/{test.workload}",
@@ -97,10 +97,8 @@ class CostPlanner:
         """Return the kind and the generic text of the IR that each step takes which MLIR reads, in the order of the steps."""
         chains = self._chains
         found: list[tuple[str, Input]] = []
-        route = test.route
-        assert route is not None
         artifact = chains.enter(test)
-        for number, step in enumerate(route.steps):
+        for number, step in enumerate(test.known_route.steps):
             before, artifact = artifact, chains.lower(test, number, artifact, number + 1)
             assert isinstance(artifact, Produced)
             by = chains.graph.actions[artifact.action]

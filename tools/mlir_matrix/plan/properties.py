@@ -168,13 +168,11 @@ class PropertyPlanner:
 
     def _same_ir(self, test: Test, property_kind: SameIr) -> str:
         assert test.tested_property is not None
-        assert test.route is not None
-        other = self._other(test)
-        ends = []
-        for each in (test, other):
-            assert each.route is not None
-            ends.append(self._chains.lower(each, 0, self._chains.enter(each), place(each.route, property_kind.at)))
-        resolved_step = reader(test.route, property_kind.at)
+        ends = [
+            self._chains.lower(each, 0, self._chains.enter(each), place(each.known_route, property_kind.at))
+            for each in (test, self._other(test))
+        ]
+        resolved_step = reader(test.known_route, property_kind.at)
         assert resolved_step is not None
         params: SameIrParams = {
             "relation": in_words(test.tested_property),

@@ -106,8 +106,7 @@ class Kernels:
         ``workload``: that of the test with other sizes of dimensions. ``arguments``: by input, instead of those of the draw.
         Tests with equal parameters and inputs share the action.
         """
-        route = test.route
-        assert route is not None
+        route = test.known_route
         entry = workload or self._catalog.workloads[test.workload]
         # Only a target that generates code when it runs a kernel reads these.
         values = self._catalog.pipelines[test.pipeline].document.codegen
@@ -136,8 +135,7 @@ class Kernels:
 
     def bench(self, test: Test, artifact: Input) -> TimedProgram:
         """Add the actions that make a kernel which can be timed, on the inputs of draw 0, and return how to call it."""
-        route, entry = test.route, self._catalog.workloads[test.workload]
-        assert route is not None
+        route, entry = test.known_route, self._catalog.workloads[test.workload]
         files, params, outputs = self._shared_parts(test, entry, 0, None)
         kernel: dict[str, Input]
         if route.runner.tool == "run":
@@ -180,8 +178,7 @@ class Kernels:
 
     def _own_parts(self, test: Test, artifact: Input, common: RunParams) -> tuple[dict[str, Input], RunParams, bool]:
         """Return the kernel, the parameters and whether it is native, of a run that does not use the linked driver."""
-        route, target = test.route, self._catalog.targets[test.target].document
-        assert route is not None
+        route, target = test.known_route, self._catalog.targets[test.target].document
         values = self._catalog.pipelines[test.pipeline].document.codegen
         settings = tuple(values.items())
         if route.runner.tool == JIT:
@@ -217,8 +214,7 @@ class Kernels:
 
     def as_text(self, test: Test, artifact: Input) -> Input:
         """Add the action by which a compile-only target turns an artifact into text. Without such a tool, return the artifact."""
-        route = test.route
-        assert route is not None
+        route = test.known_route
         if route.runner.tool == CHECK:
             return artifact
         own, extra = self._new_own(test, route)
@@ -235,8 +231,7 @@ class Kernels:
 
     def judge_alone(self, test: Test, artifact: Input) -> str:
         """Add the action of a target whose own tool gives the verdict."""
-        route = test.route
-        assert route is not None
+        route = test.known_route
         own, extra = self._new_own(test, route)
         workload = self._catalog.workloads[test.workload]
         if workload.beside:
@@ -274,8 +269,7 @@ class Kernels:
 
         One action calls a linked kernel on all draws, and a failing draw does not fail it. Other kernels have one action per draw.
         """
-        route, document = test.route, self._catalog.targets[test.target].document
-        assert route is not None
+        route, document = test.known_route, self._catalog.targets[test.target].document
         workload = self._catalog.workloads[test.workload]
         names = workload.document.outputs
         if route.runner.tool != "run":

@@ -49,9 +49,14 @@ def parts_of(catalog: Catalog, suite: Entry[Suite]) -> list[Entry[Suite]]:
     return left
 
 
+def namespace_of(catalog: Catalog, suites: Iterable[Entry[Suite]]) -> Namespace:
+    """Return the names of a catalog, with those of the properties that these suites state."""
+    return Namespace(catalog, [stated.called for suite in suites for stated in suite.document.properties])
+
+
 def _expand(catalog: Catalog, suite: Entry[Suite], pins: Pins | None) -> Expansion:
     parts = parts_of(catalog, suite)
-    namespace = Namespace(catalog, [stated.called for part in parts for stated in part.document.properties])
+    namespace = namespace_of(catalog, parts)
     connector = Connector(catalog, pins)
     products: list[TestProduct] = []
     as_written = pins is None or not (pins.overrides or pins.swaps or pins.steps)
@@ -132,8 +137,7 @@ def everything(
     usual = _expand(catalog, suite, pins) if suite else None
     if usual:
         varied = tuple(dict.fromkeys(usual.spelling(each) for each in varied))
-    properties = [each.called for entry in catalog.suites.values() for each in entry.document.properties]
-    namespace = Namespace(catalog, properties)
+    namespace = namespace_of(catalog, catalog.suites.values())
     products = namespace.everything(Rule("catalog", ""), varied)
     return Expansion(None, namespace, Connector(catalog, pins), products, default=usual)
 

@@ -10,7 +10,7 @@ from mlir_matrix.expand.checks.checker import Checker
 from mlir_matrix.expand.checks.tests import check_test_pattern
 from mlir_matrix.expand.routes import X86_LEVELS
 from mlir_matrix.expand.select import is_suite
-from mlir_matrix.expand.test_sets import Namespace
+from mlir_matrix.expand.suite import namespace_of
 
 
 def check(checker: Checker) -> None:
@@ -58,7 +58,6 @@ def _globs(checker: Checker, machine: Entry[Machine]) -> None:
         at = ("wants", "leave-out", number, "match")
         globs += [(glob, (*at, index)) for index, glob in enumerate(rule.match)]
     if globs:
-        stated = {each.called for suite in checker.catalog.suites.values() for each in suite.document.properties}
-        namespace = Namespace(checker.catalog, sorted(stated))
+        namespace = namespace_of(checker.catalog, checker.catalog.suites.values())
         for glob, keys in globs:
             check_test_pattern(checker, machine, namespace, glob, *keys)

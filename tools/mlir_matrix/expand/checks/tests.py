@@ -35,7 +35,7 @@ from mlir_matrix.catalog.models.suites import (
 from mlir_matrix.catalog.yaml_reader import Key
 from mlir_matrix.expand.checks import programs
 from mlir_matrix.expand.checks.checker import Checker
-from mlir_matrix.expand.suite import block_products, parts_of
+from mlir_matrix.expand.suite import block_products, namespace_of, parts_of
 from mlir_matrix.expand.test_sets import MOST_TESTS, Namespace
 
 #: Outcomes that a suite cannot expect, and why.
@@ -210,8 +210,7 @@ def _suite(checker: Checker, suite: Entry[Suite]) -> None:
         _block(checker, suite, block, index)
     _pins(checker, suite)
     _steps(checker, suite, document.steps, "steps")
-    properties = [each.called for part in parts_of(catalog, suite) for each in part.document.properties]
-    namespace = Namespace(catalog, properties)
+    namespace = namespace_of(catalog, parts_of(catalog, suite))
     for index, pattern in enumerate(document.include):
         check_test_pattern(checker, suite, namespace, pattern, "include", index)
     rules = [(rule.tests, "exclude", index) for index, rule in enumerate(document.exclude)]
@@ -229,8 +228,7 @@ def _suite(checker: Checker, suite: Entry[Suite]) -> None:
 
 
 def _quarantine(checker: Checker, quarantine: Entry[Quarantine]) -> None:
-    properties = [each.called for suite in checker.catalog.suites.values() for each in suite.document.properties]
-    namespace = Namespace(checker.catalog, properties)
+    namespace = namespace_of(checker.catalog, checker.catalog.suites.values())
     for number, entry in enumerate(quarantine.document.quarantine):
         if not _is_day(entry.until):
             checker.wrong(quarantine, f"'{entry.until}' is not a valid date", "quarantine", number, "until")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from datetime import date
 
 from mlir_matrix.base.names import PatternError, did_you_mean, name_glob, printable
 from mlir_matrix.catalog.catalog import Catalog, Entry
@@ -35,6 +36,13 @@ class Checker:
             return True
         self.wrong(where, f"there is no {what} '{printable(name)}'{did_you_mean(name, names)}", *keys)
         return False
+
+    def check_date(self, where: Entry[Document], text: str, *keys: Key) -> None:
+        """Add a problem if a text is not a day, such as ``2026-12-31``."""
+        try:
+            date.fromisoformat(text)
+        except ValueError:
+            self.wrong(where, f"'{text}' is not a valid date", *keys)
 
     def suites(self) -> list[str]:
         """Return the names of all suites, those of corpora whose checkout is not given too."""

@@ -6,8 +6,6 @@ import keyword
 import math
 import shlex
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from datetime import date
 
 from mlir_matrix.actions.expr.expression import ExpressionError
 from mlir_matrix.actions.expr.formula import GRAMMAR, check_formula
@@ -65,12 +63,6 @@ def check(checker: Checker) -> None:
         _quarantine(checker, quarantine)
     for file in catalog.golden_files:
         _golden(checker, file)
-
-
-def _is_day(text: str) -> bool:
-    with suppress(ValueError):
-        return bool(date.fromisoformat(text))
-    return False
 
 
 def _workload(checker: Checker, workload: Entry[Workload], sources: set[str]) -> None:
@@ -230,8 +222,7 @@ def _suite(checker: Checker, suite: Entry[Suite]) -> None:
 def _quarantine(checker: Checker, quarantine: Entry[Quarantine]) -> None:
     namespace = namespace_of(checker.catalog, checker.catalog.suites.values())
     for number, entry in enumerate(quarantine.document.quarantine):
-        if not _is_day(entry.until):
-            checker.wrong(quarantine, f"'{entry.until}' is not a valid date", "quarantine", number, "until")
+        checker.check_date(quarantine, entry.until, "quarantine", number, "until")
         for index, pattern in enumerate(entry.tests):
             check_test_pattern(checker, quarantine, namespace, pattern, "quarantine", number, "tests", index)
 

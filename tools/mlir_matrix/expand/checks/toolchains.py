@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date
 from math import prod
 
 from mlir_matrix.base.names import did_you_mean, printable
@@ -146,10 +145,7 @@ def _known_good(checker: Checker, known: Entry[KnownGood]) -> None:
         if not 0 <= passed.as_expected <= passed.total:
             counts = f"{passed.as_expected} of {passed.total} tests"
             checker.wrong(known, f"{counts} cannot have ended as expected", *at, "as_expected")
-        try:
-            date.fromisoformat(passed.date)
-        except ValueError:
-            checker.wrong(known, f"'{passed.date}' is not a valid date", *at, "date")
+        checker.check_date(known, passed.date, *at, "date")
 
 
 def _held(checker: Checker, environment: str) -> set[str]:

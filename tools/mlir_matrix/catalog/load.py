@@ -66,12 +66,10 @@ QUARANTINE = "quarantine.yaml"
 KNOWN_FINDINGS = "known-findings.yaml"
 #: In ``containers/``: how images are made.
 IMAGES = "images.yaml"
-#: Folders with sections, and the other folders in them. ``None``: any whose name is not close to that of a section.
-_PARENTS: Mapping[str, frozenset[str] | None] = {
-    "matrix": frozenset(),
-    "recipes": frozenset(),
-    "toolchains": None,
-}
+#: The folder with sections that may have other folders, whose names are not close to those of sections.
+_OPEN = "toolchains"
+#: Folders with sections.
+_PARENTS = ("matrix", "recipes", _OPEN)
 #: The folders of a catalog.
 FOLDERS = (*_PARENTS, "containers", "golden")
 
@@ -161,8 +159,8 @@ class Loader:
         self._read(root)
 
     def _read(self, root: Root) -> None:
-        for parent, others in _PARENTS.items():
-            self._check_parent(root, parent, others)
+        for parent in _PARENTS:
+            self._check_parent(root, parent)
         for section in SECTIONS:
             for item in root.items(*section.folder):
                 if section.file:
@@ -255,14 +253,14 @@ class Loader:
                 name, folder = file.partition(".")[0], item.path.parent
                 yield Entry(name=name, document=found[1], source=found[0], root=root.path, folder=folder)
 
-    def _check_parent(self, root: Root, parent: str, others: frozenset[str] | None) -> None:
+    def _check_parent(self, root: Root, parent: str) -> None:
         """Refuse unknown files and folders, so that a misspelt section is not silently left out."""
         sections = [section.folder[1] for section in SECTIONS if section.folder[0] == parent]
         files = {"toolchains": [KNOWN_GOOD], "matrix": [QUARANTINE, KNOWN_FINDINGS]}.get(parent, [])
-        names = [*sections, *(others or ()), *files]
+        names = [*sections, *files]
         for item in root.items(parent):
             known = item.name in names and item.is_folder is (item.name not in files)
-            if known or (others is None and nearest(item.name, names) in (None, item.name)):
+            if known or (parent == _OPEN and nearest(item.name, names) in (None, item.name)):
                 continue
             kind = "folder" if item.is_folder else "file"
             self.problems.add(item.shown, f"unknown {kind}{did_you_mean(item.name, names)}")

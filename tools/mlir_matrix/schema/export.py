@@ -121,26 +121,9 @@ DOCUMENTS: Mapping[str, Any] = {
 }
 _MODELS: Mapping[str, Any] = {**_FILES, **DOCUMENTS}
 _OF_FILES = (models, costs, machines, project, suites, toolchains)
-_OF_DOCUMENTS = (
-    bisect,
-    bisect_steps,
-    browse,
-    compare,
-    containers,
-    cost,
-    expectations,
-    explain,
-    fleet,
-    fuzz,
-    golden,
-    integrate,
-    history,
-    plan,
-    cost,
-    reduce,
-    results,
-    support,
-    toolchain,
+#: The lines of events are a union, which has no module.
+_OF_DOCUMENTS = tuple(
+    dict.fromkeys(sys.modules[each.__module__] for each in DOCUMENTS.values() if isinstance(each, type))
 )
 #: Kinds of files in a catalog.
 FILES = tuple(sorted(_FILES))

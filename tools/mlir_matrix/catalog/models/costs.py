@@ -65,11 +65,3 @@ class CostGoldens(Document):
     """Goldens of costs, in layers (``golden/costs.yaml`` for all, ``golden/WORKLOAD/costs.yaml`` for one)."""
 
     layers: Annotated[tuple[CostLayer, ...], Field(min_length=1)]
-
-
-def allowed(bound: float | str, golden: float) -> float:
-    """Return how much a cost may differ from its golden under a bound."""
-    if not isinstance(bound, str):
-        return bound
-    share, _, more = bound.partition("%")
-    return float(share) * golden / 100 + float(more.strip(" +") or 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,3 +37,9 @@ def promise(request: pytest.FixtureRequest) -> Iterator[None]:
     _broken.clear()
     yield
     assert not _broken, f"belongs into tests/toolchain or tests/system: it {' and '.join(_broken)}"
+
+
+@pytest.fixture
+def in_tmp_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a test in a folder of its own."""
+    monkeypatch.chdir(tmp_path)

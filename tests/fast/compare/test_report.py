@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,9 @@ from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.tools.judge import judge
 from mlir_matrix.compare.report import render
 
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
+
 RATIONALE = "Sums of K products have an error that grows with the square root of K, " * 4
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def verdict(actual: Any, expected: Any, dtype: str = "f32", compare: str = "numeric", **more: Any) -> dict[str, Any]:

@@ -13,19 +13,14 @@ from mlir_matrix.execute.action_cache import Result
 from mlir_matrix.execute.job import Done
 from mlir_matrix.expand.costs import with_costs
 from mlir_matrix.plan.graph import BUILDING, Produced
-from mlir_matrix.plan.session import open_session, plan_tests, select_tests
+from mlir_matrix.plan.session import plan_tests, select_tests
 from mlir_matrix.results.repeats import COPY, Made, fold, folding, note_outputs, unstable, with_repeats
 from mlir_matrix.results.results import TestDone, TestResult
 
 
-@pytest.fixture(scope="module")
-def session() -> Session:
-    return open_session()
-
-
-def test_copies_share_nothing_but_what_is_built_once(session: Session) -> None:
-    tests = select_tests(session, ["mlir/linalg-loops/x86_64/dot", "mlir/linalg-loops/x86_64/exp"])
-    plan = plan_tests(session, tests)
+def test_copies_share_nothing_but_what_is_built_once(current: Session) -> None:
+    tests = select_tests(current, ["mlir/linalg-loops/x86_64/dot", "mlir/linalg-loops/x86_64/exp"])
+    plan = plan_tests(current, tests)
     dot, exp = (test.id for test in plan.tests)
     made = with_repeats(plan, {dot}, {dot: 1, exp: 2})
     assert [test.id for test in made.tests] == [dot, f"{dot}#0", f"{exp}#0", f"{exp}#1"]
@@ -55,8 +50,8 @@ def test_copies_share_nothing_but_what_is_built_once(session: Session) -> None:
         ("run/dot", []),
     ],
 )
-def test_steps_whose_bytes_change(session: Session, changing: str, steps: list[str]) -> None:
-    plan = plan_tests(session, select_tests(session, ["mlir/linalg-loops/x86_64/dot"]))
+def test_steps_whose_bytes_change(current: Session, changing: str, steps: list[str]) -> None:
+    plan = plan_tests(current, select_tests(current, ["mlir/linalg-loops/x86_64/dot"]))
     test = plan.tests[0].id
     made = with_repeats(plan, (), {test: 2})
     done, odd = dict[str, Done](), set[str]()
@@ -74,8 +69,8 @@ def test_steps_whose_bytes_change(session: Session, changing: str, steps: list[s
     assert unstable(made, seen) == ({test: steps} if steps else {})
 
 
-def test_another_run_has_other_copies(session: Session) -> None:
-    plan = plan_tests(session, select_tests(session, ["mlir/linalg-loops/x86_64/dot"]))
+def test_another_run_has_other_copies(current: Session) -> None:
+    plan = plan_tests(current, select_tests(current, ["mlir/linalg-loops/x86_64/dot"]))
     (test,) = plan.tests
     digests = [
         {
@@ -88,8 +83,8 @@ def test_another_run_has_other_copies(session: Session) -> None:
     assert digests[0].isdisjoint(digests[1])
 
 
-def test_what_comes_before_a_stage_is_shared(session: Session) -> None:
-    plan = plan_tests(session, select_tests(session, ["mlir/linalg-loops/x86_64/dot"]))
+def test_what_comes_before_a_stage_is_shared(current: Session) -> None:
+    plan = plan_tests(current, select_tests(current, ["mlir/linalg-loops/x86_64/dot"]))
     (test,) = plan.tests
     made = with_repeats(plan, (), {test.id: 2}, stages=[Stage.RUN])
     new = [action for action in made.graph.actions.values() if COPY in action.id]
@@ -132,9 +127,9 @@ def test_copies_are_folded(outcomes: list[str]) -> None:
     assert told == [TestDone(folded)]
 
 
-def test_each_copy_has_costs_of_its_own(session: Session) -> None:
+def test_each_copy_has_costs_of_its_own(current: Session) -> None:
     test = "mlir/linalg-loops/x86_64-v3/dot"
-    plan = plan_tests(session, with_costs(select_tests(session, [test])))
+    plan = plan_tests(current, with_costs(select_tests(current, [test])))
     made = with_repeats(plan, {test}, {test: 2})
     assert made.costs.keys() == {test, f"{test}#0", f"{test}#1"}
     assert made.costs[test] == plan.costs[test]

@@ -15,6 +15,8 @@ from mlir_matrix.actions.contract import METRICS, ActionFailed
 from mlir_matrix.actions.mlir import generic_form, kinds
 from mlir_matrix.actions.params import Contract, MainForm, TypeWord
 
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
+
 #: As mlir-opt of LLVM 22 prints it with --mlir-print-op-generic, --mlir-print-debuginfo and --mlir-print-local-scope.
 GENERIC = """\
 "builtin.module"() ({
@@ -65,11 +67,6 @@ class Fake:
 
     def has_dialect(self, name: str) -> bool:
         return name != "linlag"
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def broken(contract: Contract, text: str = CUSTOM, fake: Fake | None = None) -> ActionFailed:

@@ -15,12 +15,9 @@ from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.runtime import prepared
 from mlir_matrix.actions.tools import audit
 
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
+
 RIGHT = [1.0, 2.0, 3.0, 4.0]
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def spec(**more: Any) -> dict[str, Any]:

@@ -12,12 +12,9 @@ import pytest
 from mlir_matrix.actions.contract import Action
 from mlir_matrix.actions.tools import disagree
 
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
+
 X = np.linspace(0.5, 2, 6, dtype=np.float32)
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def verdict(body: str, *draws: Any, dtype: str = "f32", other: Any = None, **params: Any) -> dict[str, Any]:

@@ -16,12 +16,9 @@ from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.runtime.source import Tensor
 from mlir_matrix.actions.tools import forward_error
 
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
+
 U = 2.0**-24
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def bounds(

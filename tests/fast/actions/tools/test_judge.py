@@ -13,12 +13,9 @@ from mlir_matrix.actions.contract import Action
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.tools import judge, sketch
 
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
+
 LAYER = "golden/tolerances.yaml:12:5"
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def spec(

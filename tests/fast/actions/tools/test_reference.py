@@ -12,10 +12,7 @@ from mlir_matrix.actions.contract import Action, ActionFailed
 from mlir_matrix.actions.numerics import dtypes, lazy_array
 from mlir_matrix.actions.tools import reference
 
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
 
 def refer(source: str, outputs: list[dict[str, Any]]) -> list[Any]:

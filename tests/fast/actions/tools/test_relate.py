@@ -15,10 +15,7 @@ from mlir_matrix.actions.runtime import prepared
 from mlir_matrix.actions.runtime.collect import is_measurable
 from mlir_matrix.actions.tools import relate, transform
 
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
 
 
 def verdict(

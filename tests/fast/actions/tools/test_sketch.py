@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,13 +15,10 @@ from mlir_matrix.actions.numerics.sketch import BLOCK, FACTOR, PROJECTIONS, SAMP
 from mlir_matrix.actions.tools import judge
 from mlir_matrix.actions.tools.sketch import run
 
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
+
 SIZE = 3 * BLOCK + 1000
 ATOL = 1e-6
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def truth(seed: int = 1, size: int = SIZE) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,17 +13,14 @@ from mlir_matrix.actions.contract import Action, ActionFailed
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.tools import transform
 
+pytestmark = pytest.mark.usefixtures("in_tmp_path")
+
 
 def perform(array: Any, dtype: str, op: dict[str, Any]) -> Any:
     dtypes.save_npy("x.npy", np.asarray(array, dtype=dtypes.STORAGE[dtype]))
     params = {"inputs": [{"name": "x", "dtype": dtype, "op": op}]}
     transform.run(Action(params=params, inputs={"x": "x.npy"}, outputs={"x": "made.npy"}))
     return dtypes.load_npy("made.npy")
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 @given(st.integers(2, 5000))

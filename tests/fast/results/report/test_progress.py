@@ -21,19 +21,28 @@ from mlir_matrix.results.results import TestDone
 WORDS = "cannot open [/dev/eth0] [bold]x[/] [link=http://a.invalid]y :bug: \x1b[2J\\"
 
 
-def test_other_peoples_words_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:
+def ended(**more: Any) -> Any:
+    """A result: a pass, unless more is said."""
+    usual = {"expected": True, "fails": False, "quarantine": None, "expectation": None}
+    return SimpleNamespace(**{**usual, "outcome": "pass", "id": "a", "reason": "", **more})
+
+
+def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """Return what a terminal gets: rich takes what it writes to for one."""
     shown = io.StringIO()
     monkeypatch.setattr(sys, "stderr", shown)
-    # rich takes what it writes to for a terminal.
     for name, value in {"FORCE_COLOR": "1", "TERM": "xterm", "COLUMNS": "300"}.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr(LiveTests, "_REDRAW_S", 0)
+    return shown
+
+
+def test_other_peoples_words_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = terminal(monkeypatch)
     action: Any = SimpleNamespace(id=f"{WORDS}-0", label=WORDS, tool="run", outputs={})
-    result: Any = SimpleNamespace(
-        expected=False, fails=True, quarantine=None, outcome="run-failed", id="t", reason=WORDS, expectation=None
-    )
+    result = ended(expected=False, fails=True, outcome="run-failed", id="t", reason=WORDS)
     done: Any = SimpleNamespace()
     display = LiveTests(2)
-    monkeypatch.setattr(display, "_REDRAW_S", 0)
     display.on(ActionStarted(action))
     display.on(PackageProgress(package=WORDS, received=1, total=2))
     display.on(Tick())
@@ -53,22 +62,10 @@ def test_other_peoples_words_are_no_markup(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_first_unexpected_results_are_shown_at_once_and_all_are_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    shown = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", shown)
-    for name, value in {"FORCE_COLOR": "1", "TERM": "xterm", "COLUMNS": "300"}.items():
-        monkeypatch.setenv(name, value)
+    shown = terminal(monkeypatch)
     display = LiveTests(50)
-    monkeypatch.setattr(display, "_REDRAW_S", 0)
     for number in range(50):
-        result: Any = SimpleNamespace(
-            expected=False,
-            fails=True,
-            quarantine=None,
-            outcome="mismatch",
-            id=f"t{number}",
-            reason="y is wrong",
-            expectation=None,
-        )
+        result = ended(expected=False, fails=True, outcome="mismatch", id=f"t{number}", reason="y is wrong")
         display.on(TestDone(result))
         assert (f"mismatch       t{number}  UNEXPECTED  y is wrong" in shown.getvalue()) == (number < 3)
     display.on(Tick())
@@ -85,18 +82,7 @@ def test_no_picture_is_made_of_words(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
     """What is known and expected takes no line."""
-    result: Any = SimpleNamespace(
-        expected=True,
-        fails=False,
-        quarantine=None,
-        outcome="pass",
-        id="a",
-        reason="",
-        expectation=None,
-        cached=False,
-        weak={},
-    )
-    known: Any = SimpleNamespace(**{**vars(result), "id": "b", "cached": True})
+    result, known = ended(cached=False), ended(id="b", cached=True)
     with shown_tests(2, quiet=False) as listener:
         for event in (
             PackageProgress(package="p"), PackageProgress(package="p", received=1, total=2), Tick(1), Tick(1), Note("n"),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import DiskFullError, UsageError
 from mlir_matrix.base.events import Event, Listener, Note, ignore
+from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Environment, Session, remember
 from mlir_matrix.execute.action_cache import LostBlob
@@ -56,25 +57,23 @@ class _Collector:
         self,
         plan: PlannedTests,
         maker: ResultMaker,
-        quarantine: ActiveQuarantine,
-        goldens: CostResolver,
+        *,
+        catalog: Catalog,
+        executor: Executor,
         listener: Listener,
         run: Run,
-        *,
-        rebuild: Callable[[LostBlob], None],
-        read_blob: Callable[[str], bytes],
         fail_fast: bool,
     ) -> None:
+        self._plan = plan
         self._maker = maker
-        self._quarantine = quarantine
-        self._goldens = goldens
+        self._executor = executor
+        self._quarantine = ActiveQuarantine(catalog, today())
+        self._goldens = CostResolver(catalog)
         self._listener = listener
         self._run = run
         self._fail_fast = fail_fast
-        self._rebuild, self._read_blob = rebuild, read_blob
         #: The test that ended a run with --fail-fast.
         self.surprise = ""
-        self._plan = plan
         self._ends: dict[str, list[Test]] = {}
         for test in plan.tests:
             for action in self._last_actions(test):
@@ -87,7 +86,7 @@ class _Collector:
             try:
                 self._collect(event)
             except LostBlob as lost:
-                self._rebuild(lost)
+                self._executor.rebuild(lost)
         return bool(self.surprise)
 
     def _collect(self, event: ActionDone) -> None:
@@ -123,7 +122,7 @@ class _Collector:
         costs = None
         # A program that fails before its verdict has no costs.
         if planned is not None and done[verdict].result.ok:
-            costs = costs_of(planned, plan.graph, done, self._read_blob)
+            costs = costs_of(planned, plan.graph, done, self._executor.read_blob)
             goldens = self._goldens.of(test)
             # Code for the CPU of this machine costs more or less on another one, whatever the compiler does.
             if goldens and not costs.get("native"):
@@ -198,17 +197,8 @@ def run_plan(
     )
     # The executor adds to this dictionary.
     run = Run(done=executor.done)
-    quarantine = ActiveQuarantine(session.catalog, today())
     collector = _Collector(
-        plan,
-        maker,
-        quarantine,
-        CostResolver(session.catalog),
-        listener,
-        run,
-        rebuild=executor.rebuild,
-        read_blob=executor.read_blob,
-        fail_fast=fail_fast,
+        plan, maker, catalog=session.catalog, executor=executor, listener=listener, run=run, fail_fast=fail_fast
     )
     try:
         executor.run(collector.on)

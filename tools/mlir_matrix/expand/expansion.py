@@ -116,32 +116,20 @@ class Test:
         )
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Expansion:
     """The tests of a suite, in its order. It is immutable."""
 
-    def __init__(
-        self,
-        name: str | None,
-        namespace: Namespace,
-        connector: Connector,
-        products: Sequence[TestProduct],
-        *,
-        excludes: Sequence[TestPattern] = (),
-        expects: Sequence[TestPattern] = (),
-        default: Expansion | None = None,
-        weak_fails: str = "",
-        cost: CostRule | None = None,
-    ) -> None:
-        """``name`` is None for the whole catalog; then ``default`` has the expectations of all tests that they match."""
-        self.name = name
-        self.namespace = namespace
-        self.connector = connector
-        self.products = tuple(products)
-        self.excludes = tuple(excludes)
-        self.expects = tuple(expects)
-        self.default = default
-        self.weak_fails = weak_fails
-        self.cost = cost
+    #: None for the whole catalog; then ``default`` has the expectations of all tests that they match.
+    name: str | None
+    namespace: Namespace
+    connector: Connector
+    products: tuple[TestProduct, ...]
+    excludes: tuple[TestPattern, ...] = ()
+    expects: tuple[TestPattern, ...] = ()
+    default: Expansion | None = None
+    weak_fails: str = ""
+    cost: CostRule | None = None
 
     def count(self, selector: Sequence[TestPattern] | None = None) -> int:
         """Count the tests that the suite selects, unsupported ones included."""

@@ -84,9 +84,9 @@ def _expand(catalog: Catalog, suite: Entry[Suite], pins: Pins | None) -> Expansi
         suite.name,
         namespace,
         connector,
-        products,
-        excludes=excludes,
-        expects=expects,
+        tuple(products),
+        excludes=tuple(excludes),
+        expects=tuple(expects),
         weak_fails=weak_fails,
         cost=_cost(parts),
     )
@@ -139,7 +139,7 @@ def everything(
         varied = tuple(dict.fromkeys(usual.spelling(each) for each in varied))
     namespace = namespace_of(catalog, catalog.suites.values())
     products = namespace.everything(Rule("catalog", ""), varied)
-    return Expansion(None, namespace, Connector(catalog, pins), products, default=usual)
+    return Expansion(None, namespace, Connector(catalog, pins), tuple(products), default=usual)
 
 
 def block_products(namespace: Namespace, block: SuiteBlock, position: str) -> Iterator[TestProduct]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from datetime import date
 
 from mlir_matrix.base.names import PatternError, did_you_mean, name_glob, printable
@@ -13,12 +14,12 @@ from mlir_matrix.catalog.releases import find
 from mlir_matrix.catalog.yaml_reader import Key, Source
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Checker:
     """A catalog, the problems found in it, and the questions that many checks ask."""
 
-    def __init__(self, catalog: Catalog, problems: Problems) -> None:
-        self.catalog = catalog
-        self.problems = problems
+    catalog: Catalog
+    problems: Problems
 
     def wrong(self, where: Entry[Document] | Source, message: str, *keys: Key) -> None:
         """Add a problem at the position of a key or item of a file."""

@@ -31,7 +31,7 @@ from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.fleet.peaks import kept_peaks
 from mlir_matrix.plan.request import Limits
-from mlir_matrix.results.cost_verdict import compared
+from mlir_matrix.results.costs import compared
 from mlir_matrix.results.documents import Costs, KernelTime
 from mlir_matrix.statistics.decision import Decision
 

@@ -19,7 +19,7 @@ from mlir_matrix.catalog.load import COSTS
 from mlir_matrix.expand.costs import CostResolver
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.golden.layer_patch import value_of
-from mlir_matrix.results.cost_verdict import compared
+from mlir_matrix.results.costs import compared
 from mlir_matrix.results.results import NOT_RUN, TestResult
 
 if TYPE_CHECKING:

@@ -22,8 +22,7 @@ from mlir_matrix.expand.expansion import Test
 from mlir_matrix.expand.quarantine import ActiveQuarantine, today
 from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.request import LOCAL, ExecutorOptions, Limits
-from mlir_matrix.results.cost_verdict import judged_costs
-from mlir_matrix.results.costs import costs_of
+from mlir_matrix.results.costs import costs_of, judged_costs
 from mlir_matrix.results.repeats import without_copy
 from mlir_matrix.results.report.progress import shown_tests
 from mlir_matrix.results.result_maker import Annotate, ResultMaker, mark, nothing_more

@@ -22,7 +22,6 @@ import numpy as np
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.numerics.dtypes import STORAGE, Array
 from mlir_matrix.base.errors import UsageError
-from mlir_matrix.compare.text import Buffer
 
 _NPY = b"\x93NUMPY"
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
@@ -42,13 +41,6 @@ class Raw:
 
     dtype: str
     shape: tuple[int, ...] | None = None
-
-
-@dataclass(frozen=True)
-class ArrayFile:
-    """One array."""
-
-    values: Array
 
 
 @dataclass(frozen=True)
@@ -73,14 +65,8 @@ class ArchiveFile:
         return flat.reshape(header.shape, order="F" if header.fortran else "C")
 
 
-@dataclass(frozen=True)
-class TextFile:
-    """Text, as bytes."""
-
-    data: Buffer
-
-
-Content = ArrayFile | ArchiveFile | TextFile
+#: An array, an archive of arrays, or text.
+Content = Array | ArchiveFile | mmap.mmap
 
 
 def read(path: Path, raw: Raw | None = None) -> Content:
@@ -94,11 +80,11 @@ def read(path: Path, raw: Raw | None = None) -> Content:
     with open(path, "rb") as file:
         start = file.read(6)
         if start == _NPY:
-            return ArrayFile(_mapped(path, file))
+            return _mapped(path, file)
     if start.startswith(_ZIP):
         return _archive(path)
     if raw is not None:
-        return ArrayFile(_raw(path, size, raw))
+        return _raw(path, size, raw)
     if start.startswith(_PICKLE):
         raise UsageError(
             f"{path}: looks like a pickle, which is never loaded; write arrays with numpy.save or numpy.savez"
@@ -109,7 +95,15 @@ def read(path: Path, raw: Raw | None = None) -> Content:
         raise UsageError(
             f"{path}: is neither .npy, .npz nor text; for raw elements give --dtype, and --shape for their shape"
         )
-    return TextFile(data)
+    return data
+
+
+def read_array(path: Path) -> Array:
+    """Map the array of a file. Raise OSError, and UsageError for any other content."""
+    content = read(path)
+    if not isinstance(content, np.ndarray):
+        raise UsageError(f"{path}: is no array")
+    return content
 
 
 def _mapped(path: Path, file: BinaryIO) -> Array:

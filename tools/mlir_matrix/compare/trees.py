@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from mmap import mmap
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from mlir_matrix.actions.numerics.dtypes import Array
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.compare.arrays import compare_arrays
-from mlir_matrix.compare.files import ArchiveFile, ArrayFile, Content, Raw, TextFile, read
+from mlir_matrix.compare.files import ArchiveFile, Content, Raw, read
 from mlir_matrix.compare.result import Comparison
 from mlir_matrix.compare.rules import Rules
 from mlir_matrix.compare.text import Buffer, Texts, read_pairs
@@ -109,16 +112,18 @@ def _pair(name: str, actual: Path, expected: Path, how: CompareOptions) -> Itera
     left, right = read(actual, how.raw), read(expected, how.raw)
     if isinstance(left, ArchiveFile) and isinstance(right, ArchiveFile):
         yield from _archives(name, left, right, how)
-    elif isinstance(left, ArrayFile) and isinstance(right, ArrayFile):
-        yield _arrays(name, left.values, right.values, how, actual)
-    elif isinstance(left, TextFile) and isinstance(right, TextFile):
-        yield compare_texts(left.data, right.data, how, name)
+    elif isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
+        yield _arrays(name, left, right, how, actual)
+    elif isinstance(left, mmap) and isinstance(right, mmap):
+        yield compare_texts(left, right, how, name)
     else:
         yield _lonely(name, f"{_kind(left)} cannot be compared with {_kind(right)}")
 
 
 def _kind(content: Content) -> str:
-    return {ArrayFile: "an array", ArchiveFile: "an archive of arrays", TextFile: "text"}[type(content)]
+    if isinstance(content, np.ndarray):
+        return "an array"
+    return "an archive of arrays" if isinstance(content, ArchiveFile) else "text"
 
 
 def _arrays(name: str, left: Array, right: Array, how: CompareOptions, place: Path) -> Comparison:

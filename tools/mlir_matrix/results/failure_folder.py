@@ -150,7 +150,7 @@ def _draw(path: Path, output: Mapping[str, Any], actual: Path, expected: Path) -
     # These import NumPy.
     from mlir_matrix.actions.numerics.criteria import Criteria
     from mlir_matrix.compare.arrays import compare_arrays
-    from mlir_matrix.compare.files import ArrayFile, read
+    from mlir_matrix.compare.files import read_array
     from mlir_matrix.compare.rules import Rules
 
     exact = output["compare"] == "exact"
@@ -161,12 +161,9 @@ def _draw(path: Path, output: Mapping[str, Any], actual: Path, expected: Path) -
         max_ulp=None if ulp is None else float(ulp),
     )
     try:
-        left, right = read(actual), read(expected)
-        if isinstance(left, ArrayFile) and isinstance(right, ArrayFile):
-            kind, name = str(output["dtype"]), str(output["name"])
-            found = compare_arrays(
-                left.values, right.values, Rules(criteria=criteria), dtype=kind, golden=True, name=name
-            )
-            found.picture(path)
+        rules = Rules(criteria=criteria)
+        kind, name = str(output["dtype"]), str(output["name"])
+        found = compare_arrays(read_array(actual), read_array(expected), rules, dtype=kind, golden=True, name=name)
+        found.picture(path)
     except (MatrixError, OSError, ValueError):
         return

@@ -203,20 +203,16 @@ def _without_titles(node: Any) -> Any:
     return [_without_titles(item) for item in node] if isinstance(node, list) else node
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Write all schemas, or print one."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write all schemas."""
     parser = argparse.ArgumentParser(prog="python -m mlir_matrix.schema.export", description=main.__doc__)
-    choice = parser.add_mutually_exclusive_group(required=True)
-    choice.add_argument("--write", metavar="DIR", type=Path, help="write NAME.json for every schema into DIR")
-    choice.add_argument("name", nargs="?", choices=NAMES, help="print this schema")
-    options = parser.parse_args(arguments)
-    if options.write is None:
-        sys.stdout.write(text(options.name))
-        return 0
+    parser.add_argument(
+        "--write", metavar="DIR", type=Path, required=True, help="write NAME.json for every schema into DIR"
+    )
+    folder = parser.parse_args(arguments).write
     for name in NAMES:
-        write_text(options.write / f"{name}.json", text(name))
-    return 0
+        write_text(folder / f"{name}.json", text(name))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

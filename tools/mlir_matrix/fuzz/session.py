@@ -31,10 +31,11 @@ from mlir_matrix.fuzz.routes import COMPOSED, LOWERS_VECTORS, TO_LOOPS, Composed
 from mlir_matrix.fuzz.stablehlo_text import STABLEHLO
 from mlir_matrix.fuzz.tosa_text import TOSA
 from mlir_matrix.fuzz.values import Program, merged
+from mlir_matrix.plan.levels import COMPILING
 from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import plan_tests, session_of
-from mlir_matrix.results.repeats import COMPILING, unstable_in_run, with_repeats, without_copy
+from mlir_matrix.results.repeats import unstable_in_run, with_repeats, without_copy
 from mlir_matrix.results.results import NOT_RUN, Run, TestResult, raise_infrastructure_error
 from mlir_matrix.results.run_plan import run_plan
 

@@ -12,7 +12,8 @@ from mlir_matrix.plan.planner import PlannedTests
 
 #: The input of a step.
 _IR = "ir"
-_STAGES = (Stage.IMPORT, Stage.LOWER, Stage.CODEGEN)
+#: The stages of compilers.
+COMPILING = (Stage.IMPORT, Stage.LOWER, Stage.CODEGEN)
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ def levels_of(plan: PlannedTests, test: str) -> list[Level]:
 
 def is_level(action: PlannedAction) -> bool:
     """Return whether an action is an importer, or a step of a route."""
-    return action.stage in _STAGES and (_is_import(action) or _IR in action.inputs)
+    return action.stage in COMPILING and (_is_import(action) or _IR in action.inputs)
 
 
 def level_names(actions: Iterable[PlannedAction]) -> list[str]:

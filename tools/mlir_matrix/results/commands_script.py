@@ -20,7 +20,6 @@ from mlir_matrix.actions.mlir.by_programs import (
     pipeline_option,
     with_schedule,
 )
-from mlir_matrix.actions.outcomes import Stage
 from mlir_matrix.actions.runtime.programs import is_before
 from mlir_matrix.catalog.releases import nearest_release
 from mlir_matrix.environments.resolve import ResolvedEnvironment
@@ -33,6 +32,7 @@ from mlir_matrix.expand.recipes import Unsupported
 from mlir_matrix.expand.routes import Connector, Route
 from mlir_matrix.plan.chains import Chains
 from mlir_matrix.plan.graph import File, Graph, Input, PlannedAction
+from mlir_matrix.plan.levels import COMPILING
 from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.results.reproducer import SCHEDULE, Lines, commands_of
 
@@ -41,7 +41,6 @@ SCRIPT = "commands.sh"
 _FOLDER = "commands"
 #: What ``opt`` reads and writes.
 _BETWEEN = {"translated": "kernel.ll", "optimised": "optimised.ll"}
-_COMPILING = (Stage.IMPORT, Stage.LOWER, Stage.CODEGEN)
 
 
 class CommandScripts:
@@ -173,7 +172,7 @@ class CommandScripts:
 
     def _folders(self, action: PlannedAction) -> Iterator[str]:
         """Yield the folders of the programs of an action's environment, installed or not."""
-        if action.stage not in _COMPILING:
+        if action.stage not in COMPILING:
             return
         environment = self._environment(action.environment)
         if not isinstance(environment, ResolvedEnvironment):
@@ -191,7 +190,7 @@ class CommandScripts:
             if action.label in steps:
                 begun = True
                 yield from ("", f"# {action.label}", *steps[action.label])
-            elif begun and action.stage in _COMPILING and "ir" in action.inputs and self._is_ok(identifier):
+            elif begun and action.stage in COMPILING and "ir" in action.inputs and self._is_ok(identifier):
                 yield from ("", f"# {action.label}: no program does this; what follows reads its kept result.")
 
 

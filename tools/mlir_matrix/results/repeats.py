@@ -18,6 +18,7 @@ from mlir_matrix.execute.job import Done
 from mlir_matrix.expand.expansion import Test
 from mlir_matrix.plan.costs import PlannedCosts
 from mlir_matrix.plan.graph import BUILDING, ActionId, Graph, PlannedAction, Produced
+from mlir_matrix.plan.levels import COMPILING
 from mlir_matrix.plan.planner import PlannedTests
 from mlir_matrix.results.results import NOT_RUN, TestDone, TestResult
 
@@ -26,9 +27,7 @@ COPY = "#"
 
 
 #: The stages from which tests can be executed again. Judging depends only on its inputs.
-STAGES = (Stage.IMPORT, Stage.LOWER, Stage.CODEGEN, Stage.RUN)
-#: Those of compilers.
-COMPILING = (Stage.IMPORT, Stage.LOWER, Stage.CODEGEN)
+STAGES = (*COMPILING, Stage.RUN)
 #: The outputs of actions so far, by the action without the number of a copy, and its inputs.
 Made: TypeAlias = dict[tuple[str, ...], set[tuple[str, ...]]]
 

@@ -34,9 +34,9 @@ class Comparison:
 
         ``census`` makes the whole record; None if ``counts`` is all of it. ``criteria``: what was right, for a picture.
         """
-        self._counts, self._census, self._criteria = counts, census, criteria
-        #: What was compared, as stored.
-        self.actual, self.expected = actual, expected
+        self._counts, self._census = counts, census
+        #: What was compared, as stored, and the criteria of right elements.
+        self.actual, self.expected, self.criteria = actual, expected, criteria or Criteria()
 
     @cached_property
     def record(self) -> Mapping[str, Any]:
@@ -65,11 +65,6 @@ class Comparison:
     def elements(self) -> int:
         """Return the number of elements."""
         return math.prod(self._counts.get("shape", (0,)))
-
-    @property
-    def criteria(self) -> Criteria:
-        """Return the criteria of right elements."""
-        return self._criteria or Criteria()
 
     def __bool__(self) -> bool:
         return self.passed

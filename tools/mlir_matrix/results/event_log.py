@@ -77,21 +77,17 @@ class EventLog:
         """Return the listener that writes the events of an executor. It ignores most of them."""
         from mlir_matrix.execute.job import ActionStarted  # an unchanged run needs none of the executor
 
-        def started(event: ActionStarted) -> None:
-            action = event.action
-            for cell in self._cells.pop(action.id, ()):
-                self._begin(cell)
-            self._write("started", {"action": action.id, "kind": action.tool, "environment": action.environment})
-
-        writers: dict[type[Event], Callable[[Any], None]] = {
-            TestDone: lambda event: self._test(event.result),
-            ActionStarted: started,
-            PackageProgress: self._package,
-        }
-
         def on(event: Event) -> None:
-            if type(event) in writers:
-                writers[type(event)](event)
+            match event:
+                case TestDone(result):
+                    self._test(result)
+                case ActionStarted(action):
+                    for cell in self._cells.pop(action.id, ()):
+                        self._begin(cell)
+                    started = {"action": action.id, "kind": action.tool, "environment": action.environment}
+                    self._write("started", started)
+                case PackageProgress():
+                    self._package(event)
 
         return ignore if self._descriptor is None else on
 

@@ -28,19 +28,19 @@ def check(checker: Checker) -> None:
         if has_contract and not document.file.endswith(".mlir"):
             message = f"a kind with a contract is MLIR, and its file ends in .mlir, not {printable(document.file)}"
             checker.wrong(kind, message, "file")
-        if _ancestors(checker, kind):
-            _operations(checker, kind)
-            _main(checker, kind)
+        line = lineage(checker.catalog, kind.name)
+        if _ancestors(checker, kind, line):
+            _operations(checker, kind, line)
+            _main(checker, kind, line)
 
 
-def _ancestors(checker: Checker, kind: Entry[Kind]) -> bool:
+def _ancestors(checker: Checker, kind: Entry[Kind], line: Sequence[Entry[Kind]]) -> bool:
     """Check what a kind extends. Return whether all of that exists."""
     base = kind.document.extends
     if base is None:
         return True
     if not checker.known(kind, "kind", base, checker.catalog.kinds, "extends"):
         return False
-    line = lineage(checker.catalog, kind.name)
     last = line[0].document.extends
     if last is None:
         return True
@@ -51,12 +51,11 @@ def _ancestors(checker: Checker, kind: Entry[Kind]) -> bool:
     return False
 
 
-def _operations(checker: Checker, kind: Entry[Kind]) -> None:
+def _operations(checker: Checker, kind: Entry[Kind], line: Sequence[Entry[Kind]]) -> None:
     """Check that no glob is allowed and forbidden, and that each forbidden one takes something away."""
     own = kind.document.ops
     if own is None:
         return
-    line = lineage(checker.catalog, kind.name)
     for entry in line:
         for index, glob in enumerate(entry.document.ops.forbid if entry.document.ops else ()):
             place = entry.source.position("ops", "forbid", index)
@@ -77,9 +76,8 @@ def _allowed(line: Sequence[Entry[Kind]]) -> set[str]:
     return {glob for entry in line if entry.document.ops for glob in entry.document.ops.allow} or {"*"}
 
 
-def _main(checker: Checker, kind: Entry[Kind]) -> None:
+def _main(checker: Checker, kind: Entry[Kind], line: Sequence[Entry[Kind]]) -> None:
     """Check that a function can have the form of ``@main``."""
-    line = lineage(checker.catalog, kind.name)
     forms = [entry.document.main for entry in line if entry.document.main]
     if not forms:
         return

@@ -28,14 +28,16 @@ from mlir_matrix.plan.references import add_reference
 from mlir_matrix.plan.run_kernels import BENCH_SOURCES, DRIVER_SOURCES
 from mlir_matrix.plan.session import plan_tests
 
+TEST = "mlir/linalg-loops/x86_64/matmul"
+
 
 @pytest.fixture(scope="module")
 def smoke(current: Session) -> PlannedTests:
-    return plan_tests(current, choose(current.catalog, ("smoke",)).tests())
+    return planned(current, "smoke")
 
 
-def planned(current: Session, *globs: str) -> PlannedTests:
-    return plan_tests(current, choose(current.catalog, globs).tests())
+def planned(session: Session, *words: str) -> PlannedTests:
+    return plan_tests(session, choose(session.catalog, words, pins=session.pins).tests())
 
 
 def chain(plan: PlannedTests, test: str) -> list[PlannedAction]:
@@ -43,7 +45,7 @@ def chain(plan: PlannedTests, test: str) -> list[PlannedAction]:
 
 
 def labels(plan: PlannedTests, test: str) -> list[str]:
-    return [action.id.rsplit("-", 1)[0] for action in chain(plan, test)]
+    return [action.label for action in chain(plan, test)]
 
 
 def test_every_test_that_can_run_has_its_verdict_and_no_other(smoke: PlannedTests) -> None:
@@ -130,7 +132,7 @@ def test_a_part_of_a_plan_is_the_plan_of_its_tests(current: Session, smoke: Plan
 
 
 def test_two_plans_are_equal(current: Session, smoke: PlannedTests) -> None:
-    again = plan_tests(current, choose(current.catalog, ("smoke",)).tests())
+    again = planned(current, "smoke")
     assert list(again.graph.actions.items()) == list(smoke.graph.actions.items())
     assert again.verdicts == smoke.verdicts
 
@@ -163,9 +165,7 @@ def test_a_golden_that_is_computed(current: Session) -> None:
         current,
         catalog=replace(catalog, workloads={**catalog.workloads, "matmul": replace(entry, document=document)}),
     )
-    route = {
-        action.tool: action for action in chain(plan_tests(session, choose(session.catalog, (name,)).tests()), name)
-    }
+    route = {action.tool: action for action in chain(planned(session, name), name)}
     assert route["judge"].inputs["expected-y"] == Produced(route["reference"].id, "expected-y")
     assert (route["reference"].stage, route["judge"].params["outputs"][0]["shape"]) == ("judge", [65, 97])
     assert route["reference"].inputs["arg-x"] == route["run"].inputs["arg-x"]
@@ -228,7 +228,7 @@ def test_only_what_is_for_this_cpu_depends_on_it(current: Session) -> None:
         (current, arm, "programs", False),
         (replace(current, catalog=own, pins=Pins(own)), arm, "programs", True),
     ):
-        made = [action for action in chain(choice(session, test), test) if action.id.startswith("object")]
+        made = [action for action in chain(planned(session, test), test) if action.id.startswith("object")]
         assert [(action.tool, action.params["backend"], action.native) for action in made] == [
             ("object", backend, native)
         ]
@@ -253,9 +253,7 @@ def test_what_is_compiled_in_memory_is_linked_with_nothing(current: Session) -> 
 
     Each is an action of its own, so that what cannot be compiled fails at the stage at which it does elsewhere.
     """
-    session = Session(catalog=current.catalog, home=current.home, pins=Pins(current.catalog, {"llvm": "19.1.7"}))
-    globs = ("mlir/linalg-{loops,vectorized}/x86_64-jit/{dot,exp}",)
-    plan = plan_tests(session, choose(session.catalog, globs, pins=session.pins).tests())
+    plan = planned(pinned(current, llvm="19.1.7"), "mlir/linalg-{loops,vectorized}/x86_64-jit/{dot,exp}")
     actions = plan.graph.actions.values()
     (library,) = (action for action in actions if action.tool == "link_kit")
     assert dict(library.outputs) == {"library": "driver.so"}
@@ -286,10 +284,9 @@ def test_an_environment_that_stands_in_changes_no_name(current: Session) -> None
     swapped = Session(
         catalog=current.catalog, home=current.home, pins=Pins(current.catalog, {}, {"mlir": "torch-mlir"})
     )
-    test = "mlir/linalg-loops/x86_64/matmul"
-    plan = planned(swapped, test)
-    assert {action.environment for action in chain(plan, test)} == {
-        action.environment for action in chain(planned(current, test), test)
+    plan = plan_tests(swapped, choose(current.catalog, (TEST,)).tests())
+    assert {action.environment for action in chain(plan, TEST)} == {
+        action.environment for action in chain(planned(current, TEST), TEST)
     }
 
 
@@ -297,17 +294,10 @@ def pinned(current: Session, **pins: str) -> Session:
     return replace(current, pins=Pins(current.catalog, pins, current.pins.swaps))
 
 
-def choice(session: Session, *globs: str) -> PlannedTests:
-    return plan_tests(session, choose(session.catalog, globs, pins=session.pins).tests())
-
-
-TEST = "mlir/linalg-loops/x86_64/matmul"
-
-
 def test_a_pinned_release_shows_in_the_environments_of_what_it_makes_and_nowhere_else(current: Session) -> None:
     own = pinned(current, llvm="19.1.7")
-    plain, plan = chain(planned(current, TEST), TEST), chain(choice(own, TEST), TEST)
-    assert [action.id.rsplit("-", 1)[0] for action in plan] == [action.id.rsplit("-", 1)[0] for action in plain]
+    plain, plan = chain(planned(current, TEST), TEST), chain(planned(own, TEST), TEST)
+    assert [action.label for action in plan] == [action.label for action in plain]
     for action, before in zip(plan, plain, strict=True):
         components = current.catalog.environments[before.environment.partition("@")[0]].document.components
         assert action.environment == (
@@ -323,7 +313,7 @@ def test_a_pinned_release_shows_in_the_environments_of_what_it_makes_and_nowhere
 
 
 def test_pins_in_an_identifier_and_pins_of_a_person_make_the_same_actions(current: Session) -> None:
-    named, asked = f"{TEST}@llvm=19", choice(pinned(current, llvm="19.1.7"), TEST)
+    named, asked = f"{TEST}@llvm=19", planned(pinned(current, llvm="19.1.7"), TEST)
     by_name = planned(current, named)
     assert by_name.verdicts[named] == asked.verdicts[TEST]
     assert [action.id for action in chain(by_name, named)] == [action.id for action in chain(asked, TEST)]
@@ -339,7 +329,7 @@ def test_tests_under_different_releases_share_what_no_release_changes(current: S
 
 def test_an_ir_test_is_made_by_the_release_that_is_pinned(current: Session) -> None:
     case = "mlir/linalg-to-loops/ir/scatter"
-    step, check = chain(choice(pinned(current, llvm="19.1.7"), case), case)
+    step, check = chain(planned(pinned(current, llvm="19.1.7"), case), case)
     assert (step.tool, step.params["backend"], step.environment) == ("passes", "programs", "mlir@llvm=19.1.7")
     assert (check.tool, check.environment, check.params) == ("irtest", "mlir@llvm=19.1.7", {"filecheck": "llvm 19.1.7"})
     # The default release comes as bindings, without programs.
@@ -365,7 +355,7 @@ def test_a_target_that_needs_a_command_to_run_gives_it_to_its_runs(current: Sess
     catalog = replace(current.catalog, targets={"x86_64": replace(entry, document=document)})
     own = replace(current, catalog=catalog, pins=Pins(catalog))
     for session, command in ((current, None), (own, ["qemu-x86_64", "-L", "/"])):
-        (run,) = [action for action in chain(choice(session, TEST), TEST) if action.tool == "run"]
+        (run,) = [action for action in chain(planned(session, TEST), TEST) if action.tool == "run"]
         assert run.params.get("runner") == command
 
 
@@ -376,7 +366,7 @@ def test_targets_that_run_the_same_module_are_told_their_own_runner(current: Ses
     catalog = replace(current.catalog, targets={**current.catalog.targets, "other": other})
     session = replace(current, catalog=catalog, pins=Pins(catalog, {"llvm": "19.1.7"}))
     names = [f"mlir/linalg-loops/{target}/dot" for target in ("x86_64-jit", "other")]
-    plan = choice(session, *names)
+    plan = planned(session, *names)
     runs = [action for name in names for action in chain(plan, name) if action.stage == "run"]
     assert [run.params.get("runner") for run in runs] == [None, ["other", "-v"]]
     assert len({run.inputs["ir"] for run in runs}) == 1

@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
-
 from mlir_matrix.catalog.load import load
 from mlir_matrix.expand.checks.validate import validate
 from mlir_matrix.expand.suite import expand

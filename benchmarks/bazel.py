@@ -32,8 +32,6 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
-
 from _matrix import matrix
 from _timing import medians, verdict
 from _workspace import Call, Workspace

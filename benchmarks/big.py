@@ -19,8 +19,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
-
 from _big_catalog import add_product, add_rows
 from _timing import verdict
 from cold import added, kit_template, results

@@ -18,8 +18,6 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
-
 from _timing import verdict
 
 from mlir_matrix.actions.outcomes import Outcome, Stage

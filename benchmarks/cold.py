@@ -18,8 +18,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
-
 from _baseline import Baseline, cores, strata
 from _matrix import Report, matrix, observed
 from _timing import verdict

@@ -1,6 +1,6 @@
 """Expanding tests, against ``pytest --collect-only -q`` on equal parametrised tests: time per test.
 
-    python benchmarks/collect_vs_pytest.py [--runs N]
+    python benchmarks/_start.py benchmarks/collect_vs_pytest.py [--runs N]
 
 Both list 10,000 identifiers. From pytest's process the time of collecting a single test is taken off, and ours is from
 the loaded catalog to the list, so that the ratio is about tests and not about start-up; that of whole processes is
@@ -15,8 +15,6 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
 from _synthetic import catalog
 from _timing import medians, verdict

@@ -22,8 +22,6 @@ from typing import Any
 import numpy as np
 from _timing import medians, verdict
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
-
 from mlir_matrix.actions.numerics.criteria import Criteria
 from mlir_matrix.compare import compare, native
 from mlir_matrix.compare.fast_path import gate

@@ -19,8 +19,6 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
-
 from _matrix import matrix
 from _timing import verdict
 from cold import once, smoke, template

@@ -16,8 +16,6 @@ import time
 from collections import Counter, defaultdict
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
-
 from _baseline import cores
 from _matrix import matrix, observed
 from _timing import verdict

@@ -19,8 +19,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
-
 from _matrix import LAUNCHER, ROOT
 from _timing import verdict
 

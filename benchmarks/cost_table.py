@@ -14,8 +14,6 @@ import sys
 from pathlib import Path
 from statistics import geometric_mean, median
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
-
 from _matrix import matrix
 
 from mlir_matrix.cost.sampling import Timed, sample

@@ -1,6 +1,6 @@
 """Expanding and listing a suite of 1,000,000 tests, against writing the same identifiers as JSON; and its memory.
 
-python benchmarks/expand.py [--runs N]
+python benchmarks/_start.py benchmarks/expand.py [--runs N]
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ import tracemalloc
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
 from _synthetic import catalog
 from _timing import medians, verdict

@@ -1,6 +1,6 @@
 """Shards of all suites, by recorded seconds: how much their times differ, and what selecting by a machine costs.
 
-python benchmarks/fleet.py [--durations FILE] [--runs N]
+python benchmarks/_start.py benchmarks/fleet.py [--durations FILE] [--runs N]
 
 Without FILE (``matrix history export``), each test has seconds as tests do: most take little, a few take long; by the digest of its
 name, so that every run has the same. The times of shards are sums of the seconds of their tests.
@@ -14,8 +14,6 @@ import sys
 import tempfile
 from functools import partial
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
 from _synthetic import catalog
 from _timing import medians, verdict

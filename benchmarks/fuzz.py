@@ -16,9 +16,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-
 from _matrix import LAUNCHER, ROOT, matrix
 from _timing import verdict
 

@@ -18,8 +18,6 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
-
 from _synthetic import catalog
 from _timing import medians, verdict
 

@@ -22,9 +22,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
-
 import psycopg
 from _matrix import LAUNCHER, ROOT, matrix
 from _timing import medians, verdict

@@ -15,9 +15,6 @@ from collections import Counter
 from math import log2
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-
 from _timing import verdict
 
 from mlir_matrix.integrate.upstream import UpstreamChanges

@@ -26,9 +26,6 @@ import resource
 import sys
 import tempfile
 from functools import partial
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
 from _timing import medians, verdict
 

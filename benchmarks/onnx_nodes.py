@@ -14,8 +14,6 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
-
 from _baseline import Baseline, cores
 from _matrix import matrix, observed
 from _timing import verdict

@@ -20,8 +20,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
-
 import numpy
 
 from mlir_matrix.actions.contract import Action, Role

@@ -1,7 +1,7 @@
 """``matrix reduce`` on planted miscompiles and real crashes: how much is left, how fast, and whether that has the same cause.
 
     benchmarks/run reduce
-    benchmarks/reduce.py --count 100, with the Python of benchmarks/run
+    python benchmarks/_start.py benchmarks/reduce.py --count 100
 
 Miscompiles are mistakes of ``matrix golden audit`` in programs of 40 to 60 operations. Crashes are real faults of LLVM's releases,
 between 60 other operations.
@@ -22,9 +22,6 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from _matrix import LAUNCHER, ROOT, matrix
 from _mlir_reduce import mlir_reduce, programs_of

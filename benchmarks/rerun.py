@@ -18,8 +18,6 @@ import time
 from functools import partial
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
-
 from _matrix import LAUNCHER, ROOT, matrix, observed
 from _synthetic import catalog
 from _timing import medians, verdict

@@ -19,8 +19,6 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
-
 from _matrix import observed
 from _timing import medians, verdict
 

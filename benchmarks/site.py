@@ -13,9 +13,6 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
-
 from _site_history import MACHINES, RUNS, key_of, make
 from _timing import verdict
 

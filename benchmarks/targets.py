@@ -11,12 +11,9 @@ from __future__ import annotations
 import json
 import shutil
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 
 from _baseline import cores
 from _matrix import matrix

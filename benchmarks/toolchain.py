@@ -21,8 +21,6 @@ import urllib.parse
 from collections.abc import Callable
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
-
 from _baseline import cores
 from _timing import verdict
 from cold import added, kit_template, once, results

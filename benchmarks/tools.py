@@ -15,8 +15,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
-
 from _timing import medians, verdict
 
 from mlir_matrix.environments.resolve import ResolvedEnvironment

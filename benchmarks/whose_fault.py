@@ -17,8 +17,6 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
-
 from _timing import verdict
 
 from mlir_matrix.base.errors import UsageError

@@ -14,6 +14,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 LAUNCHER = str(ROOT / "tools" / "matrix")
+#: The same in this interpreter.
+PROGRAM = (sys.executable, "-P", "-s", str(ROOT / "tools" / "mlir_matrix" / "__main__.py"))
 
 #: What ``tools/mlir_matrix/__main__.py`` does, and then, instead of leaving, a report.
 _REPORTING = """

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mlir_matrix.catalog.catalog import REFERENCE, Catalog
-from mlir_matrix.catalog.golden_files import RECORD, record_of
+from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.load import load
-from mlir_matrix.catalog.models.base import Workload
-from mlir_matrix.catalog.yaml_reader import read
 from mlir_matrix.expand.checks.validate import validate
 
 KINDS = ("linalg", "llvm", "object")
@@ -89,10 +86,3 @@ def write(path: Path, text: str) -> None:
     """Write a file, and the folders above it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
-
-
-def write_record(root: Path, name: str) -> None:
-    """Write what the goldens of a workload are made from, as ``matrix golden update`` does."""
-    folder = root / "matrix" / "workloads" / name
-    workload = Workload.model_validate(read(folder / "workload.yaml", name).data)
-    write(root / "golden" / name / RECORD, record_of(workload, folder / REFERENCE))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import os
 import subprocess
@@ -13,8 +12,10 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy
-from _synthetic import write, write_record
+from _synthetic import write
+
+from support.downstream import Downstream
+from support.hostile import INNOCENT_MLIR
 
 ROOT = Path(__file__).resolve().parent.parent
 #: Tests of a workload.
@@ -41,24 +42,6 @@ blocks:
       workload: ['case-*']
 """
 _EXCLUDED = "exclude:\n  - {tests: ['**/%s'], reason: r}\n"
-_WORKLOAD = """\
-description: d
-inputs: {x: {shape: [4], dtype: f32, formula: iota()}}
-outputs: {y: {shape: [4], dtype: f32}}
-"""
-_PROGRAM = """\
-#id = affine_map<(i) -> (i)>
-func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-  %init = tensor.empty() : tensor<4xf32>
-  %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
-      ins(%x : tensor<4xf32>) outs(%init : tensor<4xf32>) {
-  ^bb0(%e: f32, %out: f32):
-    %sum = arith.addf %e, %e : f32
-    linalg.yield %sum : f32
-  } -> tensor<4xf32>
-  return %y : tensor<4xf32>
-}
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,17 +68,9 @@ class Workspace:
         self._command = [*bazel, f"--output_user_root={folder / 'root'}"]
         self._profile = folder / "profile.gz"
         self._shared = shared
-        golden = io.BytesIO()
-        numpy.save(golden, numpy.arange(4, dtype=numpy.float64) * 2)
+        catalog = Downstream(self.folder)
         for number in range(tests // EACH):
-            home = self.folder / f"matrix/workloads/case-{number:05}"
-            write(home / "workload.yaml", _WORKLOAD)
-            write(home / "reference.py", "def reference(x):\n    return x * 2\n")
-            write(home / "linalg.mlir", _PROGRAM)
-            path = self.folder / f"golden/case-{number:05}/y.npy"
-            path.parent.mkdir(parents=True)
-            path.write_bytes(golden.getvalue())
-            write_record(self.folder, home.name)
+            catalog.workload(f"case-{number:05}", linalg=INNOCENT_MLIR)
         write(self.folder / "MODULE.bazel", _MODULE)
         write(self.folder / "BUILD.bazel", "")
         self.leave_out(None)

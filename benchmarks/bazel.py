@@ -29,7 +29,6 @@ import argparse
 import statistics
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 from _matrix import matrix
@@ -79,14 +78,14 @@ def loading(workspace: Workspace, runs: int) -> dict[str, float]:
         cold.append(workspace("query", TARGETS))
     found = {
         "plan": planning,
-        "changed": _median([call.wall_s for call in changed]),
-        "extension": _median([call.seconds(EXTENSION) for call in changed]),
-        "repository": _median([call.seconds(REPOSITORY) for call in changed]),
-        "cold": _median([call.wall_s for call in cold]),
-        "cold CPU": _median([call.cpu_s for call in cold]),
-        "changed CPU": _median([call.cpu_s for call in changed]),
-        "analysis": _median([call.wall_s for call in analysed]),
-        "analysis CPU": _median([call.cpu_s for call in analysed]),
+        "changed": statistics.median([call.wall_s for call in changed]),
+        "extension": statistics.median([call.seconds(EXTENSION) for call in changed]),
+        "repository": statistics.median([call.seconds(REPOSITORY) for call in changed]),
+        "cold": statistics.median([call.wall_s for call in cold]),
+        "cold CPU": statistics.median([call.cpu_s for call in cold]),
+        "changed CPU": statistics.median([call.cpu_s for call in changed]),
+        "analysis": statistics.median([call.wall_s for call in analysed]),
+        "analysis CPU": statistics.median([call.cpu_s for call in analysed]),
     }
     found["packages"] = found["changed"] - found["extension"] - found["repository"]
     print(f"     {workspace.tests:,} tests, medians of {runs}:")
@@ -97,10 +96,6 @@ def loading(workspace: Workspace, runs: int) -> dict[str, float]:
     ):
         print(f"       {title}: " + ", ".join(f"{name} {found[name]:.2f} s" for name in names))
     return found
-
-
-def _median(values: Sequence[float]) -> float:
-    return statistics.median(values)
 
 
 def main() -> int:

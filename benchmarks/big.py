@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from _big_catalog import add_product, add_rows
+from _matrix import PROGRAM
 from _timing import verdict
 from cold import added, kit_template, results
 
@@ -27,7 +28,6 @@ from mlir_matrix.execute.action_cache import ActionCache
 from mlir_matrix.plan.session import open_session
 
 TESTS = "mlir/linalg-loops/x86_64/"
-_MATRIX = Path(__file__).resolve().parent.parent / "tools" / "mlir_matrix" / "__main__.py"
 _PIECE = os.urandom(1 << 20)
 
 
@@ -51,7 +51,7 @@ def moved(folder: Path, size: int) -> float:
 def observed(*arguments: str) -> tuple[float, float]:
     """Wall time of a ``matrix`` command that succeeds, and the most memory (MiB) that its own process had."""
     begin, most = time.perf_counter(), 0
-    process = subprocess.Popen([sys.executable, "-P", "-s", str(_MATRIX), *arguments], stdout=subprocess.DEVNULL)
+    process = subprocess.Popen([*PROGRAM, *arguments], stdout=subprocess.DEVNULL)
     while process.poll() is None:
         most = max(most, _high_water(process.pid))
         time.sleep(0.02)

@@ -14,18 +14,18 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
+from _matrix import PROGRAM
 from _synthetic import catalog
 from _timing import medians, verdict
 
 CELLS, WORKLOADS, RUNS = (2, 14, 3), 1300, 3
 MOST = 2.5
-_MATRIX = Path(__file__).resolve().parent.parent / "tools" / "mlir_matrix" / "__main__.py"
 
 
 def plan(folder: Path, *words: str) -> int:
     """Number of tests that run."""
     done = subprocess.run(
-        [sys.executable, "-P", "-s", str(_MATRIX), "plan", "all", *words],
+        [*PROGRAM, "plan", "all", *words],
         env={**os.environ, "MATRIX_ROOT": str(folder)},
         check=True,
         capture_output=True,

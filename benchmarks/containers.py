@@ -25,7 +25,7 @@ from cold import once, smoke, template
 
 from mlir_matrix.base.events import Event
 from mlir_matrix.environments.session import Session
-from mlir_matrix.execute.job import ActionDone, ActionStarted, Done
+from mlir_matrix.execute.job import ActionDone, ActionStarted
 from mlir_matrix.expand.select import choose
 from mlir_matrix.plan.request import ExecutorOptions, Limits
 from mlir_matrix.plan.session import open_session, plan_tests
@@ -62,11 +62,7 @@ def overhead(session: Session, executor: str) -> float:
     for name in watch.sent:
         firsts.setdefault(plan.graph.actions[name].environment, name)
     executed = set(watch.took) - set(firsts.values())
-    return statistics.median(watch.took[name] - _own(run.done[name]) for name in executed)
-
-
-def _own(done: Done) -> float:
-    return done.result.usage["wall_s"]
+    return statistics.median(watch.took[name] - run.done[name].result.usage["wall_s"] for name in executed)
 
 
 def main() -> int:

@@ -9,7 +9,6 @@ short a run. Other programs disturb the wall time, so the orders are compared by
 
 from __future__ import annotations
 
-import resource
 import shutil
 import statistics
 import sys
@@ -21,8 +20,8 @@ from pathlib import Path
 
 import numpy
 from _baseline import cores
-from _synthetic import write, write_record
-from _timing import verdict
+from _synthetic import write
+from _timing import spent, verdict
 from cold import kit_template
 
 from mlir_matrix.base.events import Event
@@ -33,6 +32,7 @@ from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import open_session, plan_tests, select_tests
 from mlir_matrix.results.results import TestDone
 from mlir_matrix.results.run_plan import run_plan
+from support.downstream import WORKLOAD, write_record
 
 RUNS = 3
 #: Tests of a suite, and its frameworks.
@@ -42,11 +42,6 @@ HALF = {"equal": 0.6, "mixed": 0.75}
 SUITES = {"equal": ("mlir",), "mixed": ("jax", "mlir", "onnx", "pytorch")}
 FAILING = "mixed-0019"
 
-_WORKLOAD = """\
-description: d
-inputs: {x: {shape: [4], dtype: f32, formula: iota()}}
-outputs: {y: {shape: [4], dtype: f32}}
-"""
 _SOURCES = {
     "jax.py": "def workload(x):\n    return x * %s\n",
     "pytorch.py": "def workload(x):\n    return x * %s\n",
@@ -88,7 +83,7 @@ def catalog(folder: Path) -> Path:
         for number in range(TESTS // len(frameworks)):
             name, factor = f"{suite}-{number:04}", 1.5 + number
             home = folder / f"matrix/workloads/{name}"
-            write(home / "workload.yaml", _WORKLOAD)
+            write(home / "workload.yaml", WORKLOAD)
             write(home / "reference.py", f"def reference(x):\n    return x * {factor}\n")
             for file, text in _SOURCES.items():
                 write(home / file, text % factor)
@@ -151,11 +146,6 @@ def run(catalogs: Path, suite: str, cache: Path) -> Times:
     if len(times.verdicts) != TESTS or failures != expected:
         raise SystemExit(f"not as expected, so not worth measuring: {failures}")
     return times
-
-
-def spent() -> float:
-    """CPU seconds of this process and of its workers that have ended."""
-    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
 def longest_first(graph: Graph, _jobs: int) -> dict[str, tuple[float, float]]:

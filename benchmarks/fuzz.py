@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from _matrix import LAUNCHER, ROOT, matrix
+from _matrix import matrix
 from _timing import verdict
 
 from mlir_matrix.actions.mutation.ir_mutations import MISTAKES
@@ -31,13 +30,7 @@ ONE_BUDGET_S = 300
 
 def fuzz(*words: str) -> Any:
     """Return the document of a session."""
-    done = subprocess.run(
-        [LAUNCHER, "fuzz", *words, "--quiet", "--format", "json"],
-        cwd=ROOT, capture_output=True, text=True, timeout=3600, check=False,
-    )  # fmt: skip
-    if done.returncode not in (0, 1):
-        raise SystemExit(f"matrix fuzz {' '.join(words)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
-    return json.loads(done.stdout)
+    return json.loads(matrix("fuzz", *words, "--quiet", "--format", "json"))
 
 
 def is_found(pipeline: str, catalog: Path, out: Path) -> bool:

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from _matrix import PROGRAM
 from _synthetic import catalog
 from _timing import medians, verdict
 
@@ -36,7 +37,6 @@ RUNS = 5
 #: Of ``matrix plan``: frameworks, pipelines, targets; workloads; what the larger plan may take.
 CELLS, CATALOGS = (2, 14, 3), (130, 1300)
 MOST_S, MOST_MB = 30, 500
-_MATRIX = Path(__file__).resolve().parent.parent / "tools" / "mlir_matrix" / "__main__.py"
 
 
 def tests_of(found: Catalog) -> list[Test]:
@@ -64,7 +64,7 @@ def printed(folder: Path) -> tuple[float, float, int]:
     """CPU seconds and peak memory (MB) of ``matrix plan all --format json``, and the bytes that it prints."""
     with open(folder / "plan.json", "wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-s", str(_MATRIX), "plan", "all", "--format", "json"],
+            [*PROGRAM, "plan", "all", "--format", "json"],
             stdout=out,
             env={**os.environ, "MATRIX_ROOT": str(folder)},
         )

@@ -22,12 +22,11 @@ per worker; to keep a namespace of mounts for the next action would save 0.02 ms
 from __future__ import annotations
 
 import os
-import resource
 import sys
 import tempfile
 from functools import partial
 
-from _timing import medians, verdict
+from _timing import medians, spent, verdict
 
 from mlir_matrix.actions.sandbox import isolation
 from mlir_matrix.base.paths import find_home
@@ -62,11 +61,6 @@ def isolated(spaces: isolation.Spaces, folder: str) -> None:
     os.waitpid(pid, 0)
     space.kill()
     space.close()
-
-
-def spent() -> float:
-    """CPU seconds of this process and of those that it has buried: other programs do not disturb that."""
-    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
 def main() -> int:

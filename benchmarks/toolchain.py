@@ -22,10 +22,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from _baseline import cores
+from _matrix import LAUNCHER
 from _timing import verdict
 from cold import added, kit_template, once, results
 
-from mlir_matrix.base.paths import repository
 from mlir_matrix.environments.fetch.apt_sources import find_mirrors
 from mlir_matrix.environments.lockfiles.debian import (
     DebianRelease,
@@ -67,7 +67,7 @@ def ours(home: Path, session: Session) -> list[str]:
     home.mkdir(exist_ok=True)
     if not (home / "tool").exists():
         (home / "tool").symlink_to(session.home.cache / "tool")
-    command = [str(repository() / "tools" / "matrix"), "toolchain", "fetch", f"llvm@{RELEASE}", "--quiet"]
+    command = [LAUNCHER, "toolchain", "fetch", f"llvm@{RELEASE}", "--quiet"]
     environment = {**os.environ, "MATRIX_HOME": str(home)}
     done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
     return done.stdout.splitlines()
@@ -127,9 +127,7 @@ def releases(session: Session) -> bool:
 
 def main() -> int:
     """Print the ratios; exit code 1 where one does not hold."""
-    subprocess.run(
-        [str(repository() / "tools" / "matrix"), "toolchain", "fetch", "llvm-releases", "--quiet"], check=True
-    )
+    subprocess.run([LAUNCHER, "toolchain", "fetch", "llvm-releases", "--quiet"], check=True)
     session = open_session()
     holds = [fetching(session), releases(session)]
     return 0 if all(holds) else 1

@@ -39,9 +39,6 @@ hypothesis.settings.register_profile(
 hypothesis.settings.register_profile("thorough", hypothesis.settings.get_profile("usual"), max_examples=2000)
 hypothesis.settings.load_profile("usual")
 
-REPOSITORY = Path(__file__).resolve().parents[1]
-
-
 pytest_plugins = ["support.fixtures"]
 
 

@@ -110,21 +110,17 @@ class Made:
     bad: frozenset[int]
 
 
-def mlir_files(flaky: float = 1) -> Files:
-    """Return the files of the program on MLIR, of which one changes; ``flaky``: how often a bad commit fails."""
-    return lambda commit, wrong: {
-        "CMakeLists.txt": CMAKE,
-        "main.cpp": MAIN,
-        "number.cpp": _changing(commit, wrong, flaky),
-    }
+def mlir_files(commit: int, wrong: str) -> Mapping[str, str]:
+    """Return the files of the program on MLIR, of which one changes."""
+    return {"CMakeLists.txt": CMAKE, "main.cpp": MAIN, "number.cpp": _changing(commit, wrong)}
 
 
 def plain_files(flaky: float = 1) -> Files:
-    """Return the files of the program in plain C."""
+    """Return the files of the program in plain C; ``flaky``: how often a bad commit fails."""
     return lambda commit, wrong: {"main.c": PLAIN, "number.c": _changing(commit, wrong, flaky)}
 
 
-def _changing(commit: int, wrong: str, flaky: float) -> str:
+def _changing(commit: int, wrong: str, flaky: float = 1) -> str:
     more = f" + (now.tv_nsec % {_CLOCK} < {flaky * _CLOCK:.0f})" if wrong == "bad" else ""
     return (
         f"// Commit {commit}\n#include <time.h>\n"

@@ -80,8 +80,9 @@ def interpreter_of_all() -> str:
 
 
 def git(folder: Path, *words: str) -> str:
-    """Run Git with a user and a branch of its own; return what it prints."""
+    """Run Git with a user and a branch of its own and none of the machine's settings; return what it prints."""
     options = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main")
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1"}
     return subprocess.run(
-        [program("git"), *options, *words], cwd=folder, check=True, capture_output=True, text=True
+        [program("git"), *options, *words], cwd=folder, env=environment, check=True, capture_output=True, text=True
     ).stdout.strip()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 from support.downstream import WORKLOAD, Downstream
 
@@ -11,6 +12,13 @@ Spoil = Callable[[Downstream], object]
 #: Files of the catalog, and a source of its workload.
 WORK, MINE = "matrix/workloads/mine/workload.yaml", "matrix/suites/mine.yaml"
 GOOD = "def workload(x):\n    return x * 2\n"
+
+
+def edit(file: Path, old: str, new: str) -> None:
+    """Change the first occurrence of a text."""
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new, 1))
 
 
 def put(path: str, content: str | bytes) -> Spoil:

@@ -15,7 +15,7 @@ import pytest
 from mlir_matrix.bisect.log import read_log
 from support.downstream import Downstream
 from support.histories import make_history, plain_files, write_catalog
-from support.machine import needs
+from support.machine import git, needs
 from support.workspace import REPOSITORY, Workspace, wait_until
 
 TEST = "mlir/math-poly/x86_64/asin"
@@ -152,11 +152,9 @@ def test_a_release_on_a_branch_of_its_own(workspace: Workspace, tmp_path: Path) 
     catalog = Downstream(tmp_path / "theirs")
     test = write_catalog(catalog, made, "plain-number")
     parted = 2
-    who = ("-c", "user.name=x", "-c", "user.email=x@example.com")
-    git = ["git", "-C", str(made.folder), *who]
-    words = [*git, "commit-tree", "-p", made.ids[parted], "-m", "Release 1", f"{made.ids[parted]}^{{tree}}"]
-    release = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
-    subprocess.run([*git, "tag", "v1", release], check=True)
+    words = ("commit-tree", "-p", made.ids[parted], "-m", "Release 1", f"{made.ids[parted]}^{{tree}}")
+    release = git(made.folder, *words)
+    git(made.folder, "tag", "v1", release)
     done = workspace(
         "bisect", test, "--catalog", catalog.root, "--good", "v1", "--bad", "main", "--format", "json", "-q"
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import subprocess
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +17,7 @@ from support.buildmaster import Build, Master
 from support.downstream import Downstream, processes
 from support.hostile import INNOCENT_MLIR
 from support.link_kit import home_with
-from support.machine import program
+from support.machine import git
 from support.workspace import REPOSITORY, Workspace, wait_until
 
 CONFIG = """
@@ -89,7 +88,7 @@ class Lab:
         self.catalog.write("recipes/pipelines/broken.yaml", PIPELINE.replace("own-to-loops", "broken-to-loops"))
         self.catalog.write("recipes/steps/broken-to-loops/step.yaml", STEP.format("no-such-pass"))
         self.budget(60)
-        self.git("init", "--quiet", "--initial-branch", "main")
+        git(self.catalog.root, "init", "--quiet", "--initial-branch", "main")
         self.push("Begin")
         program = folder / "matrix"
         self.burst = folder / "burst"
@@ -108,13 +107,9 @@ class Lab:
     def budget(self, minutes: float) -> None:
         self.catalog.write("matrix/machines/small.yaml", MACHINE.format(minutes=minutes))
 
-    def git(self, *words: str) -> None:
-        identity = ("-c", "user.name=me", "-c", "user.email=me@example.com")
-        subprocess.run([program("git"), *identity, *words], cwd=self.catalog.root, check=True, capture_output=True)
-
     def push(self, message: str) -> None:
-        self.git("add", "--all")
-        self.git("commit", "--quiet", "--message", message)
+        git(self.catalog.root, "add", "--all")
+        git(self.catalog.root, "commit", "--quiet", "--message", message)
 
     def runs(self, builder: str, count: int, cell: str) -> bool:
         """Return whether the build of this number has begun a cell."""

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from support.machine import program
+from support.machine import git
+from support.spoiling import edit
 from support.workspace import Workspace
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -35,12 +36,6 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def git(folder: Path, *words: str) -> None:
-    identity = {f"GIT_{who}_{what}": "t@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1", **identity}
-    subprocess.run([program("git"), "-C", str(folder), *words], env=environment, check=True)
-
-
 @pytest.fixture
 def matrix(checkout: Path, workspace: Workspace) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Call the program of the checkout."""
@@ -57,12 +52,6 @@ def matrix(checkout: Path, workspace: Workspace) -> Callable[..., subprocess.Com
         return done
 
     return call
-
-
-def edit(file: Path, old: str, new: str) -> None:
-    text = file.read_text()
-    assert old in text
-    file.write_text(text.replace(old, new, 1))
 
 
 def test_changes_of_the_program(checkout: Path, matrix: Callable[..., subprocess.CompletedProcess[str]]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -29,7 +28,7 @@ from mlir_matrix.history.transfer import ingest, prune
 from mlir_matrix.history.trends import Trends
 from support.downstream import Downstream
 from support.first_schema import make_old_database
-from support.machine import program
+from support.machine import git
 from support.postgres import Postgres, postgres
 from support.recordings import TIMES, first_bad, recording, result
 from support.workspace import REPOSITORY, ROOMS, Workspace, wait_until
@@ -87,10 +86,10 @@ def catalog(tmp_path: Path) -> Downstream:
 
 
 def commit(folder: Path, *words: str) -> None:
-    git = [program("git"), "-C", str(folder), "-c", "user.name=n", "-c", "user.email=e"]
-    for command in (words, ["add", "-A"], ["commit", "-qm", "m", "--allow-empty"]):
-        if command:
-            subprocess.run([*git, *command], check=True, capture_output=True)
+    if words:
+        git(folder, *words)
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "m", "--allow-empty")
 
 
 def test_a_history_of_runs(fresh: Callable[[str], Workspace], catalog: Downstream, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from mlir_matrix.environments.source.store import BuildStore
 from support.downstream import Downstream, tree
 from support.hostile import INNOCENT_MLIR
 from support.loopback import serve
-from support.machine import needs
+from support.machine import git, needs
 from support.pages import blocks
 from support.upstreams import BUILD, TOOL, Upstream, write_catalog
 from support.workspace import REPOSITORY, Finished, Workspace, wait_until
@@ -50,14 +50,10 @@ class Project:
     upstream: Upstream
     catalog: Downstream
 
-    def git(self, *words: str) -> str:
-        command = ["git", "-C", str(self.catalog.root), "-c", "user.name=x", "-c", "user.email=x@example.com", *words]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
     def keep(self) -> None:
-        self.git("init", "-q", "-b", "main")
-        self.git("add", "-A")
-        self.git("commit", "-q", "-m", "All")
+        git(self.catalog.root, "init", "-q", "-b", "main")
+        git(self.catalog.root, "add", "-A")
+        git(self.catalog.root, "commit", "-q", "-m", "All")
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -145,7 +141,7 @@ def test_the_workflow_pushes_the_branch_and_opens_a_pull_request(
     step = yaml.safe_load(workflow)["jobs"]["integrate"]["steps"][-1]["run"]
     remote, called = tmp_path / "remote", tmp_path / "called"
     subprocess.run(["git", "init", "-q", "--bare", remote], check=True)
-    project.git("remote", "add", "origin", str(remote))
+    git(project.catalog.root, "remote", "add", "origin", str(remote))
     (tmp_path / "gh").write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {called}\n')
     (tmp_path / "gh").chmod(0o755)
     script = step.replace("found.json", str(tmp_path / "found.json"))
@@ -162,12 +158,12 @@ def test_the_workflow_pushes_the_branch_and_opens_a_pull_request(
 def _check_branch(workspace: Workspace, project: Project, found: Any) -> None:
     """Check that the branch has a commit for the move and one for the patch that nothing needs, and that it holds."""
     (branch,) = (each["name"] for each in found["branches"])
-    subjects = project.git("log", "--format=%s", f"main..{branch}").splitlines()
+    subjects = git(project.catalog.root, "log", "--format=%s", f"main..{branch}").splitlines()
     assert subjects == [
         "Drop 0003-Say-more-of-a.patch, which no test needs",
         f"Move tool to {found['pin']['commit'][:12]}",
     ]
-    project.git("checkout", "-q", branch)
+    git(project.catalog.root, "checkout", "-q", branch)
     try:
         assert "--fuse-parts" in (project.catalog.root / "recipes/steps/tool/step.yaml").read_text()
         assert [each.name for each in (project.catalog.root / "patches").iterdir()] == ["0001-Mend-c.patch"]
@@ -177,7 +173,7 @@ def _check_branch(workspace: Workspace, project: Project, found: Any) -> None:
         again = workspace(*project.arguments, "--to", found["pin"]["commit"], "--check")
         assert again.code == 0
     finally:
-        project.git("checkout", "-q", "main")
+        git(project.catalog.root, "checkout", "-q", "main")
 
 
 #: A step of the tool before the route of linalg-loops.
@@ -210,8 +206,8 @@ def test_integrate_updates_golden_costs(workspace: Workspace, tmp_path: Path) ->
     done = workspace(*made.arguments, "--format", "json", "--quiet")
     assert done.code == 0, done.stderr
     (branch,) = (each["name"] for each in done.document["branches"])
-    assert "mlir/tooled/x86_64-v3/twice: instructions " in made.git("log", "-1", "--format=%b", branch)
-    made.git("checkout", "-q", branch)
+    assert "mlir/tooled/x86_64-v3/twice: instructions " in git(made.catalog.root, "log", "-1", "--format=%b", branch)
+    git(made.catalog.root, "checkout", "-q", branch)
     unchanged = workspace("golden", "update", "--cost", "all", "--catalog", made.catalog.root)
     assert unchanged.code == 0, unchanged.stdout
 

@@ -272,7 +272,7 @@ def test_an_action_runs_it(workspace: Workspace, catalog: Path, tmp_path: Path) 
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     """A history with merges, of which the commit in the middle is the culprit."""
     folder = tmp_path_factory.mktemp("history") / "number"
-    return make_history(folder, 40, mlir_files(), culprit=22, seed=3)
+    return make_history(folder, 40, mlir_files, culprit=22, seed=3)
 
 
 @pytest.fixture(scope="module")

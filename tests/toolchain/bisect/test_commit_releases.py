@@ -21,9 +21,7 @@ from mlir_matrix.environments.source.package import SourceBuild
 from mlir_matrix.environments.source.repository import Repository, open_repository
 from support.catalogs import catalog
 from support.histories import Made, make_history
-from support.machine import needs
-
-from .test_commits import git
+from support.machine import git, needs
 
 pytestmark = needs("git")
 LLVM = """

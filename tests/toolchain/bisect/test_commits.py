@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from mlir_matrix.bisect.commits import Commits, list_commits
 from mlir_matrix.bisect.search.history import history
 from mlir_matrix.environments.source.repository import Repository, open_repository
 from support.histories import Made, make_history
-from support.machine import needs
+from support.machine import git, needs
 
 pytestmark = needs("git")
 COUNT, CULPRIT = 40, 19
@@ -34,12 +33,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     git(made.folder, "tag", "v1.0", made.ids[2])
     git(made.folder, "branch", "work", made.ids[30])
     return made
-
-
-def git(folder: Path, *words: str) -> str:
-    who = ("-c", "user.name=x", "-c", "user.email=x@example.com")
-    done = subprocess.run(["git", *who, *words], cwd=folder, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
 
 
 def opened(made: Made, cache: Path) -> Repository:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,7 +22,8 @@ from mlir_matrix.fleet.changed_files import affected_by, check_files
 from mlir_matrix.fleet.selection import select
 from mlir_matrix.plan.request import SelectionOptions
 from mlir_matrix.plan.session import session_of
-from support.machine import program
+from support.machine import git
+from support.spoiling import edit
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SUITE = "few"
@@ -83,12 +82,6 @@ def unchanged(committed: Path) -> Session:
     return session_of([committed], find_home())
 
 
-def git(folder: Path, *words: str) -> None:
-    identity = {f"GIT_{who}_{what}": "t@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1", **identity}
-    subprocess.run([program("git"), "-C", str(folder), *words], env=environment, check=True)
-
-
 def selected(session: Session) -> list[Test]:
     return [test for test in choose(session.catalog, [SUITE]).tests() if test.selected]
 
@@ -110,12 +103,6 @@ def has_step(name: str) -> Callable[[Test], bool]:
     return lambda test: bool(
         (test.route and name in [step.name for step in test.route.steps]) or (test.is_ir and test.pipeline == name)
     )
-
-
-def edit(file: Path, old: str, new: str) -> None:
-    text = file.read_text()
-    assert old in text
-    file.write_text(text.replace(old, new, 1))
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from mlir_matrix.environments.source.command_lines import Places, build_commands
 from mlir_matrix.environments.source.confined import confined
 from mlir_matrix.environments.source.package import Compiler, SourceBuild, _compiler
 from mlir_matrix.environments.source.repository import open_repository
-from support.machine import needs, program
+from support.machine import git, needs
 
 needs_compiler = needs("cmake", "ninja", "c++", "git")
 CMAKE = """\
@@ -57,15 +57,6 @@ int main() {
 """
 #: Seconds that nobody else sleeps at the same time.
 FOREVER = f"3000.{os.getpid()}"
-
-
-def git(folder: Path, *words: str) -> str:
-    environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    who = ("-c", "user.name=x", "-c", "user.email=x@example.com", "-c", "init.defaultBranch=main")
-    done = subprocess.run(
-        [program("git"), *who, *words], cwd=folder, env=environment, capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip()
 
 
 class Repository:

@@ -24,6 +24,23 @@ outputs:
   y: {shape: [4], dtype: f32}
 """
 REFERENCE = "def reference(x):\n    return x * 2\n"
+#: A step whose passes depend on the release of LLVM, and a test of it.
+TURNS = """\
+description: Turns named operators into generic ones, from LLVM 22 on.
+environment: mlir
+accepts: [linalg]
+gives: linalg
+variants:
+  - {when: {llvm: '>=22'}, passes: func.func(linalg-generalize-named-ops)}
+  - {when: {llvm: '>=18,<22'}, passes: func.func(canonicalize)}
+"""
+NAMED = """\
+// CHECK: linalg.matmul
+func.func @main(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>, %z: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %0 = linalg.matmul ins(%x, %y : tensor<4x4xf32>, tensor<4x4xf32>) outs(%z : tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %0 : tensor<4x4xf32>
+}
+"""
 
 
 @dataclass(frozen=True)

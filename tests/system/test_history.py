@@ -26,22 +26,13 @@ from mlir_matrix.history.store import Store
 from mlir_matrix.history.today import Morning
 from mlir_matrix.history.transfer import ingest, prune
 from mlir_matrix.history.trends import Trends
-from support.downstream import Downstream
+from support.downstream import NAMED, TURNS, Downstream
 from support.first_schema import make_old_database
 from support.machine import git
 from support.postgres import Postgres, postgres
 from support.recordings import TIMES, first_bad, recording, result
 from support.workspace import REPOSITORY, ROOMS, Workspace, wait_until
 
-TURNS = """\
-description: Turns named operators into generic ones, from LLVM 22 on.
-environment: mlir
-accepts: [linalg]
-gives: linalg
-variants:
-  - {when: {llvm: '>=22'}, passes: func.func(linalg-generalize-named-ops)}
-  - {when: {llvm: '>=18,<22'}, passes: func.func(canonicalize)}
-"""
 COIN = """\
 description: Fails as a coin falls.
 environment: mlir
@@ -59,13 +50,6 @@ def run(action: Action) -> None:
     if os.urandom(1)[0] & 1:
         raise ActionFailed("tails")
     Path(action.outputs["out"]).write_text(read_text(action.inputs["ir"], "the IR"))
-"""
-NAMED = """\
-// CHECK: linalg.matmul
-func.func @main(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>, %z: tensor<4x4xf32>) -> tensor<4x4xf32> {
-  %0 = linalg.matmul ins(%x, %y : tensor<4x4xf32>, tensor<4x4xf32>) outs(%z : tensor<4x4xf32>) -> tensor<4x4xf32>
-  return %0 : tensor<4x4xf32>
-}
 """
 TEST = "mlir/turns/ir/named"
 #: A test fails in one of two runs with a probability of a half.

@@ -7,25 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from support.downstream import Downstream
+from support.downstream import NAMED, TURNS, Downstream
 from support.workspace import Workspace
 
-STEP = """\
-description: Turns named operators into generic ones, from LLVM 22 on.
-environment: mlir
-accepts: [linalg]
-gives: linalg
-variants:
-  - {when: {llvm: '>=22'}, passes: func.func(linalg-generalize-named-ops)}
-  - {when: {llvm: '>=18,<22'}, passes: func.func(canonicalize)}
-"""
-NAMED = """\
-// CHECK: linalg.matmul
-func.func @main(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>, %z: tensor<4x4xf32>) -> tensor<4x4xf32> {
-  %0 = linalg.matmul ins(%x, %y : tensor<4x4xf32>, tensor<4x4xf32>) outs(%z : tensor<4x4xf32>) -> tensor<4x4xf32>
-  return %0 : tensor<4x4xf32>
-}
-"""
 SUITE = """\
 description: d
 blocks:
@@ -52,7 +36,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 @pytest.fixture
 def catalog(tmp_path: Path) -> Downstream:
     made = Downstream(tmp_path / "theirs")
-    made.write("recipes/steps/turns/step.yaml", STEP)
+    made.write("recipes/steps/turns/step.yaml", TURNS)
     made.write("recipes/steps/turns/tests/named.mlir", NAMED)
     made.write("recipes/steps/turns/tests/other.mlir", NAMED.replace("%x", "%a"))
     made.write("matrix/suites/turning.yaml", SUITE)

@@ -13,13 +13,13 @@ from mlir_matrix.cli import options
 from mlir_matrix.cli.completion import complete_tests
 from mlir_matrix.cli.output import note, show
 from mlir_matrix.cli.verbs import verb
-from mlir_matrix.execute.progress import shown
+from mlir_matrix.execute.progress import PlainProgress, shown
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.reduce.bisected import bisected
 from mlir_matrix.reduce.documents import By
 from mlir_matrix.reduce.predicate import script_of
 from mlir_matrix.reduce.reduced import folder_of
-from mlir_matrix.reduce.report import reduced_document, reductions, shown_progress, text_lines, write_report
+from mlir_matrix.reduce.report import LiveReduction, reduced_document, reductions, text_lines, write_report
 from mlir_matrix.reduce.run import reduce_test
 from mlir_matrix.reduce.subject import SubjectFinder, failing_test
 from mlir_matrix.reduce.tester import Progress
@@ -105,10 +105,9 @@ def reduce_command(
         name, good = found.test, good or found.good
     if write is not None and not write.is_dir():
         raise UsageError(f"--write {write}: there is no such folder")
-    passing = _passing(current, good) if good else None
+    passing = current.with_pins(read_pins(current.catalog, good.split(","), "--good")) if good else None
     progress = Progress()
-    live, plain = shown_progress(progress)
-    with shown(quiet=quiet, live=live, plain=plain) as listener:
+    with shown(quiet=quiet, live=lambda: LiveReduction(progress), plain=PlainProgress) as listener:
         failing, result = failing_test(current, name, limits, listener)
         if predicate:
             show("text", None, script_of(current, failing, result, words))
@@ -126,9 +125,3 @@ def reduce_command(
         if written:
             note(f"written: {written}")
     return 0 if reduced.complete and reduced.verified else 1
-
-
-def _passing(current: Session, good: str) -> Session:
-    """Return the session in which the test passes."""
-    pins = read_pins(current.catalog, good.split(","), "--good")
-    return current.with_pins(pins)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 
 @dataclass(frozen=True)
@@ -15,22 +14,18 @@ class Lines:
     edit: str
 
 
-class LineTester(Protocol):
-    """What tells whether a text shows the behaviour."""
+def reduce_lines(text: str, first: Callable[[Iterable[Lines]], Lines | None]) -> Lines:
+    """Return the text without the lines that the behaviour does not need: halves of it, quarters, down to single lines.
 
-    def first_text(self, candidates: Iterable[Lines]) -> Lines | None:
-        """Return the first candidate, in their order, that shows it; None if none does, or time is up."""
-
-
-def reduce_lines(text: str, tester: LineTester) -> Lines:
-    """Return the text without the lines that the behaviour does not need: halves of it, quarters, down to single lines."""
+    ``first`` returns the first candidate, in their order, that shows the behaviour; None if none does, or time is up.
+    """
     current = Lines(text, "")
     before = None
     while before is not current:
         before = current
         size = max(1, text.count("\n") // 2)
         while size:
-            found = tester.first_text(_texts(current.text.splitlines(), size))
+            found = first(_texts(current.text.splitlines(), size))
             if found is None:
                 size //= 2
             else:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from mlir_matrix.base.paths import launcher
 from mlir_matrix.base.text import counted, harmless, shortened
-from mlir_matrix.execute.progress import LiveProgress, PlainProgress
+from mlir_matrix.execute.progress import LiveProgress
 from mlir_matrix.reduce.behaviours import SameFailure
 from mlir_matrix.reduce.documents import ReducedTest, Reductions
 from mlir_matrix.reduce.reduced import LOG, REDUCED, Reduced
@@ -179,8 +179,3 @@ def reductions(tests: list[ReducedTest]) -> Reductions:
     """Return the document of ``matrix reduce``."""
     reduced = sum(each["complete"] and each["verified"] for each in tests)
     return {"schema": "mlir-matrix/reduce/v1", "tests": tests, "summary": {"total": len(tests), "reduced": reduced}}
-
-
-def shown_progress(progress: Progress) -> tuple[Callable[[], LiveProgress], Callable[[], PlainProgress]]:
-    """Return the displays of a reduction: on a terminal, and in a log."""
-    return lambda: LiveReduction(progress), PlainProgress

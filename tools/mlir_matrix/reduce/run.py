@@ -156,7 +156,7 @@ def _searched(
         )
         try:
             if subject.module is None:
-                reduce_lines(subject.text, tester)
+                reduce_lines(subject.text, tester.first_text)
             else:
                 reduce(subject.module, tester, _formulas(behaviour))
             complete = not tester.stopped

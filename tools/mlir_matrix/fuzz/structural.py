@@ -98,16 +98,10 @@ def _pad(chance: random.Random, values: Sequence[ProgramValue]) -> Drawn | None:
 def _concat(chance: random.Random, values: Sequence[ProgramValue]) -> Drawn | None:
     first = values[-1]
     axis = chance.randrange(first.type.rank)
-
-    def around(value: ProgramValue) -> tuple[int, ...]:
-        return (*value.type.shape[:axis], *value.type.shape[axis + 1 :])
-
     others = [
         value
         for value in values
-        if value.type.dtype == first.type.dtype
-        and value.type.rank == first.type.rank
-        and around(value) == around(first)
+        if value.type.rank == first.type.rank and _without(value, axis) == _without(first, axis)
     ]
     second = chance.choice(others)
     shape = list(first.type.shape)

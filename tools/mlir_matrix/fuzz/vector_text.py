@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from mlir_matrix.fuzz.elementwise import ELEMENTWISE
+from mlir_matrix.fuzz.mlir_text import MlirWriter
 from mlir_matrix.fuzz.mlir_types import extreme, number, vector
 from mlir_matrix.fuzz.structural import before_broadcast
 from mlir_matrix.fuzz.values import BOOL, Statement, TensorType
@@ -28,13 +28,6 @@ _FORMS = frozenset(
 )
 
 
-class OperationBuilder(Protocol):
-    """Takes operations of a function."""
-
-    def new(self, text: str) -> str:
-        """Add an operation with a new name for its result, which is returned."""
-
-
 def has_vector(statement: Statement) -> bool:
     """Return whether a statement has this form."""
     values = (*statement.operands, statement.result)
@@ -47,7 +40,7 @@ def has_vector(statement: Statement) -> bool:
     return statement.operation in _FORMS
 
 
-def write_vector(builder: OperationBuilder, statement: Statement, operands: Sequence[str]) -> str:
+def write_vector(builder: MlirWriter, statement: Statement, operands: Sequence[str]) -> str:
     """Write an operation on vectors; return the name of its result."""
     result = statement.result.type
     types = [vector(value.type) for value in statement.operands]
@@ -80,18 +73,18 @@ def write_vector(builder: OperationBuilder, statement: Statement, operands: Sequ
     return builder.new(text.removeprefix(" = "))
 
 
-def _filled(builder: OperationBuilder, type: TensorType, text: str) -> str:
+def _filled(builder: MlirWriter, type: TensorType, text: str) -> str:
     return builder.new(f"arith.constant dense<{text}> : {vector(type)}")
 
 
-def _broadcast(builder: OperationBuilder, statement: Statement, operand: str) -> str:
+def _broadcast(builder: MlirWriter, statement: Statement, operand: str) -> str:
     value, result = statement.operands[0].type, statement.result.type
     between = value.of_shape(before_broadcast(statement))
     wide = builder.new(f"vector.shape_cast {operand} : {vector(value)} to {vector(between)}")
     return builder.new(f"vector.broadcast {wide} : {vector(between)} to {vector(result)}")
 
 
-def _concat(builder: OperationBuilder, statement: Statement, operands: Sequence[str]) -> str:
+def _concat(builder: MlirWriter, statement: Statement, operands: Sequence[str]) -> str:
     result, axis, start = statement.result.type, statement.attributes["axis"], 0
     target = _filled(builder, result, number(0, result))
     for name, value in zip(operands, statement.operands, strict=True):
@@ -104,7 +97,7 @@ def _concat(builder: OperationBuilder, statement: Statement, operands: Sequence[
     return target
 
 
-def _reduce(builder: OperationBuilder, statement: Statement, operand: str, combine: str, start: str) -> str:
+def _reduce(builder: MlirWriter, statement: Statement, operand: str, combine: str, start: str) -> str:
     given, result = statement.operands[0].type, statement.result.type
     begin = _filled(builder, result, start)
     return builder.new(
@@ -113,7 +106,7 @@ def _reduce(builder: OperationBuilder, statement: Statement, operand: str, combi
     )
 
 
-def _contract(builder: OperationBuilder, statement: Statement, operands: Sequence[str]) -> str:
+def _contract(builder: MlirWriter, statement: Statement, operands: Sequence[str]) -> str:
     result = statement.result.type
     batch, before = ("b, ", 1) if result.rank == 3 else ("", 0)
     maps = ", ".join(f"affine_map<({batch}i, j, k) -> ({batch}{axes})>" for axes in ("i, k", "k, j", "i, j"))

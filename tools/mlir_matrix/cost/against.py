@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.fingerprint import PLAN_FOLDERS
 from mlir_matrix.base.names import did_you_mean, printable, split_pins, with_pins
 from mlir_matrix.cli.options import SessionOptions
 from mlir_matrix.environments.scratch import temporary_folder
@@ -19,8 +20,6 @@ from mlir_matrix.results.merge import read_results
 
 #: The folders of a catalog; one of them shows that a folder is one.
 _CATALOG = ("matrix", "recipes", "toolchains", "golden")
-#: What a session needs of this repository at another revision.
-_REPOSITORY = (*_CATALOG, "containers", "tools/driver")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +98,8 @@ def _at_revision(word: str, closed: SessionOptions, current: Session, folder: Pa
         raise UsageError(f"--against {printable(word)}: expected {wanted}{near} ({why})") from None
     roots: list[Path] = list(current.catalog.roots)
     for number, place in revision.places.items():
-        parts = _REPOSITORY if number == 0 else _CATALOG
+        # A session needs more of this repository: how images are made, and what kernels are linked with.
+        parts = PLAN_FOLDERS if number == 0 else _CATALOG
         revision.repository.write_files(revision.commit, [str(Path(place, part)) for part in parts], folder)
         roots[number] = folder / place
     older = session_of(roots, current.home, size=closed.size)

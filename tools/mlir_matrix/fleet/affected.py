@@ -22,6 +22,7 @@ from typing import Any
 
 from mlir_matrix.actions.runtime.bytecode import options
 from mlir_matrix.base.errors import InfrastructureError, UsageError
+from mlir_matrix.base.fingerprint import PLAN_FOLDERS
 from mlir_matrix.base.names import printable
 from mlir_matrix.base.paths import is_installed
 from mlir_matrix.catalog.catalog import Catalog, Entry
@@ -35,8 +36,7 @@ from mlir_matrix.fleet.plan_state import PlanState, StateRequest, name_of, plann
 from mlir_matrix.plan.graph import File, PlannedAction
 from mlir_matrix.plan.planner import PlannedTests
 
-#: The folders of a catalog that plans depend on, and that of the program.
-_CATALOG = ("matrix", "recipes", "toolchains", "containers", "golden", "tools/driver")
+#: The folder of the program.
 PROGRAM = "tools/mlir_matrix"
 ACTIONS = f"{PROGRAM}/actions/"
 #: The modules that make the plan of a revision, the newest name first.
@@ -274,7 +274,7 @@ def _started(
 def _write_files(session: Session, revision: Revision, tree: Path) -> _PlanningProgram:
     """Write the files of a revision that a plan depends on."""
     tree.mkdir()
-    wanted = [os.path.normpath(f"{each}/{folder}") for each in revision.places.values() for folder in _CATALOG]
+    wanted = [os.path.normpath(f"{each}/{folder}") for each in revision.places.values() for folder in PLAN_FOLDERS]
     if 0 in revision.places and not is_installed():
         wanted.append(os.path.normpath(f"{revision.places[0]}/{PROGRAM}"))
     revision.repository.write_files(revision.commit, wanted, tree)

@@ -130,9 +130,7 @@ def _opened(file: Path, mode: str) -> Iterator[sqlite3.Connection]:
 
 
 SCHEMA = "mlir-matrix/durations/v1"
-
-
-#: As ``report.run_info.now`` writes times; they sort as text.
+#: As ``base.text.now`` writes times; they sort as text.
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 

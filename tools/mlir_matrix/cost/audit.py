@@ -106,7 +106,7 @@ def replay(series: Sequence[TimeSeries], comparisons: int, seed: int) -> list[Ta
         tally = tallies.setdefault((each.load, is_equal), Tally(load=each.load, ratio=ratio))
         expected = "" if is_equal else ("slower", "faster")[start // 2 % 2]
         most = MOST_PAIRS if is_equal else 2 * WITHIN
-        first = first_decision(each.sampler(start), budget_pairs=most)
+        first = first_decision(each.sampler(start), most)
         _count(tally, first, expected)
         if first.word in _ALARMS:
             confirmed = measure(each.sampler(start), budget_pairs=most, comparisons=SUITE if is_equal else 1)

@@ -24,9 +24,9 @@ def measure(sample: Sample, *, floor: float = FLOOR, budget_pairs: int = MOST_PA
     return _driven(comparing(floor=floor, budget_pairs=budget_pairs, comparisons=comparisons), sample)
 
 
-def first_decision(sample: Sample, *, floor: float = FLOOR, budget_pairs: int = MOST_PAIRS) -> Decision:
+def first_decision(sample: Sample, budget_pairs: int) -> Decision:
     """Return what :func:`measure` decides before it confirms an alarm."""
-    return _driven(_deciding(floor, budget_pairs // 2, ERROR), sample)
+    return _driven(_deciding(FLOOR, budget_pairs // 2, ERROR), sample)
 
 
 def _driven(steps: Generator[int, Pairs, Decision], sample: Sample) -> Decision:
@@ -40,18 +40,14 @@ def _driven(steps: Generator[int, Pairs, Decision], sample: Sample) -> Decision:
 
 
 def measure_all(
-    sample: Callable[[Mapping[K, int]], Mapping[K, Pairs | str]],
-    names: Iterable[K],
-    *,
-    floor: float = FLOOR,
-    budget_pairs: int = MOST_PAIRS,
+    sample: Callable[[Mapping[K, int]], Mapping[K, Pairs | str]], names: Iterable[K], *, floor: float = FLOOR
 ) -> dict[K, Decision | str]:
     """Compare many pairs of programs in rounds, so that each round is one call of ``sample``.
 
     ``sample``: gets how many pairs each comparison needs, and returns them, or why a program cannot be timed.
     """
     names = list(names)
-    running = {name: comparing(floor=floor, budget_pairs=budget_pairs, comparisons=len(names)) for name in names}
+    running = {name: comparing(floor=floor, budget_pairs=MOST_PAIRS, comparisons=len(names)) for name in names}
     wanted = {name: next(steps) for name, steps in running.items()}
     decided: dict[K, Decision | str] = {}
     while wanted:

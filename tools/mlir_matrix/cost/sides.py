@@ -9,7 +9,7 @@ from pathlib import Path
 from mlir_matrix.actions.contract import Role
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.digest import digest_file, digest_value
-from mlir_matrix.base.names import with_pins
+from mlir_matrix.base.names import split_pins, with_pins
 from mlir_matrix.cost.sampling import Timed
 from mlir_matrix.cost.work import Work, work_of
 from mlir_matrix.environments.machine import HOST, x86_level
@@ -134,8 +134,8 @@ class CostSide:
 
     def _named(self, environment: str) -> str:
         """Return an environment with the pins that this session gives it, so that another session finds the same."""
-        name = environment.partition("@")[0]
-        releases = self.session.pins.override(environment.partition("@")[2]).releases(name)
+        name, pins = split_pins(environment)
+        releases = self.session.pins.override(pins).releases(name)
         known = self.session.catalog.default_pins(name)
         changed = [f"{each}={release.release}" for each, release in releases.items() if release.release != known[each]]
         return with_pins(name, ",".join(changed))

@@ -63,7 +63,7 @@ class Calibrator:
                         f"a program in the form {workload.document.source} has a single set of inputs"
                     )
                 continue
-            outputs = current.catalog.workloads[test.workload].document.outputs
+            outputs = workload.document.outputs
             resolved = {name: tolerances.of(test, name) for name, each in outputs.items() if each.compare != "exact"}
             self._bounds[test.id] = {name: bound for name, bound in resolved.items() if bound.atol or bound.rtol}
             exact |= {bound.location for bound in resolved.values() if not (bound.atol or bound.rtol)}

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from mlir_matrix.reduction.numpy_scalars import translate
 from mlir_matrix.reduction.numpy_terms import DTYPES, Term, Untranslatable, Writer, integers_of, tuple_of, type_of
-from mlir_matrix.reduction.tree import Block, Operation, Value, attribute
+from mlir_matrix.reduction.tree import Block, Operation, Value, attribute, walk
 
 #: The axes of named products, by letters: of the operands, then of the result.
 _PRODUCTS = {
@@ -202,11 +202,7 @@ def _bind(writer: Writer, loops: Loops, block: Block, axes: Sequence[int]) -> No
 
 
 def _all_operands(one: Operation) -> Iterator[Value]:
-    yield from one.operands
-    for region in one.regions:
-        for block in region:
-            for inner in block.operations:
-                yield from _all_operands(inner)
+    return (value for inner in walk(one) for value in inner.operands)
 
 
 def index_of(writer: Writer, loop: int) -> Term:

@@ -6,18 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from mlir_matrix.base.paths import repository
-from mlir_matrix.catalog.catalog import Entry
-from mlir_matrix.catalog.load import load
-from mlir_matrix.catalog.models.base import Workload
 from mlir_matrix.cost.work import Work, work_of
+from mlir_matrix.environments.session import Session
 
 HERE = Path(__file__).parent
-
-
-@pytest.fixture(scope="module")
-def workloads() -> dict[str, Entry[Workload]]:
-    return dict(load([repository()]).workloads)
 
 
 def generic(body: str, type_: str = "tensor<8xf32>") -> str:
@@ -38,19 +30,19 @@ def module_of(*lines: str, type_: str = "tensor<8xf32>") -> str:
 
 
 @pytest.mark.parametrize("name", ["matmul", "conv2d", "softmax"])
-def test_what_is_counted_is_what_is_stated(workloads: dict[str, Entry[Workload]], name: str) -> None:
-    document = workloads[name].document
+def test_what_is_counted_is_what_is_stated(current: Session, name: str) -> None:
+    document = current.catalog.workloads[name].document
     stated = work_of(document)
     counted = work_of(document.model_copy(update={"flops": None}), (HERE / f"{name}.mlir").read_text())
     assert counted == stated
     assert stated.flops
 
 
-def test_bytes_are_those_of_inputs_and_outputs(workloads: dict[str, Entry[Workload]]) -> None:
-    assert work_of(workloads["matmul"].document) == Work(
+def test_bytes_are_those_of_inputs_and_outputs(current: Session) -> None:
+    assert work_of(current.catalog.workloads["matmul"].document) == Work(
         flops=2 * 65 * 97 * 130, bytes=4 * (65 * 130 + 130 * 97 + 65 * 97), dtype="f32"
     )
-    assert work_of(workloads["matmul_bf16"].document).bytes % 2 == 0
+    assert work_of(current.catalog.workloads["matmul_bf16"].document).bytes % 2 == 0
 
 
 @pytest.mark.parametrize(
@@ -66,9 +58,9 @@ def test_bytes_are_those_of_inputs_and_outputs(workloads: dict[str, Entry[Worklo
         ('%z = "arith.extf"(%x) : (f32) -> f64', 0),
     ],
 )
-def test_what_counts(workloads: dict[str, Entry[Workload]], body: str, flops: int) -> None:
+def test_what_counts(current: Session, body: str, flops: int) -> None:
     text = module_of(generic(body))
-    document = workloads["matmul"].document.model_copy(update={"flops": None})
+    document = current.catalog.workloads["matmul"].document.model_copy(update={"flops": None})
     assert work_of(document, text).flops == flops
 
 
@@ -83,8 +75,8 @@ def test_what_counts(workloads: dict[str, Entry[Workload]], body: str, flops: in
         ("no module", "line 1"),
     ],
 )
-def test_what_is_not_known_has_a_reason(workloads: dict[str, Entry[Workload]], text: str, why: str) -> None:
-    found = work_of(workloads["matmul"].document.model_copy(update={"flops": None}), text)
+def test_what_is_not_known_has_a_reason(current: Session, text: str, why: str) -> None:
+    found = work_of(current.catalog.workloads["matmul"].document.model_copy(update={"flops": None}), text)
     assert found.flops is None
     assert why in found.absent
     assert found.absent.endswith("state 'flops' in its workload.yaml")

@@ -10,20 +10,11 @@ from typing import Any
 import pytest
 
 from mlir_matrix.base.errors import CatalogError
-from mlir_matrix.base.paths import find_home
 from mlir_matrix.catalog.pins import read_pins, read_step_pins
 from mlir_matrix.environments.session import Session
 from mlir_matrix.fuzz.known import read_known
-from mlir_matrix.plan.session import session_of
 
-ROOT = Path(__file__).parents[3]
 ALWAYS, BEFORE_23, OF_TORCH_MLIR = "0" * 12, "1" * 12, "2" * 12
-
-
-@pytest.fixture(scope="module")
-def own() -> Session:
-    """A session of this repository's catalog."""
-    return session_of([ROOT], find_home())
 
 
 def write(file: Path, *findings: dict[str, Any]) -> Path:
@@ -37,21 +28,23 @@ def write(file: Path, *findings: dict[str, Any]) -> Path:
     ("release", "expected"),
     [("22", {ALWAYS, BEFORE_23}), ("23.1", {ALWAYS}), ("24.0.0+torch-mlir.20261001", {ALWAYS, OF_TORCH_MLIR})],
 )
-def test_findings_are_known_in_their_releases(own: Session, tmp_path: Path, release: str, expected: set[str]) -> None:
+def test_findings_are_known_in_their_releases(
+    current: Session, tmp_path: Path, release: str, expected: set[str]
+) -> None:
     file = write(
         tmp_path / "known.yaml",
         {},
         {"key": BEFORE_23, "when": {"llvm": "<23"}},
         {"key": OF_TORCH_MLIR, "carries": {"llvm": "tm-tensor"}},
     )
-    known = read_known(own.with_pins(read_pins(own.catalog, [f"llvm={release}"])), file)
+    known = read_known(current.with_pins(read_pins(current.catalog, [f"llvm={release}"])), file)
     assert {key for key in (ALWAYS, BEFORE_23, OF_TORCH_MLIR) if known.link(key, [""])} == expected
 
 
-def test_findings_are_known_in_the_releases_of_their_steps(own: Session, tmp_path: Path) -> None:
+def test_findings_are_known_in_the_releases_of_their_steps(current: Session, tmp_path: Path) -> None:
     file = write(tmp_path / "known.yaml", {"key": BEFORE_23, "when": {"llvm": "<23"}})
-    pins = read_step_pins(own.catalog, ["linalg-to-loops:llvm=22", "bufferize:llvm=23.1"])
-    known = read_known(replace(own, pins=replace(own.pins, steps=pins)), file)
+    pins = read_step_pins(current.catalog, ["linalg-to-loops:llvm=22", "bufferize:llvm=23.1"])
+    known = read_known(replace(current, pins=replace(current.pins, steps=pins)), file)
     assert known.link(BEFORE_23, ["linalg-to-loops"])
     assert not known.link(BEFORE_23, ["bufferize"])
 
@@ -64,7 +57,7 @@ def test_findings_are_known_in_the_releases_of_their_steps(own: Session, tmp_pat
         ({"carries": {"llvm": "tm-tensors"}}, "no release of llvm carries 'tm-tensors'; did you mean 'tm-tensor'?"),
     ],
 )
-def test_conditions_that_are_wrong(own: Session, tmp_path: Path, conditions: dict[str, Any], message: str) -> None:
+def test_conditions_that_are_wrong(current: Session, tmp_path: Path, conditions: dict[str, Any], message: str) -> None:
     with pytest.raises(CatalogError, match=r"known.yaml:1:\d+") as raised:
-        read_known(own, write(tmp_path / "known.yaml", conditions))
+        read_known(current, write(tmp_path / "known.yaml", conditions))
     assert message in str(raised.value)

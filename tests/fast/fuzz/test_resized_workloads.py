@@ -12,6 +12,7 @@ import pytest
 from mlir_matrix.base.paths import find_home
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.catalog.load import load
+from mlir_matrix.environments.session import Session
 from mlir_matrix.fuzz import resized_workloads
 from mlir_matrix.fuzz.programs import write_programs
 from mlir_matrix.fuzz.resized_workloads import ResizedWorkload, draw_resized
@@ -22,32 +23,26 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
-def own() -> Catalog:
-    """The catalog of this repository."""
-    return load([ROOT])
-
-
-@pytest.fixture(scope="module")
-def drawn(own: Catalog) -> dict[str, ResizedWorkload]:
+def drawn(current: Session) -> dict[str, ResizedWorkload]:
     """All workloads that can have other sizes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(resized_workloads, "_WORKLOADS", len(own.workloads))
-        return draw_resized(own, random.Random("0"))
+        patch.setattr(resized_workloads, "_WORKLOADS", len(current.catalog.workloads))
+        return draw_resized(current.catalog, random.Random("0"))
 
 
-def test_resized_workloads_are_a_catalog(own: Catalog, drawn: dict[str, ResizedWorkload], tmp_path: Path) -> None:
+def test_resized_workloads_are_a_catalog(current: Session, drawn: dict[str, ResizedWorkload], tmp_path: Path) -> None:
     write_programs(tmp_path, {f"r-{name}": each for name, each in drawn.items()}, ())
     catalog = session_of([ROOT, tmp_path], find_home()).catalog
     assert len(drawn) > 40
     for name, each in drawn.items():
         document = catalog.workloads[f"r-{name}"].document
         assert document.dims == each.document["dims"]
-        assert document.dims.keys() == own.workloads[name].document.dims.keys()
+        assert document.dims.keys() == current.catalog.workloads[name].document.dims.keys()
         assert document.golden == "computed"
 
 
-def test_sizes_that_outputs_have_alone_follow_from_others(own: Catalog, drawn: dict[str, ResizedWorkload]) -> None:
-    before, after = own.workloads["conv2d"].document.dims, drawn["conv2d"].document["dims"]
+def test_sizes_that_outputs_have_alone_follow_from_others(current: Session, drawn: dict[str, ResizedWorkload]) -> None:
+    before, after = current.catalog.workloads["conv2d"].document.dims, drawn["conv2d"].document["dims"]
     assert {name for name in before if before[name] != after[name]} <= {"N", "F"}
 
 
@@ -59,10 +54,10 @@ def draw(catalog: Catalog, name: str, dims: Mapping[str, int]) -> ResizedWorkloa
         return draw_resized(catalog, random.Random("0"))[name]
 
 
-def test_a_program_has_the_sizes_in_its_types(own: Catalog) -> None:
-    text = draw(own, "matmul", {"M": 3, "K": 5, "N": 7}).files["linalg.mlir"].decode()
+def test_a_program_has_the_sizes_in_its_types(current: Session) -> None:
+    text = draw(current.catalog, "matmul", {"M": 3, "K": 5, "N": 7}).files["linalg.mlir"].decode()
     assert {"tensor<3x5xf32>", "tensor<5x7xf32>", "tensor<3x7xf32>"} <= {*re.findall(r"tensor<[^>]*>", text)}
-    assert not any(f"<{size}x" in text for size in own.workloads["matmul"].document.dims.values())
+    assert not any(f"<{size}x" in text for size in current.catalog.workloads["matmul"].document.dims.values())
 
 
 WORKLOAD = """\
@@ -101,8 +96,8 @@ def test_sources_and_their_variants_are_one(tmp_path: Path, size: int, old: str,
     assert (written.description, written.sources.keys()) == ("Twice \U0001f600", kept & {"linalg.mlir"})
 
 
-def test_another_draw_has_other_inputs(own: Catalog) -> None:
-    matmul = draw(own, "matmul", {"M": 3, "K": 5, "N": 7})
+def test_another_draw_has_other_inputs(current: Session) -> None:
+    matmul = draw(current.catalog, "matmul", {"M": 3, "K": 5, "N": 7})
     seeds = [
         declared["seed"] for number in range(4) for declared in matmul.with_inputs(number).document["inputs"].values()
     ]

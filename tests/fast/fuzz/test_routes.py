@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from mlir_matrix.base.paths import find_home
-from mlir_matrix.catalog.catalog import Catalog
-from mlir_matrix.catalog.load import load
+from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.select import choose
 from mlir_matrix.fuzz.commands import ROUTES as DEFAULT
 from mlir_matrix.fuzz.commands import wanted_by
@@ -38,12 +37,6 @@ ROOT = Path(__file__).parents[3]
 AROUND_LOOPS = {*TO_LOOPS.values(), FROM_LOOPS}
 
 
-@pytest.fixture(scope="module")
-def own() -> Catalog:
-    """The catalog of this repository."""
-    return load([ROOT])
-
-
 def written(root: Path, routes: Mapping[str, ComposedRoute]) -> dict[str, list[str]]:
     """Write routes; return the passes and steps of each in their order."""
     for name, route in routes.items():
@@ -66,16 +59,16 @@ def written(root: Path, routes: Mapping[str, ComposedRoute]) -> dict[str, list[s
         (("jax/*/*", "bufferize"), WantedRoutes(["jax/*/*"], "bufferize")),
     ],
 )
-def test_words_choose_routes_and_a_step(own: Catalog, words: tuple[str, ...], wanted: WantedRoutes) -> None:
-    assert wanted_by(words, own) == wanted
+def test_words_choose_routes_and_a_step(current: Session, words: tuple[str, ...], wanted: WantedRoutes) -> None:
+    assert wanted_by(words, current.catalog) == wanted
 
 
 @pytest.mark.parametrize("wanted", ["linalg-tile-vectorize", "math-expand"])
-def test_composed_routes_have_the_step_that_is_wanted(own: Catalog, tmp_path: Path, wanted: str) -> None:
+def test_composed_routes_have_the_step_that_is_wanted(current: Session, tmp_path: Path, wanted: str) -> None:
     names = [
         name
         for seed in range(10)
-        for name in written(tmp_path / f"{seed}", draw_routes(own, 3, random.Random(seed), wanted))
+        for name in written(tmp_path / f"{seed}", draw_routes(current.catalog, 3, random.Random(seed), wanted))
     ]
     assert len(names) == 30
     program = next(Composer("1", PROFILES[0], Coverage()).programs((1, 8)))
@@ -94,16 +87,16 @@ def test_composed_routes_have_the_step_that_is_wanted(own: Catalog, tmp_path: Pa
         assert any(step.startswith("composed") for step in steps)
 
 
-def test_inexact_steps_are_used_only_if_they_are_named(own: Catalog, tmp_path: Path) -> None:
+def test_inexact_steps_are_used_only_if_they_are_named(current: Session, tmp_path: Path) -> None:
     for seed in range(10):
-        written(tmp_path / f"{seed}", draw_routes(own, 3, random.Random(seed)))
+        written(tmp_path / f"{seed}", draw_routes(current.catalog, 3, random.Random(seed)))
     text = "".join(path.read_text() for path in tmp_path.glob("*/recipes/pipelines/*.yaml"))
     assert "linalg-tile-vectorize" in text
     assert "math-" not in text
 
 
-def test_a_route_without_one_of_its_passes(own: Catalog, tmp_path: Path) -> None:
-    drawn = draw_routes(own, 3, random.Random(5))
+def test_a_route_without_one_of_its_passes(current: Session, tmp_path: Path) -> None:
+    drawn = draw_routes(current.catalog, 3, random.Random(5))
     whole = written(tmp_path / "whole", drawn)
     for name, parts in whole.items():
         assert drawn[name].parts == {*parts} - {"bufferize", "linalg-to-loops", "loops-to-llvm"} - AROUND_LOOPS
@@ -124,9 +117,9 @@ def test_a_route_with_other_loops(tmp_path: Path, kind: str) -> None:
     }
 
 
-def test_loops_of_scf_if_their_step_is_wanted(own: Catalog) -> None:
+def test_loops_of_scf_if_their_step_is_wanted(current: Session) -> None:
     for seed in range(10):
-        drawn = draw_routes(own, 3, random.Random(seed), "linalg-to-loops")
+        drawn = draw_routes(current.catalog, 3, random.Random(seed), "linalg-to-loops")
         assert not any(route.loops for route in drawn.values())
 
 

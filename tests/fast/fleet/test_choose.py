@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mlir_matrix.expand.select import choose
-from mlir_matrix.fleet.choose import Left
+from mlir_matrix.fleet.choose import Left, MachineChoice
 from mlir_matrix.fleet.durations import Estimates, Recorded, Snapshot
 from support.catalogs import TARGETS, catalog
 from support.machines import CATALOG, HAS, chosen, day, machine, suite_tests
@@ -27,12 +27,12 @@ RECORDS = st.dictionaries(
 )
 
 
-def names(found: object) -> list[str]:
-    return [test.id for test in found.tests if test.selected]  # type: ignore[attr-defined]
+def names(found: MachineChoice) -> list[str]:
+    return [test.id for test in found.tests if test.selected]
 
 
-def reasons(found: object) -> dict[str, str]:
-    return {test.id: test.reason for test in found.tests if not test.selected}  # type: ignore[attr-defined]
+def reasons(found: MachineChoice) -> dict[str, str]:
+    return {test.id: test.reason for test in found.tests if not test.selected}
 
 
 @given(

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mlir_matrix.fleet import durations
 from mlir_matrix.fleet.durations import RECENT, Recorded, Snapshot, read_summary, summary_file
 from mlir_matrix.fleet.durations import update_summary as add_executions
 from mlir_matrix.history.record import executions
@@ -95,11 +96,9 @@ def test_one_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     assert summary_file(tmp_path).read_bytes() == before
 
 
-def test_a_locked_one_is_left_alone(tmp_path: Path, monkeypatch: object) -> None:
+def test_a_locked_one_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     update_summary(tmp_path, [result("a")], TIMES[0])
-    import mlir_matrix.fleet.durations as module
-
-    monkeypatch.setattr(module, "_PATIENCE", 0.0)  # type: ignore[attr-defined]
+    monkeypatch.setattr(durations, "_PATIENCE", 0.0)
     with closing(sqlite3.connect(summary_file(tmp_path), isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         assert "not recorded" in update_summary(tmp_path, [result("b")], TIMES[1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mlir_matrix.expand.expansion import Test
 from mlir_matrix.fleet.durations import Estimates, Recorded, Snapshot
 from mlir_matrix.fleet.shards import identifiers_digest, shards
 from support.machines import day, suite_tests
@@ -18,7 +19,7 @@ NAMES = [test.id for test in TESTS]
     st.integers(1, 9),
     st.one_of(st.none(), st.dictionaries(st.sampled_from(NAMES), st.floats(0, 1e6))),
 )
-def test_each_test_is_in_one_shard(tests: list, count: int, seconds: dict[str, float] | None) -> None:  # type: ignore[type-arg]
+def test_each_test_is_in_one_shard(tests: list[Test], count: int, seconds: dict[str, float] | None) -> None:
     cost = None
     if seconds is not None:
         cost = Estimates(Snapshot({name: Recorded(each, day(1)) for name, each in seconds.items()})).seconds

@@ -31,13 +31,7 @@ def catalog() -> Catalog:
 @cache
 def arguments(workload: str) -> tuple[Any, ...]:
     """The inputs as a reference gets them."""
-    document = catalog().workloads[workload].document
-    made = []
-    for tensor in document.inputs.values():
-        shape = sizes(tensor.shape, workload)
-        stored = inputs.tensor(tensor.formula, tensor.seed, document.dims, shape, dtype=tensor.dtype)
-        made.append(dtypes.decode(stored, tensor.dtype))
-    return tuple(made)
+    return tuple(inputs.decoded(catalog().workloads[workload].document))
 
 
 def sizes(shape: Sequence[int | str], workload: str) -> list[int]:

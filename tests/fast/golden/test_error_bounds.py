@@ -2,44 +2,21 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.actions.runtime.source import Tensor
 from mlir_matrix.actions.tools import forward_error
-from mlir_matrix.catalog.catalog import Catalog
-from mlir_matrix.catalog.load import load
-from mlir_matrix.expand.checks.validate import validate
-from mlir_matrix.plan.parameters import inputs_params, signature
+from mlir_matrix.environments.session import Session
+from mlir_matrix.plan.parameters import signature
 from support import inputs
 
 ROOT = Path(__file__).parents[3]
 DRAWS = range(4)
-
-
-@cache
-def catalog() -> Catalog:
-    return validate(load([ROOT]))
-
-
 WORKLOADS = sorted(path.parent.name for path in ROOT.glob("matrix/workloads/*/workload.yaml"))
-
-
-def drawn(workload: str, draw: int) -> list[Any]:
-    """Inputs as a reference gets them."""
-    made = inputs_params(catalog().workloads[workload].document, draw)
-    return [
-        dtypes.decode(
-            inputs.tensor(each["formula"], each["seed"], made["dims"], each["shape"], dtype=each["dtype"]),
-            each["dtype"],
-        )
-        for each in made["inputs"]
-    ]
 
 
 def errors(actual: Any, expected: Any) -> Any:
@@ -48,14 +25,14 @@ def errors(actual: Any, expected: Any) -> Any:
 
 
 @pytest.mark.parametrize("workload", [name for name in WORKLOADS if not name.endswith("_f64")])
-def test_the_reference_in_single_precision_stays_within(workload: str) -> None:
-    entry = catalog().workloads[workload]
+def test_the_reference_in_single_precision_stays_within(current: Session, workload: str) -> None:
+    entry = current.catalog.workloads[workload]
     specs = signature(entry.document)["outputs"]
     names = [Tensor(name=name, shape=(), dtype="f32") for name in entry.document.inputs]
     module: dict[str, Any] = {}
     exec(entry.reference.read_text(), module)
     for draw in DRAWS:
-        arguments = drawn(workload, draw)
+        arguments = inputs.decoded(entry.document, draw)
         expected, bounds = forward_error.bounded_reference(str(entry.reference), arguments, specs, names)
         single = [array.astype(np.float32) if array.dtype == np.float64 else array for array in arguments]
         returned = module["reference"](*single)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy
+import numpy.typing
 
 from mlir_matrix.catalog.catalog import REFERENCE as REFERENCE_FILE
 from mlir_matrix.catalog.golden_files import RECORD, record_of
@@ -64,14 +65,19 @@ class Downstream:
         for framework, source in sources.items():
             ending = "mlir" if framework == "linalg" else "py"
             self.write(f"{folder}/{framework}.{ending}", textwrap.dedent(source))
-        stream = io.BytesIO()
-        numpy.save(stream, numpy.arange(4, dtype=numpy.float64) * 2)
-        self.write(f"golden/{name}/y.npy", stream.getvalue())
+        self.write(f"golden/{name}/y.npy", npy(numpy.arange(4, dtype=numpy.float64) * 2))
         self.record(name)
 
     def record(self, name: str) -> None:
         """Write what the goldens of a workload are made from."""
         write_record(self.root, name)
+
+
+def npy(array: numpy.typing.ArrayLike) -> bytes:
+    """Return the bytes of a file with the array."""
+    stream = io.BytesIO()
+    numpy.save(stream, array)
+    return stream.getvalue()
 
 
 def write_record(root: Path, name: str) -> None:

@@ -21,6 +21,7 @@ from mlir_matrix.execute.eviction import evict
 from support.agreement import Came, run, write_broken
 from support.contained import apart, served
 from support.daemon import Daemon, dockerd, unsupported
+from support.fake_index import FakeIndex, open_index
 from support.link_kit import build_link_kit, home_with
 from support.workspace import Report, Workspace, bazel_folder, end_bazel, new_home
 
@@ -88,6 +89,13 @@ def local(warm: Workspace, broken: Path) -> Came:
 def copied(warm: Workspace, tmp_path: Path) -> Workspace:
     """The shared home with a copy of the catalog that a test may change."""
     return warm.with_copy(tmp_path / "copy")
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[FakeIndex]:
+    """Locked packages that are made up, and nothing fetched."""
+    with open_index(tmp_path) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from support.downstream import npy
 from support.workspace import Finished, Workspace
 
 RIGHT = np.random.default_rng(1).normal(size=(33, 97)).astype(np.float32)
@@ -47,12 +48,6 @@ def _saved(path: Path, content: Any) -> Path:
         return path
     path.write_bytes(content)
     return path
-
-
-def npy(array: np.ndarray[Any, Any]) -> bytes:
-    file = io.BytesIO()
-    np.save(file, array)
-    return file.getvalue()
 
 
 def npz(**arrays: Any) -> bytes:

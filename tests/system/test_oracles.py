@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from support.downstream import Downstream
+from support.downstream import Downstream, npy
 from support.factors import COMPILER, compiler, factors
 from support.workspace import Workspace
 
@@ -17,9 +16,7 @@ from support.workspace import Workspace
 @pytest.fixture
 def catalog(tmp_path: Path) -> Downstream:
     made = factors(tmp_path / "factors", "doubled", "misjudged")
-    golden = io.BytesIO()
-    np.save(golden, np.float64([0, 2, 4, 7]))
-    made.write("golden/misjudged/y.npy", golden.getvalue())
+    made.write("golden/misjudged/y.npy", npy(np.float64([0, 2, 4, 7])))
     compiler(made, "plain")
     compiler(made, "shifted", files={"tool.py": COMPILER.format(more=" + 0.5")})
     compiler(made, "interpreter", more="oracle: It interprets.\n")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
 import numpy
 
-from support.downstream import Downstream
+from support.downstream import Downstream, npy
 from support.workspace import Workspace
 
 UNWRITTEN = """\
@@ -43,9 +42,7 @@ def test_what_was_never_written_does_not_pass(workspace: Workspace, environments
     catalog.workload("unwritten", document=document.format(integer), linalg=UNWRITTEN)
     catalog.workload("maximum", document=document.format(number), linalg=MAXIMUM)
     for name, golden in (("unwritten", numpy.full(4, -1, "i4")), ("maximum", numpy.arange(4.0))):
-        stream = io.BytesIO()
-        numpy.save(stream, golden)
-        catalog.write(f"golden/{name}/y.npy", stream.getvalue())
+        catalog.write(f"golden/{name}/y.npy", npy(golden))
     report = workspace.run("mlir/linalg-loops/x86_64/{unwritten,maximum}", code=1, catalog=catalog.root)
     told = {test["workload"]: (test["outcome"], test["reason"]) for test in report.tests.values()}
     what = "elements of out/y.npy depend on memory that nothing has written: element 0 has the bits"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import subprocess
@@ -12,7 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from support.downstream import Downstream
+from support.downstream import Downstream, npy
 from support.workspace import Report, Workspace
 
 DOCUMENT = """\
@@ -46,9 +45,7 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Path:
             name, document=DOCUMENT, reference=f"def reference(x):\n    return {source}\n",
             jax=f"def workload(x):\n    return {source}\n", pytorch=f"def workload(x):\n    return 1 + ({source}) - 1\n",
         )  # fmt: skip
-        stream = io.BytesIO()
-        np.save(stream, np.array(GOLDENS[name], dtype=np.float64))
-        made.write(f"golden/{name}/y.npy", stream.getvalue())
+        made.write(f"golden/{name}/y.npy", npy(np.array(GOLDENS[name], dtype=np.float64)))
     made.write("matrix/suites/laws.yaml", SUITE)
     return made.root
 

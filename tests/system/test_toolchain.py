@@ -23,12 +23,6 @@ from support.machine import needs, program
 from support.workspace import REPOSITORY, ROOMS, Workspace, wait_until
 
 
-@pytest.fixture
-def index(tmp_path: Path) -> Iterator[FakeIndex]:
-    with open_index(tmp_path) as made:
-        yield made
-
-
 @pytest.fixture(scope="module")
 def untouched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeIndex]:
     """Of which nothing is ever fetched."""

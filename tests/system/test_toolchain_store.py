@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,14 +19,8 @@ from mlir_matrix.environments.lockfiles.wheels import lock_file, read_lock, writ
 from mlir_matrix.execute.action_cache import ActionCache, Result
 from support import wheelhouse
 from support.downstream import tree
-from support.fake_index import NOWHERE, FakeIndex, flip, open_index
+from support.fake_index import NOWHERE, FakeIndex, flip
 from support.workspace import REPOSITORY, Workspace, wait_until
-
-
-@pytest.fixture
-def index(tmp_path: Path) -> Iterator[FakeIndex]:
-    with open_index(tmp_path) as made:
-        yield made
 
 
 @pytest.mark.parametrize(

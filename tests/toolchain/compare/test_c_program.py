@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 
 from mlir_matrix.actions.numerics import dtypes
 from mlir_matrix.compare.c_program import ExpectedBytes, c_program
+from support.downstream import npy
 from support.machine import needs
 
 #: A kernel that returns its argument transposed, in place: only the strides say so.
@@ -29,12 +29,6 @@ SCALAR = """\
 typedef struct { void *allocated, *aligned; int64_t offset; } Memref;
 void entry(Memref *results, Memref *x, Memref *y) { results[0] = *y; results[1] = *x; }
 """
-
-
-def npy(values: Any) -> bytes:
-    file = io.BytesIO()
-    np.save(file, values)
-    return file.getvalue()
 
 
 def output(name: str, dtype: str, values: Any, **more: Any) -> ExpectedBytes:

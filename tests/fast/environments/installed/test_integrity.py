@@ -20,6 +20,7 @@ from mlir_matrix.environments.installed.integrity import damaged_files, remove
 from mlir_matrix.environments.lockfiles.debian import DebianRelease
 from mlir_matrix.environments.lockfiles.wheels import WheelPackage
 from support import debs, wheelhouse
+from support.fake_index import flip
 
 Unit = tuple[Path, WheelPackage | DebianRelease, str]
 
@@ -47,14 +48,6 @@ def a_prefix(tmp_path: Path) -> Unit:
 def unit(request: pytest.FixtureRequest, tmp_path: Path) -> Unit:
     made: Unit = request.param(tmp_path)
     return made
-
-
-def flip(path: Path) -> None:
-    """Change one byte; keep size and time."""
-    status, data = path.stat(), bytearray(path.read_bytes())
-    data[-1] ^= 1
-    path.write_bytes(data)
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def shorten(path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from mlir_matrix.actions.tools import run_jit
 from mlir_matrix.catalog.pins import Pins
 from mlir_matrix.environments.session import Session
 from mlir_matrix.expand.recipes import ResolvedStep, resolve_step
+from support.downstream import npy
 
 #: The oldest, the last one with typed pointers, the last one with the runner's old name, and one with the new name.
 RELEASES = ("15", "16", "19", "22")
@@ -110,9 +110,7 @@ def call(environments: Any, library: Path, tmp_path: Path) -> Any:
     ) -> Any:
         files, described = {}, []
         for index, array in enumerate(arguments):
-            stream = io.BytesIO()
-            numpy.save(stream, array)
-            files[f"arg-a{index}"] = stream.getvalue()
+            files[f"arg-a{index}"] = npy(array)
             dtype = {"f4": "f32", "i8": "i64"}[array.dtype.str[1:]]
             described.append({"name": f"a{index}", "dtype": dtype, "shape": list(array.shape)})
         wanted = [

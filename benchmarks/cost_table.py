@@ -11,23 +11,17 @@ from __future__ import annotations
 import json
 import os
 import sys
-from pathlib import Path
 from statistics import geometric_mean, median
 
 from _matrix import matrix
 
-from mlir_matrix.cost.sampling import Timed, sample
+from mlir_matrix.cost.sampling import sample
 from mlir_matrix.cost.sides import run_side
 from mlir_matrix.cost.work import share_of_peak
-from mlir_matrix.environments.session import Session
-from mlir_matrix.execute.action_cache import ActionCache
-from mlir_matrix.execute.run_graph import run_graph
-from mlir_matrix.expand.tolerances import ToleranceResolver
 from mlir_matrix.fleet.peaks import kept_peaks, measure_peaks
-from mlir_matrix.plan.graph import File, Input
-from mlir_matrix.plan.planner import Planner
 from mlir_matrix.plan.request import Limits
 from mlir_matrix.plan.session import open_session, select_tests
+from support.timed import timed_program
 
 C = "c/native/x86_64"
 #: Its IR at linalg says what there is to compute; ``linalg-fuse`` would compute some of it more than once.
@@ -55,22 +49,6 @@ SHOWN = 0.05
 LONG_NS = 10_000
 
 
-def program(session: Session, name: str) -> Timed:
-    """Compile a test and return its program."""
-    (test,) = select_tests(session, [name])
-    planner = Planner(session.catalog, ToleranceResolver(session.catalog).of, session.pins)
-    made = planner.chains.bench(test, planner.chains.compile(test))
-    done = run_graph(session, planner.graph, limits=LIMITS)
-
-    def file(ref: Input) -> Path:
-        if isinstance(ref, File):
-            return session.catalog.roots[ref.root] / ref.path
-        return Path(ActionCache(session.home.actions).blob_path(done[ref.action].result.outputs[ref.output]))
-
-    files = {name: file(ref) for name, ref in made.inputs.items()}
-    return Timed(tool=made.tool, environment=made.environment, params=made.params, files=files, outputs=made.outputs)
-
-
 def cell(ratios: list[float]) -> str:
     """Return the median, with the half of the interval without the least and the greatest ratio where that is wide."""
     middle = median(ratios)
@@ -92,14 +70,14 @@ def main() -> int:
     print("|---|---|---|" + "---|" * len(COLUMNS))
     long: dict[str, list[float]] = {name: [] for name in COLUMNS}
     for workload in workloads:
-        baseline = program(session, f"{C}/{workload}")
+        baseline = timed_program(session, f"{C}/{workload}", LIMITS)
         of_c, cells = [], []
         for name, route in COLUMNS.items():
             outcome = outcomes[f"{route}/{workload}"]
             if outcome != "pass":
                 cells.append(outcome)
                 continue
-            pairs = sample(session, baseline, program(session, f"{route}/{workload}"), PAIRS, LIMITS)
+            pairs = sample(session, baseline, timed_program(session, f"{route}/{workload}", LIMITS), PAIRS, LIMITS)
             of_c += [one for one, _ in pairs]
             ratios = [two / one for one, two in pairs]
             cells.append(cell(ratios))

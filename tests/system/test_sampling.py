@@ -9,15 +9,10 @@ from statistics import median
 import pytest
 
 from mlir_matrix.base.errors import UsageError
-from mlir_matrix.cost.sampling import Timed, sample
+from mlir_matrix.cost.sampling import sample
 from mlir_matrix.environments.session import Session
-from mlir_matrix.execute.action_cache import ActionCache
-from mlir_matrix.execute.run_graph import run_graph
-from mlir_matrix.expand.tolerances import ToleranceResolver
-from mlir_matrix.plan.graph import File, Input
-from mlir_matrix.plan.planner import Planner
 from mlir_matrix.plan.request import Limits
-from mlir_matrix.plan.session import select_tests
+from support.timed import timed_program
 from support.workspace import Workspace
 
 LIMITS = Limits(jobs=2)
@@ -28,32 +23,10 @@ def session(current: Session, workspace: Workspace) -> Session:
     return replace(current, home=workspace.folders)
 
 
-def program(session: Session, name: str) -> Timed:
-    """Compile a test, and return its program."""
-    (test,) = select_tests(session, [name])
-    planner = Planner(session.catalog, ToleranceResolver(session.catalog).of, session.pins)
-    assert planner.chains.without_timer(test) == ""
-    made = planner.chains.bench(test, planner.chains.compile(test))
-    done = run_graph(session, planner.graph, limits=LIMITS)
-
-    def file(ref: Input) -> Path:
-        if isinstance(ref, File):
-            return session.catalog.roots[ref.root] / ref.path
-        result = done[ref.action].result
-        assert result.ok, result.outcome
-        return Path(ActionCache(session.home.actions).blob_path(result.outputs[ref.output]))
-
-    return Timed(
-        tool=made.tool,
-        environment=made.environment,
-        params=made.params,
-        files={name: file(ref) for name, ref in made.inputs.items()},
-        outputs=made.outputs,
-    )
-
-
 def test_kernels_are_timed_in_turn(session: Session) -> None:
-    small, large = (program(session, f"mlir/linalg-loops/x86_64/{name}") for name in ("transpose", "matmul"))
+    small, large = (
+        timed_program(session, f"mlir/linalg-loops/x86_64/{name}", LIMITS) for name in ("transpose", "matmul")
+    )
     # The arguments are those of the kernel, whose sizes differ here.
     alone = [sample(session, each, None, 3, LIMITS) for each in (small, large)]
     assert all(len(pairs) == 3 and all(one == two > 0 for one, two in pairs) for pairs in alone)
@@ -64,8 +37,8 @@ def test_kernels_are_timed_in_turn(session: Session) -> None:
 
 
 def test_a_program_that_times_itself_is_timed_in_turn_with_a_kernel(session: Session) -> None:
-    kernel = program(session, "mlir/linalg-loops/x86_64/matmul")
-    found = sample(session, kernel, program(session, "jax/xla-cpu/xla-cpu/matmul"), 2, LIMITS)
+    kernel = timed_program(session, "mlir/linalg-loops/x86_64/matmul", LIMITS)
+    found = sample(session, kernel, timed_program(session, "jax/xla-cpu/xla-cpu/matmul", LIMITS), 2, LIMITS)
     assert len(found) == 2
     assert all(one > two > 0 for one, two in found)
 
@@ -73,6 +46,6 @@ def test_a_program_that_times_itself_is_timed_in_turn_with_a_kernel(session: Ses
 def test_a_program_that_takes_no_times_is_refused(session: Session, tmp_path: Path) -> None:
     tool = tmp_path / "run.py"
     tool.write_text("import numpy\ndef run(action):\n    numpy.save(action.outputs['out-y'], numpy.zeros(1))\n")
-    one = program(session, "jax/xla-cpu/xla-cpu/matmul")
+    one = timed_program(session, "jax/xla-cpu/xla-cpu/matmul", LIMITS)
     with pytest.raises(UsageError, match=r"does not time itself"):
         sample(session, replace(one, files={**one.files, "tool": tool}), None, 1, LIMITS)

@@ -80,6 +80,15 @@ def _operation(values: list[str], draw: random.Random) -> str:
     return text
 
 
+_STEP_OF_ZERO = """\
+BEFORE
+affine.for %j = 0 to 8 step 0 {
+  %x = affine.load %m[%j] : memref<8xf32>
+  affine.store %x, %m[%j] : memref<8xf32>
+}
+AFTER
+return
+"""
 PASS_FAULTS = (
     PassFault(
         "divided-by-zero", "canonicalize", "17", Outcome.CRASHED, "SIGFPE",
@@ -95,15 +104,7 @@ PASS_FAULTS = (
     ),
     PassFault(
         "step-of-zero", "func.func(affine-loop-unroll)", "21", Outcome.CRASHED, "SIGFPE",
-        """\
-        BEFORE
-        affine.for %j = 0 to 8 step 0 {
-          %x = affine.load %m[%j] : memref<8xf32>
-          affine.store %x, %m[%j] : memref<8xf32>
-        }
-        AFTER
-        return
-        """,
+        _STEP_OF_ZERO,
     ),
     PassFault(
         "factor-of-zero", "func.func(affine-loop-unroll{unroll-factor=0})", "19", Outcome.CRASHED, "SIGFPE",
@@ -165,15 +166,7 @@ PASS_FAULTS = (
     ),
     PassFault(
         "step-not-positive", "lower-affine", "17", Outcome.LOWER_FAILED, "constant step operand must be positive",
-        """\
-        BEFORE
-        affine.for %j = 0 to 8 step 0 {
-          %x = affine.load %m[%j] : memref<8xf32>
-          affine.store %x, %m[%j] : memref<8xf32>
-        }
-        AFTER
-        return
-        """,
+        _STEP_OF_ZERO,
     ),
     PassFault(
         "unknown-operation", "canonicalize", "15", Outcome.LOWER_FAILED, "affine.delinearize_index",

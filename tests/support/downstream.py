@@ -25,6 +25,22 @@ outputs:
   y: {shape: [4], dtype: f32}
 """
 REFERENCE = "def reference(x):\n    return x * 2\n"
+#: Twice the first matrix and the second one.
+AXPY = """\
+#id = affine_map<(r, c) -> (r, c)>
+func.func @main(%x: tensor<7x33xf32>, %y: tensor<7x33xf32>) -> tensor<7x33xf32> {
+  %two = arith.constant 2.0 : f32
+  %empty = tensor.empty() : tensor<7x33xf32>
+  %z = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %y : tensor<7x33xf32>, tensor<7x33xf32>) outs(%empty : tensor<7x33xf32>) {
+  ^bb0(%a: f32, %b: f32, %out: f32):
+    %double = arith.mulf %a, %two : f32
+    %sum = arith.addf %double, %b : f32
+    linalg.yield %sum : f32
+  } -> tensor<7x33xf32>
+  return %z : tensor<7x33xf32>
+}
+"""
 #: A step whose passes depend on the release of LLVM, and a test of it.
 TURNS = """\
 description: Turns named operators into generic ones, from LLVM 22 on.

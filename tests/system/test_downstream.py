@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from support.downstream import AXPY
 from support.workspace import REPOSITORY, ROOMS, Finished, Report, Workspace, new_home
 
 FILES = {
@@ -29,21 +30,7 @@ absent:
 """,
     "matrix/workloads/axpy/reference.py": "def reference(x, y):\n    return 2.0 * x + y\n",
     "matrix/workloads/axpy/pytorch.py": "def workload(x, y):\n    return 2.0 * x + y\n",
-    "matrix/workloads/axpy/linalg.mlir": """\
-#id = affine_map<(r, c) -> (r, c)>
-func.func @main(%x: tensor<7x33xf32>, %y: tensor<7x33xf32>) -> tensor<7x33xf32> {
-  %two = arith.constant 2.0 : f32
-  %empty = tensor.empty() : tensor<7x33xf32>
-  %z = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]}
-      ins(%x, %y : tensor<7x33xf32>, tensor<7x33xf32>) outs(%empty : tensor<7x33xf32>) {
-  ^bb0(%a: f32, %b: f32, %out: f32):
-    %double = arith.mulf %a, %two : f32
-    %sum = arith.addf %double, %b : f32
-    linalg.yield %sum : f32
-  } -> tensor<7x33xf32>
-  return %z : tensor<7x33xf32>
-}
-""",
+    "matrix/workloads/axpy/linalg.mlir": AXPY,
     "recipes/steps/swap-loops/step.yaml": """\
 description: Exchange the loops of elementwise operators.
 environment: mlir

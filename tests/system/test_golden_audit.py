@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mlir_matrix.schema.export import adapter
-from support.downstream import Downstream
+from support.downstream import AXPY, Downstream
 from support.workspace import Workspace
 
 #: y = 2a + b on a few rows, in two steps; the tolerance is the catalog's own affair.
@@ -18,21 +18,6 @@ inputs:
 outputs:
   y: {shape: [R, C], dtype: f32}
 """
-LINALG = """\
-#id = affine_map<(r, c) -> (r, c)>
-func.func @main(%a: tensor<7x33xf32>, %b: tensor<7x33xf32>) -> tensor<7x33xf32> {
-  %two = arith.constant 2.0 : f32
-  %empty = tensor.empty() : tensor<7x33xf32>
-  %y = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]}
-      ins(%a, %b : tensor<7x33xf32>, tensor<7x33xf32>) outs(%empty : tensor<7x33xf32>) {
-  ^bb0(%ai: f32, %bi: f32, %out: f32):
-    %double = arith.mulf %ai, %two : f32
-    %sum = arith.addf %double, %bi : f32
-    linalg.yield %sum : f32
-  } -> tensor<7x33xf32>
-  return %y : tensor<7x33xf32>
-}
-"""
 TOLERANCES = """\
 layers:
   - {{atol: {atol}, rtol: {rtol}, rationale: One addition.}}
@@ -44,7 +29,7 @@ REFERENCE = "def reference(a, b):\n    return 2 * a + b\n"
 
 def axpy(folder: Path, atol: str, rtol: str, reference: str = REFERENCE) -> Path:
     catalog = Downstream(folder)
-    catalog.workload("axpy", document=DOCUMENT, reference=reference, linalg=LINALG)
+    catalog.workload("axpy", document=DOCUMENT, reference=reference, linalg=AXPY)
     catalog.write("golden/axpy/tolerances.yaml", TOLERANCES.format(atol=atol, rtol=rtol))
     return catalog.root
 

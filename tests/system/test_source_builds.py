@@ -31,25 +31,13 @@ from mlir_matrix.plan.session import plan_tests, select_tests, session_of
 from mlir_matrix.results.results import TestResult
 from mlir_matrix.results.run_plan import run_plan
 from support.downstream import Downstream
-from support.histories import Made, make_history, mlir_files, plain_files, write_catalog
+from support.histories import CMAKE, Made, make_history, mlir_files, plain_files, write_catalog
 from support.machine import needs
 from support.mlir_dev import CATALOG, fetch
 from support.workspace import REPOSITORY, Workspace, new_home
 
 pytestmark = needs("git", "cmake", "ninja")
 
-CMAKE = """\
-cmake_minimum_required(VERSION 3.20)
-project(mlir-count LANGUAGES C CXX)
-set(CMAKE_CXX_STANDARD 17)
-find_package(MLIR REQUIRED CONFIG)
-list(APPEND CMAKE_MODULE_PATH ${LLVM_CMAKE_DIR})
-include(HandleLLVMOptions)
-add_executable(mlir-count main.cpp)
-target_include_directories(mlir-count SYSTEM PRIVATE ${MLIR_INCLUDE_DIRS} ${LLVM_INCLUDE_DIRS})
-target_link_libraries(mlir-count PRIVATE MLIR LLVM)
-install(TARGETS mlir-count RUNTIME DESTINATION bin)
-"""
 MAIN = """\
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -111,7 +99,8 @@ releases:
 def commit(repository: Path, body: str) -> str:
     """A commit with the tool; the same one whenever it is made."""
     repository.mkdir(exist_ok=True)
-    (repository / "CMakeLists.txt").write_text(CMAKE)
+    cmake = CMAKE.replace("mlir-number", "mlir-count").replace(" number.cpp", "")
+    (repository / "CMakeLists.txt").write_text(cmake)
     (repository / "main.cpp").write_text(MAIN.replace("@", body))
     date = "2026-01-01T00:00:00Z"
     environment = {

@@ -35,7 +35,7 @@ STREAM: list[dict[str, Any]] = [
 ]
 EVENTS: list[Event] = [
     Made(name="external/m/_actions/judge/mlp-0123/result.json", path="/a b/result.json"),
-    Completed(label=LABEL, success=True),
+    Completed(label=LABEL),
     Failed(label="@@m//_actions/run:mlp-0123", reason="exit 1", output=""),
     Acted(),
     BuildFinished(code="BUILD_FAILURE"),
@@ -73,7 +73,7 @@ def test_a_target_that_could_not_be_analysed() -> None:
         },
         {"id": {"targetCompleted": {"label": LABEL}}, "aborted": {"reason": "ANALYSIS_FAILURE"}},
     ]
-    assert list(Events().feed(lines(stream))) == [Completed(label=LABEL, success=False, reason="no such package")]
+    assert list(Events().feed(lines(stream))) == [Completed(label=LABEL, reason="no such package")]
 
 
 @pytest.mark.parametrize("line", [b"{", b"[]", b"null", b'"x"', b"\xff\xfe", b"{}", b'{"id": {}}'])

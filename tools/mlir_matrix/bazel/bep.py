@@ -25,7 +25,6 @@ class Completed:
     """A target that is built or has failed, with the reason if Bazel reports one."""
 
     label: str
-    success: bool
     reason: str = ""
 
 
@@ -82,8 +81,8 @@ class Events:
             yield from self._aborted(identity, event["aborted"])
         elif "completed" in event:
             label = identity["targetCompleted"]["label"]
-            success = bool(event["completed"].get("success"))
-            yield Completed(label=label, success=success, reason="" if success else self._reasons.get(label, ""))
+            success = event["completed"].get("success")
+            yield Completed(label=label, reason="" if success else self._reasons.get(label, ""))
         elif "action" in event:
             yield Acted() if event["action"].get("success") else _failed(identity, event["action"])
         elif "finished" in event:
@@ -97,7 +96,7 @@ class Events:
                 self._reasons[identity[kind]["label"]] = description
         if "targetCompleted" in identity:
             label = identity["targetCompleted"]["label"]
-            yield Completed(label=label, success=False, reason=description or self._reasons.get(label, ""))
+            yield Completed(label=label, reason=description or self._reasons.get(label, ""))
 
 
 def _local_path(file: dict[str, Any]) -> str:

@@ -202,7 +202,7 @@ class BazelExecutor:
                 return
             self._listener(Tick())
         why = self._stalled or f"Bazel did not build it: {self._complaint or 'no reason given'}"
-        unreported = Completed(label="", success=False, reason=why)
+        unreported = Completed(label="", reason=why)
         for test in tests:
             self._finish(self._plan.verdicts[test], unreported)
 

@@ -49,8 +49,8 @@ class FakeHistory:
             raise LateError
         self.probed.append(commit)
         if commit in self.unbuildable:
-            return Probed(commit=str(commit), unbuildable="no")
-        return Probed(commit=str(commit), broken=self.broken[commit])
+            return Probed(unbuildable="no")
+        return Probed(broken=self.broken[commit])
 
 
 def a_line(count: int) -> list[tuple[int, ...]]:

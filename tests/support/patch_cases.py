@@ -49,7 +49,7 @@ class PatchCase:
                 text = trees.filtered(b"", "show", f"{applied.tree}:{file}").splitlines()
                 if not set(lines) & set(text):
                     broken[test] = f"{file} lacks {lines[0]}"
-            return Probed(commit=commit, broken=broken), applied.left_out
+            return Probed(broken=broken), applied.left_out
 
         return trial
 

@@ -116,9 +116,7 @@ class Integration:
 
     def _walk(self, reverts: Sequence[Patch] = ()) -> Walk:
         """Return a walk over all commits, with reverts and the carried patches."""
-        return Walk(
-            commits=self.commits, probe=lambda point: probed(self.commits.ids[point], self.tried_at(point, reverts))
-        )
+        return Walk(commits=self.commits, probe=lambda point: probed(self.tried_at(point, reverts)))
 
     def tried_at(self, point: int, reverts: Sequence[Patch] = ()) -> Tried:
         """Return what a commit shows with reverts and the carried patches. Raise LateError if it is not known."""
@@ -209,8 +207,7 @@ class Integration:
         unneeded = [each for each in self.verdicts if each.state == "unneeded"]
         commit = self.commits.ids[self.target]
         try:
-            seen = probed(commit, self.trials_at(self.target).at(commit, self._kept()))
-            holds = seen.holds(self.walk.before)
+            holds = probed(self.trials_at(self.target).at(commit, self._kept())).holds(self.walk.before)
         except LateError:
             holds, self.late = False, True
         if unneeded and not holds:

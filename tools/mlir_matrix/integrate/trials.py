@@ -130,7 +130,7 @@ class Trials:
 
         def trial(patches: Sequence[Patch]) -> tuple[Probed, Mapping[str, LeftOut]]:
             tried = self.at(commit, [*first, *patches])
-            return probed(commit, tried), tried.applied.left_out
+            return probed(tried), tried.applied.left_out
 
         return trial
 
@@ -229,10 +229,10 @@ def _digest(patches: Sequence[Patch]) -> str:
     return digest_value([patch.diff.hex() for patch in patches])[:32]
 
 
-def probed(commit: str, tried: Tried) -> Probed:
+def probed(tried: Tried) -> Probed:
     """Return what a trial shows, as the walk compares it."""
     broken = {name: str(behaviour(result)) for name, result in tried.broken.items()}
-    return Probed(commit=commit, unbuildable=tried.unbuildable, broken=broken)
+    return Probed(unbuildable=tried.unbuildable, broken=broken)
 
 
 def _unsupported(test: Test) -> TestResult:

@@ -29,7 +29,6 @@ class LateError(Exception):
 class Probed:
     """What a commit shows."""
 
-    commit: str
     #: Why it cannot be built; empty if it can.
     unbuildable: str = ""
     #: How each broken test behaves.

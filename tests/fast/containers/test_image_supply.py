@@ -19,7 +19,6 @@ from mlir_matrix.catalog.models.toolchains import Containers
 from mlir_matrix.containers import image_supply as module
 from mlir_matrix.containers import privileges
 from mlir_matrix.containers.image_supply import ImageSupply
-from mlir_matrix.containers.images import Image
 from mlir_matrix.containers.privileges import User
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.action_cache import ActionCache
@@ -44,7 +43,7 @@ class Making:
         self.may_begin = threading.Event()
         self.may_begin.set()
 
-    def ensure(self, environments: list[ResolvedEnvironment], *, listener: Any, **_: Any) -> dict[str, Image]:
+    def ensure(self, environments: list[ResolvedEnvironment], *, listener: Any, **_: Any) -> dict[str, str]:
         (environment,) = environments
         assert self.may_begin.wait(120)
         listener(PackageProgress(package=environment.name, phase="building"))
@@ -53,7 +52,7 @@ class Making:
         if environment is ODD:
             raise KeyError("odd")
         self.made.append(environment.name)
-        return {environment.digest: Image(id="1", tag="t", environment_digest=environment.digest)}
+        return {environment.digest: "1"}
 
     def precompile(self, _daemon: Any, _environment: Any, _image: Any, preload: Preload, **_: Any) -> None:
         self.compiled.append(preload.tools)
@@ -99,7 +98,7 @@ def test_an_image_is_made_once_and_warmed_for_its_tools(supply: ImageSupply, mak
     assert not supply.has(GOOD)
     supply.request([GOOD])
     assert [event.package for event in news(supply, making, GOOD)] == ["good"]
-    assert supply.image(GOOD).id == "1"
+    assert supply.image(GOOD) == "1"
     supply.request([GOOD])
     assert (making.made, making.compiled) == (["good"], [{"judge"}])
     assert not supply.lacks(GOOD, "the image of environment good")
@@ -157,14 +156,13 @@ def compiled(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fake: 
     code.mkdir()
     (code / "tool.py").touch()
     monkeypatch.setattr(module, "ACTIONS_FOLDER", code)
-    monkeypatch.setattr(privileges, "command", lambda _environment, _image, preload, _home: sorted(preload.tools))
+    monkeypatch.setattr(privileges, "command", lambda _environment, preload, _home: sorted(preload.tools))
 
     def call(*tools: str, image: str = "one", code: int = 0) -> Fake:
         daemon: Fake = fake(code=code)
         monkeypatch.setattr(module, "start", daemon.start)
         user = User(inside="0:0")
-        made = Image(id=image, tag="", environment_digest=NUMPY.digest)
-        module.precompile(cast("Any", daemon), NUMPY, made, Preload(set(tools), set()), home=home, user=user)
+        module.precompile(cast("Any", daemon), NUMPY, image, Preload(set(tools), set()), home=home, user=user)
         return daemon
 
     return call

@@ -73,7 +73,7 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> Daemon:
     monkeypatch.setattr(module, "connect", lambda: made)
     monkeypatch.setattr(module, "start", start)
     monkeypatch.setattr(privileges, "command", lambda *_: ["worker"])
-    monkeypatch.setattr(module.ImageSupply, "image", lambda *_: type("Image", (), {"id": "1"}))
+    monkeypatch.setattr(module.ImageSupply, "image", lambda *_: "1")
     return made
 
 

@@ -131,7 +131,7 @@ def _present(
         return None
     spec = draw(environment, current.catalog.containers, current.home)
     image = find(spec, daemon)
-    return _row(environment, state, image.id, spec.size) if image else None
+    return _row(environment, state, image, spec.size) if image else None
 
 
 def _pulled(current: Session, environment: ResolvedEnvironment, daemon: Daemon) -> ContainerImage | None:

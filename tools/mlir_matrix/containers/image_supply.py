@@ -20,7 +20,6 @@ from mlir_matrix.catalog.models.toolchains import Containers
 from mlir_matrix.containers import images, privileges
 from mlir_matrix.containers.container import start
 from mlir_matrix.containers.daemon import Daemon
-from mlir_matrix.containers.images import Image
 from mlir_matrix.containers.privileges import User
 from mlir_matrix.containers.reaper import remove, remove_ours
 from mlir_matrix.environments.resolve import ResolvedEnvironment
@@ -49,7 +48,8 @@ class ImageSupply(PackageSupply):
         self._settings = settings
         #: Environments whose packages are not complete.
         self._waiting: dict[str, ResolvedEnvironment] = {}
-        self._images: dict[str, Image] = {}
+        #: The IDs of images, by the digest of their environment.
+        self._images: dict[str, str] = {}
         #: Environments whose images are being built, or are queued.
         self._building: set[str] = set()
         self._todo: queue.SimpleQueue[ResolvedEnvironment | None] = queue.SimpleQueue()
@@ -84,7 +84,8 @@ class ImageSupply(PackageSupply):
     def is_idle(self) -> bool:
         return not self._building and super().is_idle()
 
-    def image(self, environment: ResolvedEnvironment) -> Image:
+    def image(self, environment: ResolvedEnvironment) -> str:
+        """Return the ID of the image of an environment."""
         return self._images[environment.digest]
 
     def lacks(self, environment: ResolvedEnvironment, label: str) -> bool:
@@ -145,7 +146,7 @@ def _label(environment: ResolvedEnvironment) -> str:
 def precompile(
     daemon: Daemon,
     environment: ResolvedEnvironment,
-    image: Image,
+    image: str,
     preload: Preload,
     *,
     home: Home,
@@ -159,7 +160,7 @@ def precompile(
     folder.mkdir(parents=True, exist_ok=True)
     stamp = home.bytecode / "containers" / f"{folder.name}.json"
     names = preload.tools | preload.modules
-    wanted = {"image": image.id, "code": _newest(ACTIONS_FOLDER), "tools": sorted(names)}
+    wanted = {"image": image, "code": _newest(ACTIONS_FOLDER), "tools": sorted(names)}
     known = _read(stamp)
     if known.get("image") == wanted["image"] and known.get("code") == wanted["code"]:
         wanted["tools"] = sorted(names | set(known["tools"]))
@@ -169,11 +170,11 @@ def precompile(
     container, connection = start(
         daemon,
         f"environment {environment.name}",
-        image.id,
+        image,
         privileges.host_config(
             binds=privileges.precompile_binds(folder), memory_mb=_MEMORY_MB, cpus=privileges.cores()
         ),
-        privileges.config(privileges.command(environment, image, preload, home), user),
+        privileges.config(privileges.command(environment, preload, home), user),
     )
     try:
         # Without requests the worker ends after its imports.

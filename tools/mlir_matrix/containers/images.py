@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 from mlir_matrix.base.digest import canonical
 from mlir_matrix.base.errors import InfrastructureError, UsageError
@@ -16,7 +14,7 @@ from mlir_matrix.base.text import counted
 from mlir_matrix.catalog.models.toolchains import Containers
 from mlir_matrix.catalog.pins import read_pins
 from mlir_matrix.containers.daemon import Daemon
-from mlir_matrix.containers.layers import PACKAGES, ImageLayer, known, measure
+from mlir_matrix.containers.layers import ImageLayer, known, measure
 from mlir_matrix.containers.spec import ImageSpec, draw, layer_members, tag_of
 from mlir_matrix.containers.tar import Member, in_pieces, pack, size_of, text
 from mlir_matrix.containers.verify import differences, doubts
@@ -29,16 +27,6 @@ from mlir_matrix.plan.session import environments_of
 Tell = Callable[[int, int], None]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Image:
-    """An image of the daemon. ``id`` is what to run; ``tag`` is for people."""
-
-    id: str
-    tag: str
-    environment_digest: str
-    packages: PurePosixPath = PACKAGES
-
-
 def ensure(
     environments: Iterable[ResolvedEnvironment],
     *,
@@ -46,8 +34,8 @@ def ensure(
     daemon: Daemon,
     listener: PackageListener,
     settings: Containers | None = None,
-) -> dict[str, Image]:
-    """Return images of these sealed environments by digest; make and load absent ones. Raise InfrastructureError.
+) -> dict[str, str]:
+    """Return the IDs of images of these sealed environments by digest; make and load absent ones. Raise InfrastructureError.
 
     All packages must be in ``home.packages``.
     """
@@ -55,23 +43,21 @@ def ensure(
     wanted = {environment.name: environment for environment in environments}.values()
     _measure(wanted, home, listener)
     drawn = [draw(environment, settings or Containers(), home) for environment in wanted]
-    images = [find(spec, daemon) for spec in drawn]
-    absent = [spec for spec, image in zip(drawn, images, strict=True) if image is None]
+    ids = {spec.tag: find(spec, daemon) for spec in drawn}
+    absent = [spec for spec in drawn if not ids[spec.tag]]
     if absent:
         _make(absent, home=home, daemon=daemon, listener=listener)
-        images += [find(spec, daemon) for spec in absent]
-        for spec, image in zip(absent, images[-len(absent) :], strict=True):
-            if image is None:
-                raise InfrastructureError(f"the container daemon loaded {spec.tag}, but does not have this image")
-    return {image.environment_digest: image for image in images if image}
+    for spec in absent:
+        ids[spec.tag] = find(spec, daemon)
+        if not ids[spec.tag]:
+            raise InfrastructureError(f"the container daemon loaded {spec.tag}, but does not have this image")
+    return {spec.environment.digest: ids[spec.tag] for spec in drawn}
 
 
-def find(spec: ImageSpec, daemon: Daemon) -> Image | None:
-    """Return the daemon's image if it matches the spec, else None."""
+def find(spec: ImageSpec, daemon: Daemon) -> str:
+    """Return the ID of the daemon's image if that matches the spec, else an empty string."""
     described = daemon.image(spec.tag)
-    if described is None or differences(spec, described):
-        return None
-    return Image(id=described["Id"], tag=spec.tag, environment_digest=spec.environment.digest)
+    return "" if described is None or differences(spec, described) else str(described["Id"])
 
 
 def _measure(environments: Iterable[ResolvedEnvironment], home: Home, listener: PackageListener) -> None:

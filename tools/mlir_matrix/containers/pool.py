@@ -82,9 +82,9 @@ class ContainerPool(WorkerPool[Container]):
             identifier, connection = start(
                 self._daemon,
                 f"environment {environment.name}",
-                image.id,
+                image,
                 privileges.host_config(binds=binds, memory_mb=privileges.memory_of(context.limits), cpus=cpus),
-                privileges.config(privileges.command(environment, image, preload, context.home), self._user),
+                privileges.config(privileges.command(environment, preload, context.home), self._user),
             )
             new = action_folder.attributes_of(folder)
         except BaseException:

@@ -12,7 +12,7 @@ from typing import Any
 from mlir_matrix.actions.contract import INPUT_FOLDER
 from mlir_matrix.actions.sandbox.isolation import CLEAN_ENVIRONMENT
 from mlir_matrix.base.paths import Home
-from mlir_matrix.containers.images import Image
+from mlir_matrix.containers.layers import PACKAGES
 from mlir_matrix.containers.reaper import LABEL, me
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.execute.keys import ACTIONS_FOLDER
@@ -63,12 +63,12 @@ def choose_user(images_own: int, *, rootless: bool) -> User:
     return User(inside=f"{os.geteuid()}:{os.getegid()}")
 
 
-def command(environment: ResolvedEnvironment, image: Image, preload: Preload, home: Home) -> list[str]:
+def command(environment: ResolvedEnvironment, preload: Preload, home: Home) -> list[str]:
     """Return the command line of a worker in a container."""
     return worker_command(
         environment,
         store=home.packages,
-        at=Path(image.packages),
+        at=Path(PACKAGES),
         actions=Path(_CODE),
         bytecode=Path(_BYTECODE),
         arguments=serving(preload),

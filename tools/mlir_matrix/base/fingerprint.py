@@ -43,10 +43,6 @@ _PACKAGE = str(Path(__file__).resolve().parents[1])
 _name = attrgetter("name")
 
 
-class UnstableError(OSError):
-    """Raised for links and devices, which a fingerprint cannot cover."""
-
-
 class Fingerprint:
     """The collected attributes of files."""
 
@@ -57,14 +53,14 @@ class Fingerprint:
         self._lines: list[str] = []
 
     def add_folder(self, folder: str) -> None:
-        """Add all files below a folder, which need not exist. Raise OSError if it cannot be read."""
+        """Add all files below a folder, which need not exist. Raise OSError if it cannot be read, or has a link or a device."""
         if os.path.lexists(folder):
             self._sweep(folder)
 
     def _sweep(self, folder: str) -> None:
         it = os.lstat(folder)
         if not stat.S_ISDIR(it.st_mode):
-            raise UnstableError(f"{folder} is not a folder")
+            raise OSError(f"{folder} is not a folder")
         self._note(folder, it)
         with os.scandir(folder) as entries:
             for entry in sorted(entries, key=_name):
@@ -80,7 +76,7 @@ class Fingerprint:
 
     def _add(self, path: str, it: os.stat_result) -> None:
         if not stat.S_ISREG(it.st_mode):
-            raise UnstableError(f"{path} is not a regular file")
+            raise OSError(f"{path} is not a regular file")
         self._note(path, it)
 
     def _note(self, path: str, it: os.stat_result) -> None:

@@ -158,8 +158,7 @@ def append_line(log: Path, line: bytes) -> None:
     try:
         with open(log, "ab+", buffering=0) as file:
             _remove_torn_line(file)
-            while line:
-                line = line[file.write(line) or 0 :]
+            write_all(file.fileno(), line)
     except OSError as error:
         raise unwritable(f"the log {log} cannot be written", error) from None
 
@@ -170,6 +169,13 @@ def _remove_torn_line(file: io.FileIO) -> None:
     if end and os.pread(file.fileno(), 1, end - 1) != b"\n":
         text = os.pread(file.fileno(), end, 0)
         file.truncate(text.rfind(b"\n") + 1)
+
+
+def write_all(descriptor: int, data: bytes | memoryview) -> None:
+    """Write all bytes to an open file. Raise OSError."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
 
 
 def write_output(path: Path, data: bytes) -> None:

@@ -19,7 +19,7 @@ from itertools import count
 from pathlib import Path
 
 from mlir_matrix.base.digest import digest_bytes
-from mlir_matrix.base.files import unwritable
+from mlir_matrix.base.files import unwritable, write_all
 from mlir_matrix.base.plain_files import PLAIN
 from mlir_matrix.execute.large_files import (
     LARGE,
@@ -28,7 +28,6 @@ from mlir_matrix.execute.large_files import (
     copy_file,
     hash_file,
     identity,
-    write_all,
 )
 from mlir_matrix.execute.use_log import use_log
 

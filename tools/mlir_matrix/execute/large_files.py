@@ -14,6 +14,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from mlir_matrix.base.files import write_all
+
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -122,13 +124,6 @@ def _pieces(descriptor: int, stop: threading.Event | None) -> Iterator[memoryvie
 def _check(stop: threading.Event | None) -> None:
     if stop is not None and stop.is_set():
         raise InterruptedError("the run has ended")
-
-
-def write_all(descriptor: int, data: bytes | memoryview) -> None:
-    """Write all bytes to an open file."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
 
 
 class Background:

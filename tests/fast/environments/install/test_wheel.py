@@ -221,7 +221,7 @@ def test_full_disk_ends_a_wheel_download(wheels: Path, provide: Provide, monkeyp
     def full(*_given: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(downloads, "_write", full)
+    monkeypatch.setattr(downloads, "write_all", full)
     with pytest.raises(InfrastructureError, match=r"one 1\.0 cannot be stored: the disk is full"):
         provide(wheel(wheels, "one"))
 

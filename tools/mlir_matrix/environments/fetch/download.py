@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from mlir_matrix.base.digest import digest_file
 from mlir_matrix.base.errors import InfrastructureError
-from mlir_matrix.base.files import acquire, check, unwritable
+from mlir_matrix.base.files import acquire, check, unwritable, write_all
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.fetch.http import HttpStatusError, ProxyError, Stream, Transport, origin, shown
 
@@ -263,7 +263,7 @@ class _Download:
             if expected is not None and self.received + len(data) > expected:
                 self._anew(part)
                 raise _Failed(f"the file is longer than {expected} bytes ({where})")
-            _write(part, data)
+            write_all(part.fileno(), data)
             self.state.update(data)
             self.received += len(data)
             self.progress(self.received, expected or 0)
@@ -274,9 +274,3 @@ class _Download:
     def _drop(self) -> None:
         with suppress(OSError):
             os.unlink(self.store.part(self.wanted.sha256))
-
-
-def _write(part: FileIO, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[part.write(rest) :]

@@ -34,6 +34,7 @@ from mlir_matrix.environments.source.package import SourceBuild
 from mlir_matrix.environments.state import no_room, shortage
 
 _TICK_S = 0.25
+_THREADS = 3
 
 #: The function that installs a package, by provider. Host tools have no folder and are never missing.
 _INSTALL: Mapping[type, Callable[..., object]] = {
@@ -46,8 +47,8 @@ _INSTALL: Mapping[type, Callable[..., object]] = {
 class Installer:
     """Installs packages in threads, which also call ``listener``."""
 
-    def __init__(self, store: Path, listener: PackageListener, *, artifacts: Artifacts, parallel: int = 3) -> None:
-        self._pool = ThreadPoolExecutor(parallel, thread_name_prefix="install")
+    def __init__(self, store: Path, listener: PackageListener, *, artifacts: Artifacts) -> None:
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="install")
         #: Installations, by the folder of their package.
         self._asked: dict[str, Future[None]] = {}
         self._nearest: dict[str, str] = {}
@@ -136,9 +137,7 @@ def install_all(
 ) -> dict[str, str]:
     """Install missing packages in ``packages``, small environments first. Return errors by the package's label.
 
-    Raise DiskFullError.
-
-    The caller's thread calls ``listener``, with a Tick several times a second.
+    The caller's thread calls ``listener``, with a Tick several times a second. Raise DiskFullError.
     """
     todo = sorted((each for each in environments if each.missing(packages)), key=lambda each: each.size)
     if not todo:
@@ -177,8 +176,6 @@ def install_all(
 
 def require(session: Session, environment: ResolvedEnvironment, listener: Listener = ignore) -> None:
     """Install an environment. Raise InfrastructureError with all errors."""
-    from mlir_matrix.environments.fetch.artifacts import Artifacts
-
     home = session.home
     errors = install_all([environment], home.packages, Artifacts(home.artifacts), listener)
     if errors:
@@ -187,8 +184,6 @@ def require(session: Session, environment: ResolvedEnvironment, listener: Listen
 
 #: A function that prints a message.
 Tell = Callable[[str], object]
-
-
 #: A function that returns a context in which progress is shown.
 Progress = Callable[[], AbstractContextManager[Listener]]
 

@@ -103,8 +103,6 @@ class State(StrEnum):
 
 def state_of(environment: ResolvedEnvironment | UnavailableEnvironment, home: Home) -> State:
     """Return the state of an environment: the state of the package that is furthest from being installed."""
-    from mlir_matrix.environments.fetch.artifacts import Artifacts
-
     if not isinstance(environment, ResolvedEnvironment):
         return State.UNAVAILABLE
     missing, store = environment.missing(home.packages), Artifacts(home.artifacts)

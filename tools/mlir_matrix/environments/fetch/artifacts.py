@@ -130,15 +130,12 @@ class Artifacts:
         found = (path for suffix in (_PART, _ASIDE) for path in self.folder.glob(f"*{suffix}"))
         return sorted(path for path in found if _NAME.fullmatch(path.stem) and not is_held(path))
 
-    def damaged(self, entries: Iterable[Artifact] | None = None, *, parallel: int | None = None) -> Iterator[Artifact]:
+    def damaged(self, entries: Iterable[Artifact] | None = None) -> Iterator[Artifact]:
         """Hash all or some files on all cores; yield those whose hash is not their name."""
         entries = sorted(self.entries() if entries is None else entries, key=lambda entry: -entry.size)
-        with ThreadPoolExecutor(parallel or os.cpu_count() or 1, thread_name_prefix="hash") as pool:
-            for entry, digest in zip(
-                entries, pool.map(lambda entry: _digest(self.path(entry.sha256)), entries), strict=True
-            ):
-                if digest != entry.sha256:
-                    yield entry
+        with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="hash") as pool:
+            digests = pool.map(lambda entry: _digest(self.path(entry.sha256)), entries)
+            yield from (entry for entry, digest in zip(entries, digests, strict=True) if digest != entry.sha256)
 
     @cached_property
     def _plain(self) -> list[Path]:

@@ -27,7 +27,7 @@ from urllib3.util import Url, make_headers, parse_url
 
 from mlir_matrix.base.text import harmless
 
-TIMEOUT = 30.0
+_TIMEOUT_S = 30.0
 _MOST_REDIRECTS = 5
 _SCHEMES = ("http", "https", "file")
 #: The most open connections to one host: at least one for each thread that downloads.
@@ -81,8 +81,7 @@ class Routes:
 class Transport:
     """Connections, one per thread and host. ``routes`` is called before the first one."""
 
-    def __init__(self, *, timeout: float = TIMEOUT, routes: Callable[[], Routes] = Routes) -> None:
-        self._timeout = timeout
+    def __init__(self, *, routes: Callable[[], Routes] = Routes) -> None:
         self._find_routes = routes
         self._guard = threading.Lock()
         self._managers: dict[str, urllib3.PoolManager] = {}
@@ -160,7 +159,7 @@ class Transport:
 
     def _new_manager(self, proxy: str) -> urllib3.PoolManager:
         authorities = self._routes.authorities or None
-        options: dict[str, Any] = {"maxsize": _MOST_KEPT, "timeout": self._timeout, "ca_certs": authorities}
+        options: dict[str, Any] = {"maxsize": _MOST_KEPT, "timeout": _TIMEOUT_S, "ca_certs": authorities}
         manager = urllib3.PoolManager(**options)
         if proxy:
             url = _parse_proxy(proxy)

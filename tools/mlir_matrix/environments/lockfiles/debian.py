@@ -124,10 +124,6 @@ class DebianRelease:
         return sum(package.installed for package in self.packages)
 
     @property
-    def suites(self) -> tuple[str, ...]:
-        return tuple(sorted({package.suite for package in self.packages}))
-
-    @property
     def identity(self) -> list[str]:
         return [self.component, self.made]
 

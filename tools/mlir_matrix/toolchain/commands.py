@@ -123,12 +123,7 @@ def _dry_run(current: Session, environments: Iterable[ResolvedEnvironment]) -> l
     "matrix toolchain lock iree --pin iree=3.8.0",
     "matrix toolchain lock jax zig --platform linux-aarch64",
 )
-@click.argument(
-    "names",
-    nargs=-1,
-    metavar="[ENVIRONMENT|COMPONENT[@RELEASE]|SUITE|GLOB]...",
-    shell_complete=names_in(ENVIRONMENTS, COMPONENTS, SUITES),
-)
+@names_argument
 @click.option(
     "--python",
     "tags",

@@ -42,7 +42,8 @@ def examine(session: Session) -> Doctor:
     """Return the report."""
     home, own = session.home, interpreters.own()
     folders = {"packages": home.packages, "artifacts": home.artifacts, "actions": home.actions}
-    environments, vanishing = _environments(session), _vanishing(session)
+    environments = _environments(session)
+    vanishing = [_pin(session, entry, release, name) for entry, release, name in _rolling(session.catalog)]
     suites = [_suite(session, name) for name in session.catalog.suites]
     return {
         "schema": "mlir-matrix/doctor/v1",
@@ -187,11 +188,6 @@ def _needs(graph: Graph) -> dict[str, frozenset[str]]:
     return known
 
 
-def _vanishing(session: Session) -> list[VanishingPin]:
-    """Return the pins whose releases will vanish, and whether they are downloaded and installed."""
-    return [_pin(session, entry, release, name) for entry, release, name in _rolling(session.catalog)]
-
-
 def _rolling(catalog: Catalog) -> Iterator[tuple[Entry[Component], Release, str]]:
     """Yield the rolling releases that pins or suites name, each with its environment if only one pins it."""
     general = catalog.default_pins("")
@@ -211,6 +207,7 @@ def _rolling(catalog: Catalog) -> Iterator[tuple[Entry[Component], Release, str]
 
 
 def _pin(session: Session, entry: Entry[Component], release: Release, environment: str) -> VanishingPin:
+    """Return a pin whose release will vanish, and whether that is downloaded and installed."""
     pin: VanishingPin = {
         "component": entry.name,
         "release": release.release,

@@ -146,8 +146,8 @@ def plan_of_commands(session: Session, source: CommitSource, good: str, bad: str
     history = history_folder(source.repository, session.home.cache)
     release = _made_up(entry.document, _version(entry.document, bad), commands.ANY_COMMIT)
     planned = _with_releases(session, entry, source, (release, *entry.document.releases))
-    environment = built_environment(planned, source.component, release.release)
-    places = commands.Places(session.home.packages, session.home.cache, build_in(environment))
+    _, build = built_environment(planned, source.component, release.release)
+    places = commands.Places(session.home.packages, session.home.cache, build)
     yield f"# {source.component}: commits of {source.repository} from {good} to {bad}"
     if not history.is_dir():
         yield from commands.shown(iter([mirror_command(source.repository, history)]))
@@ -159,8 +159,8 @@ def plan_of_commands(session: Session, source: CommitSource, good: str, bad: str
     yield f"# {places.made} is kept, by the digits of its commit and of all options"
 
 
-def built_environment(session: Session, component: str, release: str) -> ResolvedEnvironment:
-    """Return an environment of only a release that is built from source. Raise InfrastructureError."""
+def built_environment(session: Session, component: str, release: str) -> tuple[ResolvedEnvironment, SourceBuild]:
+    """Return an environment of only a release that is built from source, and the build. Raise InfrastructureError."""
     entry = session.catalog.components[component]
     found = resolve(
         component,
@@ -171,11 +171,6 @@ def built_environment(session: Session, component: str, release: str) -> Resolve
     )
     if not isinstance(found, ResolvedEnvironment):
         raise InfrastructureError(found.reason)
-    return found
-
-
-def build_in(environment: ResolvedEnvironment) -> SourceBuild:
-    """Return the build of such an environment."""
-    (build,) = environment.prefixes
+    (build,) = found.prefixes
     assert isinstance(build, SourceBuild)
-    return build
+    return found, build

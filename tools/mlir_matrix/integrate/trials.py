@@ -14,7 +14,7 @@ from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.events import Listener
 from mlir_matrix.base.files import write_file
 from mlir_matrix.base.text import counted
-from mlir_matrix.bisect.commit_releases import CommitSource, build_in, built_environment, with_commits
+from mlir_matrix.bisect.commit_releases import CommitSource, built_environment, with_commits
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.installer import install_all
 from mlir_matrix.environments.session import Session
@@ -151,8 +151,7 @@ class Trials:
             session, release, pins = self.session_at(commit, applied.patches)
         except UsageError as error:
             return Tried(applied=applied, release="", prefix=Path(), unbuildable=str(error)), self.session
-        environment = built_environment(session, self.source.component, release)
-        build = build_in(environment)
+        environment, build = built_environment(session, self.source.component, release)
         prefix = session.home.packages / build.folder
         tried = Tried(applied=applied, release=release, prefix=prefix, pins=pins)
         patched = f" with {len(applied.patches)} patches" if applied.patches else ""

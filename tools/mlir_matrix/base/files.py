@@ -40,16 +40,20 @@ def check(cancelled: threading.Event | None) -> None:
         raise Cancelled
 
 
+def _try_lock(descriptor: int) -> bool:
+    """Lock an open file; return False if another process holds its lock."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def acquire(descriptor: int, cancelled: threading.Event | None) -> None:
     """Lock an open file. Wait for the lock until it is free or the event ``cancelled`` is set."""
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            (cancelled or threading.Event()).wait(0.1)
-            check(cancelled)
-        else:
-            return
+    while not _try_lock(descriptor):
+        (cancelled or threading.Event()).wait(0.1)
+        check(cancelled)
 
 
 @contextmanager
@@ -75,10 +79,8 @@ def sole_user(folder: Path, taken: str) -> Iterator[None]:
     except OSError as error:
         raise unwritable(f"the folder {folder} cannot be made", error) from None
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UsageError(taken) from None
+        if not _try_lock(descriptor):
+            raise UsageError(taken)
         yield
     finally:
         os.close(descriptor)
@@ -96,12 +98,9 @@ def is_held(path: Path) -> bool:
     except OSError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return not _try_lock(descriptor)
     finally:
         os.close(descriptor)
-    return False
 
 
 def write_text(path: Path, text: str) -> None:

@@ -451,12 +451,9 @@ def _bisect_commits(asked: _Asked, component: str) -> list[Reported]:
     if ends.build:
         note("--build: this command is your own, so it runs as you do, with your files and the network")
     repository = open_repository(source.repository, current.home.cache, [older, newer], note)
-    try:
-        older = _start(repository, older, newer)
-        commits = list_commits(repository, older, newer, first_parent=ends.first_parent)
-    except UsageError as error:
-        swapped = {"--good": "--bad", "--bad": "--good"} if fixed else {}
-        raise UsageError(" ".join(swapped.get(word, word) for word in str(error).split(" "))) from None
+    older = _start(repository, older, newer)
+    names = ("--bad", "--good") if fixed else ("--good", "--bad")
+    commits = list_commits(repository, older, newer, first_parent=ends.first_parent, options=names)
     warn(*commits.warnings)
     return asked.run(of_commits(current, source, commits, asked.tests, fixed=fixed, paths=ends.paths))
 

@@ -54,14 +54,23 @@ class Commits:
         return self.touching(folders | {re.sub(r"\binclude/mlir/", "lib/", each) for each in folders}, literal=True)
 
 
-def list_commits(repository: Repository, good: str, bad: str, *, first_parent: bool = False) -> Commits:
+def list_commits(
+    repository: Repository,
+    good: str,
+    bad: str,
+    *,
+    first_parent: bool = False,
+    options: tuple[str, str] = ("--good", "--bad"),
+) -> Commits:
     """Return the good end and all ancestors of the bad end that are no ancestors of the good one.
 
-    With ``first_parent``, a merge counts as one commit, and what it merged does not. Raise UsageError for ends that are unknown
-    or between which there is nothing, InfrastructureError.
+    With ``first_parent``, a merge counts as one commit, and what it merged does not. ``options`` name the ends. Raise UsageError
+    for ends that are unknown or between which there is nothing, InfrastructureError.
     """
     first, last = repository.commit(good), repository.commit(bad)
-    _check_ends(repository, good, first, bad, last)
+    older = f"{options[0]} {good}"
+    newer = f"{options[1]} {bad}"
+    _check_ends(repository, older, first, newer, last)
     only = ("--first-parent",) if first_parent else ()
     # Exclude the parents of the good end, but not the good end.
     ends = (last, "--not", f"{first}^@")
@@ -96,19 +105,17 @@ def fork(repository: Repository, one: str, other: str) -> str:
         return ""
 
 
-def _check_ends(repository: Repository, good: str, first: str, bad: str, last: str) -> None:
+def _check_ends(repository: Repository, older: str, first: str, newer: str, last: str) -> None:
     """Raise UsageError unless one commit is an ancestor of the other one. Where ends part, the search begins at their fork."""
     if first == last:
-        raise UsageError(f"--good {good} and --bad {bad} are the same commit, {first[:SHORT]}; name two")
+        raise UsageError(f"{older} and {newer} are the same commit, {first[:SHORT]}; name two")
     if repository.succeeds("merge-base", "--is-ancestor", first, last):
         return
     if repository.succeeds("merge-base", "--is-ancestor", last, first):
-        raise UsageError(f"--good {good} comes after --bad {bad}; swap them")
+        raise UsageError(f"{older} comes after {newer}; swap them")
     if repository.is_shallow:
-        raise UsageError(f"--good {good} is not known to come before --bad {bad}: {repository.deepen}")
-    raise UsageError(
-        f"--good {good} is no ancestor of --bad {bad}, and they have no ancestor in common; choose another good end"
-    )
+        raise UsageError(f"{older} is not known to come before {newer}: {repository.deepen}")
+    raise UsageError(f"{older} is no ancestor of {newer}, and they have no ancestor in common; choose another good end")
 
 
 def _check_depth(repository: Repository, listed: Iterable[str], good: str) -> None:

@@ -294,11 +294,9 @@ def _find_ends(how: IntegrateOptions, begin: _Start, tell: Callable[[str], objec
 def _ground(how: IntegrateOptions, ends: _Ends) -> _Ground:
     """Return the commits between the ends, and the carried patches. Raise UsageError."""
     entry = ends.begin.session.catalog.components[how.component]
-    try:
-        commits = list_commits(ends.repository, ends.first, ends.last, first_parent=how.first_parent)
-    except UsageError as error:
-        names = {"--good": "--from", "--bad": "--to"}
-        raise UsageError(" ".join(names.get(word, word) for word in str(error).split(" "))) from None
+    commits = list_commits(
+        ends.repository, ends.first, ends.last, first_parent=how.first_parent, options=("--from", "--to")
+    )
     warn(*commits.warnings)
     patches, folder = _carried(how, entry.root, ends)
     return _Ground(

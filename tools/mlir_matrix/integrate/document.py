@@ -8,14 +8,12 @@ from mlir_matrix.integrate.carried import kinds_of
 from mlir_matrix.integrate.changes import FileCommit
 from mlir_matrix.integrate.documents import (
     CarriedPatch,
-    FollowedRename,
     IntegrationBreak,
     IntegrationDocument,
     UpstreamCommit,
     WithReverts,
 )
 from mlir_matrix.integrate.integration import ExplainedBreak, Integration
-from mlir_matrix.integrate.renames import Rename
 from mlir_matrix.integrate.verdicts import PatchVerdict
 from mlir_matrix.reduce.subject import why_not_reducible
 
@@ -60,7 +58,10 @@ def document_of(
     document["broken_before"] = sorted(found.walk.before)
     document["flaky"] = dict(sorted(found.trials.flaky.items()))
     document["breaks"] = [_break(found, each) for each in found.breaks]
-    document["renames"] = [_rename(found, culprit, rename) for culprit, rename, _ in found.renames]
+    document["renames"] = [
+        {"step": rename.step, "old": rename.old, "new": rename.new, "culprit": _commit(found, culprit)}
+        for culprit, rename, _ in found.renames
+    ]
     document["patches"] = [_patch(each) for each in found.verdicts]
     document["reverts"] = _reverts(found)
     document["changes"] = [each.subject for each in changes]
@@ -100,10 +101,6 @@ def _break(found: Integration, each: ExplainedBreak) -> IntegrationBreak:
         "reduction": "",
         "trouble": why_not_reducible(results[0]) if results else "",
     }
-
-
-def _rename(found: Integration, culprit: int, rename: Rename) -> FollowedRename:
-    return {"step": rename.step, "old": rename.old, "new": rename.new, "culprit": _commit(found, culprit)}
 
 
 def _patch(each: PatchVerdict) -> CarriedPatch:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from mlir_matrix.bisect.commits import Commits
 from mlir_matrix.environments.source.repository import Repository
@@ -36,12 +35,12 @@ class UpstreamChanges:
         At the last one it is not: it conflicts, or is already there. It is assumed that this changes once. Empty: so it is at the
         first one.
         """
-        left_out = partial(self._is_left_out, patch, others)
-        place = bisect_left(line, True, hi=len(line) - 1, key=left_out)
-        return line[place] if place else ""
 
-    def _is_left_out(self, patch: Patch, others: Sequence[Patch], commit: str) -> bool:
-        return patch.name in self.trees.apply(commit, [*others, patch]).left_out
+        def is_left_out(commit: str) -> bool:
+            return patch.name in self.trees.apply(commit, [*others, patch]).left_out
+
+        place = bisect_left(line, True, hi=len(line) - 1, key=is_left_out)
+        return line[place] if place else ""
 
     def _known(self, digits: str) -> str:
         """Return the commit between the ends that digits stand for; empty if there is none."""

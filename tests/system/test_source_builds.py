@@ -21,7 +21,7 @@ from mlir_matrix.base.events import ignore
 from mlir_matrix.bisect.commit_releases import CommitSource, find_source, plan_of_commands, with_commits
 from mlir_matrix.bisect.commits import list_commits
 from mlir_matrix.environments.fetch.artifacts import Artifacts
-from mlir_matrix.environments.installed.prefix import command
+from mlir_matrix.environments.installed.prefix import read_prefix
 from mlir_matrix.environments.installer import install_all
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session
@@ -204,7 +204,7 @@ def test_two_commits(workspace: Workspace, catalog: Path, tmp_path: Path) -> Non
 def test_it_runs_on_what_it_was_built_with(workspace: Workspace, catalog: Path) -> None:
     """The prefix's loader and libraries, not the machine's: those may be older, or not be there."""
     folder = built(workspace, catalog, "0.1.0").parents[1]
-    *words, path = command(folder, "mlir-count")
+    *words, path = read_prefix(folder).argv(str(folder), "mlir-count")
     done = subprocess.run([*words, "--list", path], capture_output=True, text=True, check=True, env={})
     places = [line.split(" => ")[1].split(" (")[0] for line in done.stdout.splitlines() if " => " in line]
     assert len(places) > 5

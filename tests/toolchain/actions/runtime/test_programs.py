@@ -176,7 +176,8 @@ def test_what_is_loaded_is_loaded_as_people_load_it(tmp_path: Path, prefix: Pref
         "programs": {"it": {"path": "opt/bin/it", "loaded": True}},
     }
     (root / ".matrix" / "prefix.json").write_text(json.dumps(value))
-    assert programs.command("it") == described.argv(str(root), "it") == environment_prefix.command(root, "it")
+    read = environment_prefix.read_prefix(root)
+    assert programs.command("it") == described.argv(str(root), "it") == read.argv(str(root), "it")
     assert programs.command("it")[0] == f"{root}/lib64/ld-linux-x86-64.so.2"
 
 

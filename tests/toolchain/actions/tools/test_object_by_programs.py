@@ -12,7 +12,7 @@ import pytest
 from mlir_matrix.actions.mlir import by_programs
 from mlir_matrix.actions.runtime import programs
 from mlir_matrix.actions.tools.object import LISTINGS
-from mlir_matrix.environments.installed.prefix import command
+from mlir_matrix.environments.installed.prefix import read_prefix
 
 #: A product and a sum, rounded twice, of each of four numbers; and tanh, so that libm is needed from outside.
 KERNEL = """
@@ -81,7 +81,7 @@ def compile_(environments: Any, tmp_path: Path) -> Any:
 
 def disassembled(environments: Any, path: Path) -> str:
     (root,) = environments.require("codegen").roots(environments.packages)
-    words = [*command(Path(root), "llvm-objdump"), "-d", "--no-show-raw-insn", str(path)]
+    words = [*read_prefix(Path(root)).argv(root, "llvm-objdump"), "-d", "--no-show-raw-insn", str(path)]
     return subprocess.run(words, capture_output=True, text=True, check=True).stdout
 
 

@@ -28,7 +28,7 @@ from mlir_matrix.environments.install import debian
 from mlir_matrix.environments.install.debian import provide
 from mlir_matrix.environments.install.debian_archive import BadArchive
 from mlir_matrix.environments.installed.integrity import damaged_files, remove
-from mlir_matrix.environments.installed.prefix import Prefix, PrefixProgram, command, read_prefix, script, wrapper
+from mlir_matrix.environments.installed.prefix import Prefix, PrefixProgram, read_prefix, script, wrapper
 from mlir_matrix.environments.lockfiles.debian import DebianRelease
 from mlir_matrix.environments.machine import HOST
 from support.debs import SCRIPT, Member, Mirror, control_text, elf, folder, link, release
@@ -146,13 +146,13 @@ def test_programs(stage: Stage) -> None:
     moved = stage.root / "a $place; with 'names'"
     shutil.move(stage.provide(), moved)
     assert damaged_files(moved, thorough=False) == []
-    assert command(moved, "say") == [str(moved / "opt/t/bin/say")]
+    assert read_prefix(moved).argv(str(moved), "say") == [str(moved / "opt/t/bin/say")]
     done = subprocess.run([wrapper(moved, "say"), "a b"], capture_output=True, text=True, check=True)
     assert done.stdout == "said say a b\n"
     (stage.root / "link").symlink_to(wrapper(moved, "say"))
     assert subprocess.run([stage.root / "link"], capture_output=True, check=True).stdout == b"said say \n"
     with pytest.raises(CatalogError, match=r"has no program 'sya'; did you mean 'say'\?"):
-        command(moved, "sya")
+        read_prefix(moved).argv(str(moved), "sya")
     assert (
         str(stage.root) not in (moved / ".matrix/prefix.json").read_text() + (moved / ".matrix/files.json").read_text()
     )

@@ -14,7 +14,7 @@ from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.install.debian import provide
 from mlir_matrix.environments.installed.integrity import damaged_files
-from mlir_matrix.environments.installed.prefix import command, wrapper
+from mlir_matrix.environments.installed.prefix import read_prefix, wrapper
 from mlir_matrix.environments.lockfiles.debian import DebianRelease
 from support.debs import SCRIPT, Member, Mirror, elf, folder, link
 
@@ -81,8 +81,8 @@ def test_what_is_patched(stage: Stage) -> None:
 
 def test_programs_are_run_as_they_are(stage: Stage) -> None:
     made = stage.provide()
-    assert command(made, "run") == [str(made / "usr/bin/run")]
-    assert command(made, "too") == [str(made / "usr/bin/too")]
+    assert read_prefix(made).argv(str(made), "run") == [str(made / "usr/bin/run")]
+    assert read_prefix(made).argv(str(made), "too") == [str(made / "usr/bin/too")]
     done = subprocess.run([wrapper(made, "say"), "it"], capture_output=True, text=True, check=True)
     assert done.stdout == "said say it\n"
 

@@ -18,7 +18,7 @@ from mlir_matrix.base.events import PackageProgress
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.installed import prefix as prefix_module
 from mlir_matrix.environments.installed.integrity import damaged_files
-from mlir_matrix.environments.installed.prefix import Prefix, PrefixProgram, command, read_prefix, save_prefix
+from mlir_matrix.environments.installed.prefix import Prefix, PrefixProgram, read_prefix, save_prefix
 from mlir_matrix.environments.installer import Installer
 from mlir_matrix.environments.interpreter import own
 from mlir_matrix.environments.resolve import ResolvedEnvironment
@@ -120,7 +120,8 @@ def left(home: Path) -> set[str]:
 
 
 def said(home: Path, found: SourceBuild, program: str = "say") -> str:
-    words = command(home / "packages" / found.folder, program)
+    folder = home / "packages" / found.folder
+    words = read_prefix(folder).argv(str(folder), program)
     return subprocess.run(words, capture_output=True, text=True, check=True, env={"PATH": ""}).stdout
 
 

@@ -64,11 +64,6 @@ def check_place(place: str) -> None:
         )
 
 
-def command(folder: Path, program: str) -> list[str]:
-    """Return the command line of a program of the prefix ``folder``."""
-    return read_prefix(folder).argv(os.path.abspath(folder), program)
-
-
 def wrapper(folder: Path, program: str) -> Path:
     """Return the path of the script that runs a program."""
     return folder / _BIN / program

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
 #: ``--machine none``: no machine, whatever the project says.
 NO_MACHINE = "none"
-#: The options of other verbs that ``matrix run`` has as well.
-OF_RUN = ("catalogs", "cache_dir", "pins", "swaps", "timeout", "memory")
 
 F = TypeVar("F", bound=Callable[..., object])
 T = TypeVar("T")
@@ -540,8 +538,9 @@ _REPEATED = (
     _TIMEOUT,
     _MEMORY,
 )
-#: Those that the verbs for one test take, too.
+#: Those that the verbs for one test take, too, and their parameters.
 _SHARED = (catalog, cache, pin, environment, _TIMEOUT, _MEMORY)
+OF_RUN = tuple(option.parameter for option in _SHARED)
 
 
 documents = click.option(

@@ -26,6 +26,11 @@ def digest_bytes(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def check_line(name: str, data: bytes) -> bytes:
+    """Return the last line of a kept file, a digest of its name and its data: they are whole, and belong to the name."""
+    return digest_bytes(name.encode() + b"\n" + data).encode()
+
+
 def digest_pieces(pieces: Iterable[bytes]) -> str:
     """Return the hexadecimal SHA-256 of bytes that come in pieces."""
     state = hashlib.sha256()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 
-from mlir_matrix.base.digest import digest_bytes
+from mlir_matrix.base.digest import check_line
 from mlir_matrix.base.plain_files import open_plain
 
 
@@ -21,7 +21,7 @@ class KeptFile:
         with open_plain(self.path) as file:
             owner = os.fstat(file.fileno()).st_uid
             data, _, check = file.read().rpartition(b"\n")
-        if check != self._check(data) or owner != os.geteuid():
+        if check != check_line(self._name, data) or owner != os.geteuid():
             raise ValueError(f"{self.path} is damaged, or another user's")
         return data
 
@@ -31,7 +31,7 @@ class KeptFile:
         scratch = f"{self.path}.{os.getpid()}.new"
         try:
             with open(scratch, "wb") as file:
-                file.write(data + b"\n" + self._check(data))
+                file.write(data + b"\n" + check_line(self._name, data))
             os.replace(scratch, self.path)
         finally:
             with contextlib.suppress(OSError):
@@ -39,7 +39,3 @@ class KeptFile:
         by_age = sorted(os.scandir(self._folder), key=lambda entry: entry.stat().st_mtime_ns)
         for entry in by_age[: -self._most]:
             os.unlink(entry.path)
-
-    def _check(self, data: bytes) -> bytes:
-        """Return the line below the data: they are whole, and belong to this name."""
-        return digest_bytes(self._name.encode() + b"\n" + data).encode()

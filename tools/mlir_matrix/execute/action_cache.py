@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from mlir_matrix.base.digest import digest_bytes
+from mlir_matrix.base.digest import check_line, digest_bytes
 from mlir_matrix.base.files import unwritable, write_all
 from mlir_matrix.base.plain_files import PLAIN
 from mlir_matrix.execute.large_files import (
@@ -237,7 +237,7 @@ class ActionCache:
         self._uses.note(key)
         try:
             entry, _, check = read_bytes(self._result_path(key), PLAIN).rpartition(b"\n")
-            if check != _check(key, entry):
+            if check != check_line(key, entry):
                 return None
             result = Result(**json.loads(entry))
         except (OSError, ValueError, TypeError):
@@ -259,7 +259,7 @@ class ActionCache:
         }
         data = json.dumps(entry, separators=(",", ":")).encode()
         self._added += len(data)
-        self._write(self._result_path(key), data + b"\n" + _check(key, data))
+        self._write(self._result_path(key), data + b"\n" + check_line(key, data))
 
     def _write(self, path: str, data: bytes) -> None:
         # All in one folder: creating files in many folders is several times slower.
@@ -302,11 +302,6 @@ def _clear(path: str) -> None:
             f"{path} is in the way of a cached file and cannot be removed: {error.strerror}; "
             "remove it, or name another cache with --cache-dir"
         ) from None
-
-
-def _check(key: str, entry: bytes) -> bytes:
-    """Return the last line of an entry, which proves that it is complete and belongs to this key."""
-    return digest_bytes(key.encode() + b"\n" + entry).encode()
 
 
 def read_bytes(path: str, flags: int = os.O_RDONLY | os.O_CLOEXEC) -> bytes:

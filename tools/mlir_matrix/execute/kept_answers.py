@@ -59,10 +59,6 @@ class KeptAnswers:
                 self._sources = fingerprint_of(self._roots)
                 self._state = self._sources.digest()
 
-    def _is_as_it_was(self) -> bool:
-        """Return whether nothing has changed since this command began. Raise OSError."""
-        return fingerprint_of(self._roots).digest() == self._state
-
     def find(self) -> dict[str, Any] | None:
         """Return the answer if it is kept and nothing has changed, or None."""
         try:
@@ -87,7 +83,9 @@ class KeptAnswers:
         files = [file.removeprefix(f"{self._cache}/") for file in relied]
         with contextlib.suppress(OSError, ValueError):
             cached = self._of_cache(files)
-            if self._sources.is_settled() and cached.is_settled(self._sources) and self._is_as_it_was():
+            is_settled = self._sources.is_settled() and cached.is_settled(self._sources)
+            # Nothing may have changed since this command began.
+            if is_settled and fingerprint_of(self._roots).digest() == self._state:
                 entry = {"sources": self._state, "cached": cached.digest(), "files": files, "answer": answer}
                 self._file.write(json.dumps(entry, separators=(",", ":")).encode())
 

@@ -80,7 +80,7 @@ def _make(specs: Sequence[ImageSpec], *, home: Home, daemon: Daemon, listener: P
     def tell(done: int, total: int) -> None:
         listener(PackageProgress(package=label, received=done, total=total, phase="building"))
 
-    daemon.load(archive(specs, home, tell))
+    daemon.load(in_pieces(archive(specs, home, tell)))
     listener(PackageProgress(package=label, done=True))
 
 
@@ -111,14 +111,10 @@ def push(tag: str, registry: str, daemon: Daemon) -> None:
 
 
 def archive(specs: Sequence[ImageSpec], home: Home, tell: Tell = lambda _done, _of: None) -> Iterator[bytes]:
-    """Yield the docker-archive of images in pieces, each shared layer once.
+    """Yield the docker-archive of images, each shared layer once.
 
     Raise InfrastructureError if a package has changed since its layer was measured.
     """
-    return in_pieces(_archive(specs, home, tell))
-
-
-def _archive(specs: Sequence[ImageSpec], home: Home, tell: Tell) -> Iterator[bytes]:
     layers = {layer.digest: (layer, spec) for spec in specs for layer in spec.layers}
     for number, (layer, spec) in enumerate(layers.values()):
         tell(number, len(layers))

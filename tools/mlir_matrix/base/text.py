@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
@@ -31,6 +31,11 @@ def abridged(text: str, longest: int = 50) -> str:
     """Cut the middle out of a long name: both ends matter most. Buildbot allows 50 characters for the name of a step."""
     half = longest // 2
     return text if len(text) <= longest else f"{text[: half - 1]}…{text[-half:]}"
+
+
+def first_few(names: Sequence[str], most: int = 5) -> str:
+    """Return the first names, and how many more there are: ``a, b and 3 more``."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def catalog_options(folders: Iterable[object]) -> list[str]:

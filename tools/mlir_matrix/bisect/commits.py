@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mlir_matrix.base.errors import UsageError
+from mlir_matrix.base.text import first_few
 from mlir_matrix.environments.source.repository import GitError, Repository
 
 #: How many digits of a commit to show.
@@ -129,5 +130,4 @@ def _check_depth(repository: Repository, listed: Iterable[str], good: str) -> No
 
 def _warnings(repository: Repository) -> Iterable[str]:
     if changed := repository.changed_files:
-        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-        yield f"{repository.address} has changes that are not committed ({changed[0]}{more}); they are not used"
+        yield f"{repository.address} has changes that are not committed ({first_few(changed, 1)}); they are not used"

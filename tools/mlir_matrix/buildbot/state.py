@@ -10,7 +10,7 @@ from typing import Any
 
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.names import TestId
-from mlir_matrix.base.text import counted, harmless, shortened
+from mlir_matrix.base.text import counted, first_few, harmless, shortened
 from mlir_matrix.results.report.failure_text import cause_name
 from mlir_matrix.results.results import NOT_RUN, SCHEMA
 
@@ -228,4 +228,4 @@ def _listed(tests: Sequence[str]) -> list[str]:
 
 
 def _some(tests: Sequence[str]) -> str:
-    return ", ".join(map(harmless, tests[:3])) + (f" and {len(tests) - 3} more" if len(tests) > 3 else "")
+    return harmless(first_few(tests, 3))

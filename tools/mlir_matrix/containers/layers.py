@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from mlir_matrix.base.errors import InfrastructureError
 from mlir_matrix.base.files import write_text
 from mlir_matrix.base.paths import Home
+from mlir_matrix.base.text import first_few
 from mlir_matrix.containers.tar import MTIME, Member, digest_of, members, size_of, text
 from mlir_matrix.environments.install.wheel_archive import left_by_installer, settled_record
 from mlir_matrix.environments.installed.integrity import FILE, damaged_files, settled
@@ -94,9 +95,8 @@ def measure(unit: Package, folder: str, home: Home) -> ImageLayer:
     if place.is_dir():
         damaged = damaged_files(place, thorough=True, archives=unit.archives)
     if damaged:
-        more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
         raise InfrastructureError(
-            f"{unit.label} is damaged ({damaged[0]}{more}); remove it by: matrix toolchain verify; "
+            f"{unit.label} is damaged ({first_few(damaged, 1)}); remove it by: matrix toolchain verify; "
             "then repeat this command, which installs it again"
         )
     listed = unit_members(place)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import UsageError
-from mlir_matrix.base.text import counted, now
+from mlir_matrix.base.text import counted, first_few, now
 from mlir_matrix.catalog.pins import read_pins
 from mlir_matrix.cli.output import warn
 from mlir_matrix.environments.machine import HOST, x86_level
@@ -201,8 +201,7 @@ def by_machine(
     lines.append(f"{summary}; left out: {parts or 'none'}")
     over = [name for name, left in choice.left.items() if left == Left.OVER]
     if over:
-        rest = f" and {len(over) - _NAMED} more" if len(over) > _NAMED else ""
-        lines.append(f"{Left.OVER}: {', '.join(over[:_NAMED])}{rest}")
+        lines.append(f"{Left.OVER}: {first_few(over, _NAMED)}")
     document: Selection = {
         "pins": dict(current.pins.overrides),
         "machine": machine.name,
@@ -243,9 +242,8 @@ def _left_alone(current: Session, machine: Entry[Machine], tests: Iterable[Test]
                 found.setdefault(test.expectation.position, set()).add(name)
     if found:
         parts = [f"{position} ({counted(len(names), 'test')})" for position, names in found.items()]
-        more = f" and {len(parts) - _NAMED} more" if len(parts) > _NAMED else ""
         where = machine.source.position("wants", "suites")
-        yield f"{where}: globs without their suite leave expectations alone: {', '.join(parts[:_NAMED])}{more}"
+        yield f"{where}: globs without their suite leave expectations alone: {first_few(parts, _NAMED)}"
 
 
 def _by_change(
@@ -276,8 +274,7 @@ def _by_change(
     # The other plan is not of this machine, so it also has tests that this machine skips.
     known = {test.id for test in chosen if test.selected or test.outcome == Outcome.SKIPPED}
     if gone := sorted(found.reasons.keys() - known):
-        more = f" and {len(gone) - _NAMED} more" if len(gone) > _NAMED else ""
-        lines.append(f"no longer planned: {', '.join(gone[:_NAMED])}{more}")
+        lines.append(f"no longer planned: {first_few(gone, _NAMED)}")
     warn(*found.notes)
     return kept, change, lines, found.plan
 

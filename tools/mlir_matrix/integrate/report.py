@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.markup import escape
 
-from mlir_matrix.base.text import abridged, counted, harmless, shortened
+from mlir_matrix.base.text import abridged, counted, first_few, harmless, shortened
 from mlir_matrix.bisect.commits import SHORT
 from mlir_matrix.integrate.documents import CarriedPatch, IntegrationBreak, IntegrationDocument, UpstreamCommit
 
@@ -46,8 +46,7 @@ def _name(commit: UpstreamCommit) -> str:
 
 
 def _tests(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return escape(", ".join(names[:_NAMED]) + more)
+    return escape(first_few(names, _NAMED))
 
 
 def _break(found: IntegrationBreak) -> Iterator[str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from mlir_matrix.base.text import first_few
 from mlir_matrix.bisect.commits import SHORT
 from mlir_matrix.integrate.carried import Patch
 from mlir_matrix.integrate.patched_trees import LeftOut
@@ -121,5 +122,4 @@ def _fails(probed: Probed, before: Collection[str]) -> str:
     broken = sorted(probed.broken.keys() - set(before))
     if not broken:
         return ""
-    more = f" and {len(broken) - 1} more" if len(broken) > 1 else ""
-    return f"without it: {broken[0]}{more}: {probed.broken[broken[0]]}"
+    return f"without it: {first_few(broken, 1)}: {probed.broken[broken[0]]}"

@@ -15,7 +15,7 @@ import click
 from mlir_matrix.base.errors import InfrastructureError, UsageError
 from mlir_matrix.base.files import Cancelled
 from mlir_matrix.base.names import check_known, did_you_mean, printable, select_known
-from mlir_matrix.base.text import counted, megabytes
+from mlir_matrix.base.text import counted, first_few, megabytes
 from mlir_matrix.catalog.catalog import DEFAULT_SUITE
 from mlir_matrix.cli import options
 from mlir_matrix.cli.completion import COMPONENTS, ENVIRONMENTS, SUITES, complete_tests, names_in
@@ -81,7 +81,7 @@ def fetch_command(
     removed them.
     """
     from mlir_matrix.execute.progress import shown
-    from mlir_matrix.toolchain.fetch import fetch, first, resolve_names
+    from mlir_matrix.toolchain.fetch import fetch, resolve_names
     from mlir_matrix.toolchain.report import fetched_document
 
     for other in others:
@@ -98,7 +98,7 @@ def fetch_command(
             click.echo(line)
         return 3 if errors else 0
     labels = sorted({unit.label for environment in environments for unit in environment.units})
-    installed = [] if errors else [f"{counted(len(labels), 'package')} installed: {first(labels, 8)}"]
+    installed = [] if errors else [f"{counted(len(labels), 'package')} installed: {first_few(labels, 8)}"]
     show(form, fetched_document(current, environments, errors), installed)
     return 3 if errors and not dry_run else 0
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from mlir_matrix.base.files import beside, locked
 from mlir_matrix.base.names import split_pins
+from mlir_matrix.base.text import first_few
 from mlir_matrix.environments.c_library import CLibrary
 from mlir_matrix.environments.fetch.artifacts import Artifacts
 from mlir_matrix.environments.installed.integrity import damaged_files, remove
@@ -52,7 +53,7 @@ def fetch(
     units = {packages / name: unit for environment in environments for name, unit in environment.folders.items()}
     for folder, unit in units.items():
         if folder.is_dir() and (damaged := damaged_files(folder, thorough=False, archives=unit.archives)):
-            tell(f"{unit.label} is damaged ({first(damaged)}) and is installed again")
+            tell(f"{unit.label} is damaged ({first_few(damaged)}) and is installed again")
             remove(folder, unit.archives)
     errors = install_missing(session, environments, progress, tell, others=others)
     for alone in without_archives(session, environments):
@@ -83,11 +84,6 @@ def without_archives(session: Session, environments: Iterable[ResolvedEnvironmen
                 yield replace(
                     environment, name=unit.label, interpreter=interpreter, packages=packages, prefixes=prefixes
                 )
-
-
-def first(names: Sequence[str], most: int = 5) -> str:
-    """Return the first names, and the number of the others."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 class Damage(NamedTuple):

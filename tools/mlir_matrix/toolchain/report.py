@@ -12,7 +12,7 @@ from mlir_matrix.actions.outcomes import Outcome
 from mlir_matrix.base.errors import UsageError
 from mlir_matrix.base.layout import columns, section
 from mlir_matrix.base.names import split_pins
-from mlir_matrix.base.text import counted, megabytes
+from mlir_matrix.base.text import counted, first_few, megabytes
 from mlir_matrix.catalog.catalog import Entry
 from mlir_matrix.catalog.models.toolchains import Component, Release
 from mlir_matrix.environments.package import provider_of
@@ -21,7 +21,7 @@ from mlir_matrix.environments.selection import c_libraries, of_release
 from mlir_matrix.environments.session import Session
 from mlir_matrix.environments.state import State, cost_of, state_of, state_words
 from mlir_matrix.execute.plan_document import units_document
-from mlir_matrix.toolchain.fetch import Damage, first
+from mlir_matrix.toolchain.fetch import Damage
 
 if TYPE_CHECKING:
     from mlir_matrix.toolchain.documents import (
@@ -199,7 +199,7 @@ def verified_document(found: Damage) -> VerifiedToolchain:
 
 def damage_lines(found: Damage) -> Iterator[str]:
     for label, files in found.folders.values():
-        yield f"{label} is damaged: {first(files)}"
+        yield f"{label} is damaged: {first_few(files)}"
     for value, label in found.archives.items():
         yield f"the archive of {label} is damaged: {value}" if label else f"an unused archive is damaged: {value}"
     read = f"{counted(found.packages, 'package')} and {megabytes(found.size)} of archives read"

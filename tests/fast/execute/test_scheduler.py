@@ -468,7 +468,8 @@ def test_process_ends_while_it_waits(world: World, monkeypatch: pytest.MonkeyPat
     assert (ran.ends, ran.sent) == ("a:ok* b:ok*", ["a", "b"])
 
 
-def test_worker_ends_while_outputs_are_hashed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("what", ["worker", "process"])
+def test_end_while_outputs_are_hashed(world: World, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     """They are taken all the same, and the next action has a process of its own."""
     monkeypatch.setattr(folders, "LARGE", 3)
     original = module.hash_outputs
@@ -476,23 +477,9 @@ def test_worker_ends_while_outputs_are_hashed(world: World, monkeypatch: pytest.
     def hash_slowly(*given: Any) -> None:
         assert world.pool is not None
         for worker in world.pool.workers():
-            worker.kill()
-        time.sleep(0.05)
-        original(*given)
-
-    monkeypatch.setattr(module, "hash_outputs", hash_slowly)
-    ran = world.run("a b<a", jobs=1, most_actions=8)
-    assert (ran.ends, ran.sent) == ("a:ok* b:ok*", ["a", "b"])
-    assert all(task.losses == 0 for task in world.scheduler._tasks.values())
-
-
-def test_process_ends_while_outputs_are_hashed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folders, "LARGE", 3)
-    original = module.hash_outputs
-
-    def hash_slowly(*given: Any) -> None:
-        assert world.pool is not None
-        for worker in world.pool.workers():
+            if what == "worker":
+                worker.kill()
+                continue
             for job in [*worker.pending.values()]:
                 worker.say(job)
         time.sleep(0.05)
@@ -501,6 +488,7 @@ def test_process_ends_while_outputs_are_hashed(world: World, monkeypatch: pytest
     monkeypatch.setattr(module, "hash_outputs", hash_slowly)
     ran = world.run("a b<a", jobs=1, most_actions=8)
     assert (ran.ends, ran.sent) == ("a:ok* b:ok*", ["a", "b"])
+    assert all(task.losses == 0 for task in world.scheduler._tasks.values())
 
 
 def test_large_inputs_are_copied_aside(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -229,24 +229,30 @@ def slow(monkeypatch: pytest.MonkeyPatch, wheels: Path) -> Iterator[Path]:
     server.server_close()
 
 
-def wait_for(events: list[PackageProgress], count: int = 1) -> None:
+def begun(store: Path, *packages: WheelPackage, steps: int = 1) -> tuple[Installer, list[PackageProgress]]:
+    """Return an installer that has taken so many steps, and its events."""
+    events: list[PackageProgress] = []
+    installer = Installer(store, events.append, artifacts=artifacts(store))
+    installer.request([environment(*packages)])
     until = time.monotonic() + 60
-    while len(events) < count:
+    while len(events) < steps:
         assert time.monotonic() < until
         time.sleep(0.02)
+    return installer, events
+
+
+def close_at_once(installer: Installer) -> None:
+    started = time.monotonic()
+    installer.close()
+    assert time.monotonic() - started < 60
 
 
 def test_closing_ends_what_goes_on(slow: Path, store: Path) -> None:
     """At once, pip included, and what waits for its turn never begins."""
     packages = [wheel(slow, f"p{number}") for number in range(6)]
-    events: list[PackageProgress] = []
-    installer = Installer(store, events.append, artifacts=artifacts(store))
-    installer.request([environment(*packages)])
-    wait_for(events)
+    installer, events = begun(store, *packages)
     time.sleep(1.5)
-    started = time.monotonic()
-    installer.close()
-    assert time.monotonic() - started < 60
+    close_at_once(installer)
     assert left(store) == set()
     assert not [event for event in events if event.done or event.error]
 
@@ -260,13 +266,8 @@ def test_closing_does_not_wait_for_bytes(wheels: Path, store: Path, monkeypatch:
             provided, "locate", lambda *_given: (f"{server.address}/one-1.0-py3-none-any.whl", *one.hashes)
         )
         server.hold = threading.Event()
-        events: list[PackageProgress] = []
-        installer = Installer(store, events.append, artifacts=artifacts(store))
-        installer.request([environment(one)])
-        wait_for(events, 2)
-        started = time.monotonic()
-        installer.close()
-        assert time.monotonic() - started < 60
+        installer, events = begun(store, one, steps=2)
+        close_at_once(installer)
         assert not [event for event in events if event.done or event.error]
         server.hold.set()
         server.hold = None
@@ -282,13 +283,8 @@ def test_closing_does_not_wait_for_others(wheels: Path, store: Path) -> None:
     (store / ".locks").mkdir()
     with open(store / ".locks" / one.folder_for(own().tag), "w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        events: list[PackageProgress] = []
-        installer = Installer(store, events.append, artifacts=artifacts(store))
-        installer.request([environment(one)])
-        wait_for(events)
-        started = time.monotonic()
-        installer.close()
-        assert time.monotonic() - started < 60
+        installer, _ = begun(store, one)
+        close_at_once(installer)
     assert left(store) == set()
 
 
@@ -296,12 +292,9 @@ def test_waiting_for_others(wheels: Path, store: Path) -> None:
     """When they are done, what they installed is taken."""
     one = wheel(wheels, "one")
     (store / ".locks").mkdir()
-    events: list[PackageProgress] = []
     with open(store / ".locks" / one.folder_for(own().tag), "w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        installer = Installer(store, events.append, artifacts=artifacts(store))
-        installer.request([environment(one)])
-        wait_for(events)
+        installer, events = begun(store, one)
         (store / one.folder_for(own().tag)).mkdir()
     installer.finish()
     assert events[-1].done

@@ -49,3 +49,11 @@ def digest_file(path: Path | str) -> str:
         while chunk := file.read(_CHUNK):
             state.update(chunk)
     return state.hexdigest()
+
+
+def digest_if_readable(path: Path) -> str:
+    """Return the hexadecimal SHA-256 of a file's content, empty if it cannot be read."""
+    try:
+        return digest_file(path)
+    except OSError:
+        return ""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypedDict
 
-from mlir_matrix.base.digest import digest_bytes, digest_file, digest_value
+from mlir_matrix.base.digest import digest_bytes, digest_if_readable, digest_value
 from mlir_matrix.base.errors import MatrixError
 from mlir_matrix.environments.resolve import ResolvedEnvironment
 from mlir_matrix.environments.session import Session
@@ -58,7 +58,7 @@ def state_of(session: Session, plan: PlannedTests) -> PlanState:
     environments = session.environments(action.environment for action in plan.graph.actions.values())
     quarantine, goldens = ActiveQuarantine(session.catalog, ""), CostResolver(session.catalog)
     used = {test.workload for test in plan.tests if not test.is_ir}
-    references = {name: _digest(session.catalog.workloads[name].reference) for name in used}
+    references = {name: digest_if_readable(session.catalog.workloads[name].reference) for name in used}
     for test in plan.tests:
         if test.id in plan.verdicts:
             reference = "" if test.is_ir else references[test.workload]
@@ -79,7 +79,7 @@ def state_of(session: Session, plan: PlannedTests) -> PlanState:
             state["tools"][tool] = keys.tool_digest(action.tool, action.params.get("backend"))
         for ref in action.inputs.values():
             if isinstance(ref, File) and (name := name_of(ref)) not in state["files"]:
-                state["files"][name] = _digest(session.catalog.roots[ref.root] / ref.path)
+                state["files"][name] = digest_if_readable(session.catalog.roots[ref.root] / ref.path)
     return state
 
 
@@ -115,13 +115,6 @@ def _expected(test: Test, quarantine: ActiveQuarantine) -> str:
     rule = test.expectation
     held = "".join(f", in quarantine until {entry.until}" for entry, _ in quarantine.entries(test.id))
     return f"{rule.outcome if rule else 'pass'}{', not weak' if test.weak_fails else ''}{held}"
-
-
-def _digest(path: Path) -> str:
-    try:
-        return digest_file(path)
-    except OSError:
-        return ""
 
 
 def planned_state(session: Session, tests: Iterable[Test]) -> tuple[PlannedTests, PlanState]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from mlir_matrix.base.digest import digest_file
+from mlir_matrix.base.digest import digest_if_readable
 from mlir_matrix.base.files import is_held, unwritable
 from mlir_matrix.environments.package import Archive, Package
 
@@ -134,7 +134,7 @@ class Artifacts:
         """Hash all or some files on all cores; yield those whose hash is not their name."""
         entries = sorted(self.entries() if entries is None else entries, key=lambda entry: -entry.size)
         with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="hash") as pool:
-            digests = pool.map(lambda entry: _digest(self.path(entry.sha256)), entries)
+            digests = pool.map(lambda entry: digest_if_readable(self.path(entry.sha256)), entries)
             yield from (entry for entry, digest in zip(entries, digests, strict=True) if digest != entry.sha256)
 
     @cached_property
@@ -145,21 +145,13 @@ class Artifacts:
 
     def _digest(self, path: Path) -> str:
         if path not in self._hashed:
-            self._hashed[path] = _digest(path)
+            self._hashed[path] = digest_if_readable(path)
         return self._hashed[path]
 
 
 def _spelled(name: str) -> str:
     """Normalize the file name of a wheel or package. apt includes the epoch, and mirrors leave it out."""
     return re.sub(r"[-_]+", "_", re.sub(r"_\d+%3a", "_", name)).lower()
-
-
-def _digest(path: Path) -> str:
-    """Return the SHA-256 of a file, empty if it cannot be read."""
-    try:
-        return digest_file(path)
-    except OSError:
-        return ""
 
 
 def _is_file(path: Path, size: int | None) -> bool:

@@ -22,7 +22,8 @@ from _timing import medians, verdict
 from mlir_matrix.catalog.catalog import Catalog
 from mlir_matrix.expand.suite import expand
 
-LISTER = str(Path(__file__).resolve().with_name("_list_tests.py"))
+_HERE = Path(__file__).resolve().parent
+LISTER = (str(_HERE / "_start.py"), str(_HERE / "_list_tests.py"))
 SIZES = (10, 10, 10, 10)
 TESTS = 10_000
 PARAMETRISED = """
@@ -72,8 +73,8 @@ def main() -> int:
         pytest = ("-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider")
         times = medians(
             {
-                "ours": command(LISTER, root, "--list", folder=folder, lines=TESTS),
-                "ours, load only": command(LISTER, root, folder=folder, lines=0),
+                "ours": command(*LISTER, root, "--list", folder=folder, lines=TESTS),
+                "ours, load only": command(*LISTER, root, folder=folder, lines=0),
                 "pytest": command(*pytest, folder=folder / "many", lines=TESTS),
                 "pytest, one test": command(*pytest, folder=folder / "one", lines=1),
                 "ours, in process": lambda: listing(found),

@@ -115,7 +115,8 @@ def resolve_runner(entry: Entry[Target], pins: Pins) -> ResolvedStep | Unsupport
 
 def resolve_tool(entry: Tooled, pins: Pins) -> ResolvedStep | Unsupported:
     """Resolve a tool under some pins. Steps and runners have further conditions."""
-    document, who = entry.document, f"{TOOL_NOUNS[type(entry.document)]} {entry.name}"
+    document = entry.document
+    who = f"{TOOL_NOUNS[type(document)]} {entry.name}"
     releases = pins.releases(document.works_in)
     if lacking := unmet(who, document.requires, releases):
         return Unsupported(lacking)

@@ -37,8 +37,10 @@ _PARAMETER = re.compile(r"\$(?:\{([^{}\n]*)\}?)?")
 
 def check(checker: Checker, entry: Tooled, names: Collection[str]) -> None:
     """Check the tool of an entry. ``names``: the inputs and outputs that a command may name."""
-    document, what = entry.document, TOOL_NOUNS[type(entry.document)]
-    file, tool = TOOL_FILES[type(document)], document.tool_name(entry.files)
+    document = entry.document
+    what = TOOL_NOUNS[type(document)]
+    file = TOOL_FILES[type(document)]
+    tool = document.tool_name(entry.files)
     _files(checker, entry, tool)
     _one_tool(checker, entry, tool)
     inputs = [name.rpartition("/")[2] for name in document.files]
@@ -60,8 +62,10 @@ def check(checker: Checker, entry: Tooled, names: Collection[str]) -> None:
 
 def _one_tool(checker: Checker, entry: Tooled, tool: str) -> None:
     """Check that exactly one exists of a Python file, a command and a tool of the package."""
-    document, what = entry.document, TOOL_NOUNS[type(entry.document)]
-    given, file = getattr(document, "tool", None), TOOL_FILES[type(document)]
+    document = entry.document
+    what = TOOL_NOUNS[type(document)]
+    file = TOOL_FILES[type(document)]
+    given = getattr(document, "tool", None)
     if tool in (PYTHON_FILE, COMMAND) and given:
         checker.wrong(entry, f"the tool '{given}' would never run: the {what} has {_own(tool, file)}", "tool")
     if tool == COMMAND and file in entry.files:

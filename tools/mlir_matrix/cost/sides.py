@@ -94,8 +94,7 @@ class CostSide:
 
     def _program(self, test: Test, planned: PlannedCosts) -> str:
         """Return the digest of what a target runs, and of what runs it and how, but for the values of its arguments."""
-        assert test.route is not None
-        runner = test.route.runner
+        runner = test.known_route.runner
         settings: list[object] = [self._digest(planned.artifact), runner.tool, self._named(runner.environment)]
         if runner.tool == JIT:
             settings.append({**self.session.catalog.pipelines[test.pipeline].document.codegen})

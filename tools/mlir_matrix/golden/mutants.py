@@ -70,8 +70,7 @@ class Mutant:
 
 def _middle(test: Test) -> int | None:
     """Return how many steps of a test's route lead to loops, if an environment with Python bindings makes them; else None."""
-    assert test.route is not None
-    for number, step in enumerate(test.route.steps, 1):
+    for number, step in enumerate(test.known_route.steps, 1):
         if step.gives == _LOOPS:
             return number if step.resolved_step.bindings else None
     return None
@@ -88,9 +87,8 @@ def plan_sites(planner: Planner, tests: Iterable[Test]) -> dict[str, str]:
 
 
 def _mutate(planner: Planner, test: Test, middle: int, params: MutateParams, outputs: Mapping[str, str]) -> str:
-    assert test.route is not None
     loops = planner.chains.lower(test, 0, planner.chains.enter(test), middle)
-    resolved_step = test.route.steps[middle - 1].resolved_step
+    resolved_step = test.known_route.steps[middle - 1].resolved_step
     if resolved_step.bindings:
         params = {**params, "bindings": resolved_step.bindings}
     return planner.graph.add(

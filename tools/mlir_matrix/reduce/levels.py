@@ -81,9 +81,7 @@ class Levels:
 
         ``done``: how many steps of the test's route come before the level.
         """
-        route = test.route
-        assert route is not None
-        kinds = route.kinds
+        kinds = test.known_route.kinds
         if kinds[done] == LINALG or LINALG not in kinds[done:]:
             return None
         last = kinds.index(LINALG, done)

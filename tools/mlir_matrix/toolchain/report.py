@@ -175,8 +175,7 @@ def _broken_lines(broken: Sequence[BrokenTest], affected_by: Callable[[str], str
         by = f" (affected by {affected_by(first.id)})" if affected_by else ""
         yield f"  {first.outcome} {first.id}{by}: {first.reason}"
         if len(group) > 1:
-            more = f" and {len(group) - _NAMED_TESTS} more" if len(group) > _NAMED_TESTS else ""
-            yield f"    likewise {', '.join(each.id for each in group[1:_NAMED_TESTS])}{more}"
+            yield f"    likewise {first_few([each.id for each in group[1:]], _NAMED_TESTS - 1)}"
     if len(groups) > _NAMED_TESTS:
         yield f"  and {counted(len(groups) - _NAMED_TESTS, 'more cause')}"
 

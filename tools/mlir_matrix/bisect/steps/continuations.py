@@ -47,8 +47,7 @@ class Continuation:
 
 def _parts(session: Session, test: Test) -> list[Part]:
     """Return the parts of a test: the program, its importer if it has one, steps, and the target."""
-    route = test.route
-    assert route is not None
+    route = test.known_route
     first = [Part(PROGRAM, PROGRAM)]
     if route.ingress is not None:
         name = f"import/{test.framework}"
@@ -135,8 +134,7 @@ class Continuations:
         return all(map(self._is_installed, self._environments(each)))
 
     def _environments(self, each: Continuation) -> Iterator[str]:
-        route = each.test.route
-        assert route is not None
+        route = each.test.known_route
         yield from (step.resolved_step.environment for step in route.steps)
         yield from filter(None, (route.linker, route.runner.environment))
         if each.imports and route.ingress is not None:
@@ -194,10 +192,10 @@ class Continuations:
     def _other_imports(self) -> Iterator[Continuation]:
         """Yield tests of the same program whose importer gives another kind."""
         test, catalog = self._test, self._session.catalog
-        assert test.route is not None
-        for pipeline, target in product(catalog.pipelines, self._targets if test.route.ingress is not None else ()):
+        own = test.known_route
+        for pipeline, target in product(catalog.pipelines, self._targets if own.ingress is not None else ()):
             route = self._connector.route(test.framework, pipeline, target, test.workload)
-            if isinstance(route, Route) and route.kind != test.route.kind:
+            if isinstance(route, Route) and route.kind != own.kind:
                 found = self._made(0, pipeline, target, test.pins, route, imports=True)
                 if found is not None:
                     yield found
@@ -221,8 +219,7 @@ class Continuations:
             component = default_component(catalog, [split_pins(self._test.id)[0]])
         except UsageError:
             return []
-        assert self._test.route is not None
-        steps = [step.resolved_step for step in self._test.route.steps]
+        steps = [step.resolved_step for step in self._test.known_route.steps]
         user = next((step for step in steps if component in dict(step.pins)), None)
         if user is None:
             return []

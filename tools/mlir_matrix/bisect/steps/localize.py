@@ -49,8 +49,7 @@ class Localized:
 
     @property
     def steps(self) -> Sequence[RouteStep]:
-        assert self.test.route is not None
-        return self.test.route.steps
+        return self.test.known_route.steps
 
     @property
     def suspects(self) -> list[str]:

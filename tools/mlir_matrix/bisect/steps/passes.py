@@ -133,8 +133,7 @@ class _InsideStep:
 
     def _has_step(self, each: Continuation) -> bool:
         """Return whether a continuation begins with the wrong step, by passes, in another release."""
-        route = each.test.route
-        assert route is not None
+        route = each.test.known_route
         first = route.steps[0] if route.steps else None
         name = self._step.partition("#")[0]
         if first is None or first.name != name or first.resolved_step.tool != "passes":
@@ -174,8 +173,7 @@ class _InsideStep:
 
     def _by_continuation(self, other: Continuation) -> FoundPass:
         """Find the first pass after which the other release computes what is wrong."""
-        route = other.test.route
-        assert route is not None
+        route = other.test.known_route
         chains = self._levels.planner.chains
         whole = chains.lower(other.test, 0, self._action.inputs["ir"], 1)
         assert isinstance(whole, Produced)

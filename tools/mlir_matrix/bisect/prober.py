@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -94,38 +94,9 @@ class Prober:
         )
 
     def prints(self, plan: PlannedTests, pairs: Sequence[tuple[str, str]], places: Mapping[str, int]) -> Prints:
-        """Print the IR after the common steps of older and newer tests by the newer release, because releases differ in spelling.
-
-        The older release provides its IR in the generic form, or as it wrote it if the attributes of an operation have changed
-        since. ``places``: the points of the tests.
-        """
+        """Return the IR of older and newer tests as the newer release prints it; ``places``: their points."""
         session, _ = self.tests_at(sorted(set(places.values())))
-        graph, added = Graph({**plan.graph.actions}), dict[tuple[Produced, Produced], tuple[str, str, str]]()
-        # A catalog's command has no backend, because it may be any program.
-        compilers = {each.environment: each for each in plan.graph.actions.values() if "backend" in each.params}
-        steps = [
-            each
-            for pair in pairs
-            for each in common_steps(plan, self.done, pair)
-            if all(of.environment in compilers for of in each)
-        ]
-
-        def printed(step: PlannedAction, ref: Produced) -> str:
-            return add_print(graph, ref, compilers[step.environment], f"print/{step.id}")
-
-        for older, newer in steps:
-            outputs = [self.done[each.id].result.outputs.items() for each in (older, newer)]
-            for name in dict(outputs[0] - outputs[1]).keys() & dict(outputs[1]).keys():
-                if older.outputs[name].endswith(".mlir"):
-                    old, new = (Produced(each.id, name) for each in (older, newer))
-                    handed = Produced(printed(older, old), "generic")
-                    added[old, new] = (printed(newer, handed), printed(newer, old), printed(newer, new))
-        needed = {
-            name: graph.actions[name] for names in added.values() for each in names for name in graph.needed_by(each)
-        }
-        found = run_graph(session, Graph(needed), limits=self.limits)
-        results = {refs: [found[name].result for name in names] for refs, names in added.items()}
-        return {refs: (left if left.ok else written, right) for refs, (left, written, right) in results.items()}
+        return with_prints(session, plan, self.done, pairs, self.limits)
 
     def level_times(self) -> None:
         """Distinguish passes by their times, once all points are known."""
@@ -216,3 +187,36 @@ def _keep(plan: PlannedTests, tests: Collection[str]) -> PlannedTests:
     needed = {name: actions[name] for each in last.values() for name in plan.graph.needed_by(each)}
     needed |= {name: replace(needed[name], outputs={**LISTINGS, **needed[name].outputs}) for name in last.values()}
     return PlannedTests(tests=tuple(each for each in plan.tests if each.id in last), graph=Graph(needed), verdicts=last)
+
+
+def with_prints(
+    session: Session, plan: PlannedTests, done: Mapping[str, Done], pairs: Iterable[tuple[str, str]], limits: Limits
+) -> Prints:
+    """Print the IR after the common steps of older and newer tests by the newer release, because releases differ in spelling.
+
+    The older release provides its IR in the generic form, or as it wrote it if the attributes of an operation have changed since.
+    """
+    graph, added = Graph({**plan.graph.actions}), dict[tuple[Produced, Produced], tuple[str, str, str]]()
+    # A catalog's command has no backend, because it may be any program.
+    compilers = {each.environment: each for each in plan.graph.actions.values() if "backend" in each.params}
+    steps = [
+        each
+        for pair in pairs
+        for each in common_steps(plan, done, pair)
+        if all(of.environment in compilers for of in each)
+    ]
+
+    def printed(step: PlannedAction, ref: Produced) -> str:
+        return add_print(graph, ref, compilers[step.environment], f"print/{step.id}")
+
+    for older, newer in steps:
+        outputs = [done[each.id].result.outputs.items() for each in (older, newer)]
+        for name in dict(outputs[0] - outputs[1]).keys() & dict(outputs[1]).keys():
+            if older.outputs[name].endswith(".mlir"):
+                old, new = (Produced(each.id, name) for each in (older, newer))
+                handed = Produced(printed(older, old), "generic")
+                added[old, new] = (printed(newer, handed), printed(newer, old), printed(newer, new))
+    needed = {name: graph.actions[name] for names in added.values() for each in names for name in graph.needed_by(each)}
+    found = run_graph(session, Graph(needed), limits=limits)
+    results = {refs: [found[name].result for name in names] for refs, names in added.items()}
+    return {refs: (left if left.ok else written, right) for refs, (left, written, right) in results.items()}
